@@ -5,6 +5,7 @@ changed flows to `ofnet.flow_sync`, which reconciles the switch with them, and a
 (`ofnet.packetin`, `ofnet.services.refusal`). Must not know the store or the kernel.
 """
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ from ofnet.changes import EVERYTHING, Changes, ObjectId, ObjectKind
 from ofnet.channel.switch import Switch
 from ofnet.channel.wire import PacketIn
 from ofnet.desired import Desired
-from ofnet.diff import Deletions, Difference, difference
+from ofnet.diff import Difference, difference
 from ofnet.directory import Attachment, Directory
 from ofnet.flow_sync import AUDIT_INTERVAL, FlowSync
 from ofnet.flows import Flow, FlowKey
@@ -91,9 +92,11 @@ class BridgeAgent:
             before_compare=self._end_unknown_connections,
             audit_interval=audit_interval,
         )
-        self._sync.allow(_deletions(world))
+        self._sync.spare(_spared(world))
         self._found: set[Translated] | None = None
         self._observer: BridgeObserver | None = None
+        self._complete = asyncio.Event()
+        self._note_complete(world)
         self.garp_sender = GarpSender(switch, bridge, world, self.stats, self.wait_synced)
         switch.attach(self)
 
@@ -114,8 +117,7 @@ class BridgeAgent:
 
         Raises SwitchUnavailable when no switch is connected or it does not answer (the change is
         kept and realised on connect), FlowsRefused when it refuses flows of the changed objects,
-        Invalid when a changed local endpoint has values no flow can have. Deletions wait until the
-        World is complete.
+        Invalid when a changed local endpoint has values no flow can have.
         """
         self.garp_sender.update(world, changes)
         try:
@@ -132,14 +134,22 @@ class BridgeAgent:
         if self._observer is not None:
             self._observer.on_world(world)
         self._log_faults(delta.faults)
-        self._sync.allow(_deletions(world))
+        self._sync.spare(_spared(world))
+        self._note_complete(world)
         await self._sync.apply(delta)
         for oid, fault in delta.faults.items():
             if oid.kind is ObjectKind.LOCAL:
                 raise Invalid(f"endpoint {oid.name} cannot be forwarded to: {fault}")
 
+    def _note_complete(self, world: World) -> None:
+        if world.complete:
+            self._complete.set()
+
     async def run(self) -> None:
-        """Send changes and reconcile, for ever."""
+        """Send changes and reconcile, for ever, from the first complete World on (ADR 11)."""
+        # In an incomplete World absence means "not read yet". What it lacks would be deleted, and
+        # a running pod cut off; and what it has could pass what an unread policy denies.
+        await self._complete.wait()
         await self._sync.run()
 
     # -- state ---------------------------------------------------------------------------------
@@ -332,8 +342,8 @@ class BridgeAgent:
     async def _end_unknown_connections(self) -> None:
         """End the connections to providers that went while no agent was there; once."""
         # The switch translates answers of exactly the providers that the agent before knew. They
-        # are read before anything is deleted. Which of them are gone only a complete World says
-        # (ADR 11); it may become so at any moment after this.
+        # are read before anything is deleted. Which of them are gone is known once all services of
+        # Kubernetes are; that may be at any moment after this.
         if self._found is None:
             mode = mode_of(self.bridge, self._world.fwd_mode)
             self._found = {
@@ -343,7 +353,7 @@ class BridgeAgent:
                 and one.port("src")
                 and (address := one.address("src")) is not None
             }
-        if self._found and self._world.complete and not self._world.kubernetes_partial:
+        if self._found and not self._world.kubernetes_partial:
             self._sync.forget(self._found.difference(answered(self._desired.flows.values())))
             self._found = set()
 
@@ -353,8 +363,8 @@ class BridgeAgent:
             log.error("object has invalid values, no flows made for it", extra=about)
 
 
-def _deletions(world: World) -> Deletions:
-    """Return what may be deleted on the word of a World (ADR 11)."""
+def _spared(world: World) -> frozenset[ObjectKind]:
+    """Return the kinds of objects of which a World may not know all: their flows are kept."""
     routes = {ObjectKind.ROUTE} if world.learning else set[ObjectKind]()
     unknown = _OF_KUBERNETES if world.kubernetes_partial else frozenset[ObjectKind]()
-    return Deletions(allowed=world.complete, spared=unknown | routes)
+    return unknown | routes

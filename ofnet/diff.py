@@ -5,7 +5,7 @@ compared. Bridges belong to the agent alone: a reported flow that is not desired
 one that the agent did not add. Only flows that the switch learned itself are left to it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -21,22 +21,6 @@ class FlowStamp(NamedTuple):
     cookie: int
 
 
-@dataclass(frozen=True, slots=True)
-class Deletions:
-    """Which flows that are not desired may be deleted from the switch.
-
-    None, while the desired flows are incomplete in general; else all but those of the kinds that
-    are `spared`, of which some objects may still be missing.
-    """
-
-    allowed: bool
-    spared: frozenset[ObjectKind] = frozenset()
-
-    def allows_more_than(self, other: "Deletions") -> bool:
-        """Return whether flows may be deleted that `other` spares."""
-        return self.allowed and (not other.allowed or not self.spared >= other.spared)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """What to add and then to delete, in this order, so that a replaced flow leaves no gap."""
@@ -47,14 +31,12 @@ class Difference:
     def __bool__(self) -> bool:
         return bool(self.add or self.delete)
 
-    def restricted_to(self, deletions: Deletions) -> "Difference":
-        """Return the same without the deletions that are not allowed."""
+    def sparing(self, kinds: Collection[ObjectKind]) -> "Difference":
+        """Return the same without the deletions of flows of these kinds of objects."""
         # A flow that is missing from incomplete knowledge may carry traffic, so it stays until its
         # absence is certain. Additions are made in any case.
-        if not deletions.allowed:
-            return Difference(add=self.add, delete=())
-        allowed = (one for one in self.delete if owner_of(one.cookie) not in deletions.spared)
-        return Difference(add=self.add, delete=tuple(allowed))
+        delete = (one for one in self.delete if owner_of(one.cookie) not in kinds)
+        return Difference(add=self.add, delete=tuple(delete))
 
 
 _POLICY_TABLES: Final = (TableId.POLICY, TableId.DST_GRP)

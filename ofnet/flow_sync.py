@@ -16,10 +16,11 @@ from typing import Final
 from core.errors import SwitchRefused, SwitchUnavailable
 from core.logs import fields
 from core.tasks import backoff
+from ofnet.changes import ObjectKind
 from ofnet.channel.requests import FlowsRefused
 from ofnet.channel.switch import Switch
 from ofnet.desired import Desired, FlowDelta
-from ofnet.diff import Deletions, Difference, FlowStamp, difference
+from ofnet.diff import Difference, FlowStamp, difference
 from ofnet.flows import Flow, FlowKey
 from ofnet.openflow.meters import Meter
 from ofnet.outbox import Outbox, PendingUpdate, fail, failing
@@ -69,7 +70,7 @@ class FlowSync:
         before_compare: Callable[[], Awaitable[None]],
         audit_interval: float = AUDIT_INTERVAL,
     ) -> None:
-        self.deletions = Deletions(allowed=False)
+        self._spared: frozenset[ObjectKind] = frozenset()
         self.on_change: Callable[[], None] = _ignore
         """Called whenever `fully_synced` or `refused` may have changed."""
 
@@ -110,14 +111,14 @@ class FlowSync:
         """The flows the switch refuses, with its reason; every audit tries them again."""
         return self._refused
 
-    def allow(self, deletions: Deletions) -> None:
-        """Say what may be deleted from now on.
+    def spare(self, kinds: frozenset[ObjectKind]) -> None:
+        """Set the kinds of objects whose flows are kept though no desired flow is equal.
 
         Flows spared until now are deleted by the comparison that comes with the next change.
         """
-        if deletions.allows_more_than(self.deletions):
+        if not kinds >= self._spared:
             self._audit_at = 0.0
-        self.deletions = deletions
+        self._spared = kinds
 
     def forget(self, ended: Iterable[Translated]) -> None:
         """Have connections forgotten after the next change or comparison."""
@@ -126,10 +127,9 @@ class FlowSync:
 
     def send(self, delta: FlowDelta) -> PendingUpdate:
         """Queue a change; the result is done when the switch has acknowledged it."""
-        delete = delta.delete if self.deletions.allowed else ()
-        self._outbox.put(delta.add, delete)
+        self._outbox.put(delta.add, delta.delete)
         self._outbox.ended |= delta.ended
-        self._spare(delta.add)
+        self._keep_begun(delta.add)
         update = PendingUpdate(asyncio.get_running_loop().create_future(), delta.touched)
         self._outbox.pending.append(update)
         self._wake.set()
@@ -268,7 +268,7 @@ class FlowSync:
     def _difference(self, reported: list[FlowStamp]) -> Difference:
         flows = self._desired.flows.items()
         wanted = difference((flow for key, flow in flows if key not in self._refused), reported)
-        return wanted.restricted_to(self.deletions)
+        return wanted.sparing(self._spared)
 
     async def _correct(self, wanted: Difference) -> None:
         log.info(
@@ -285,7 +285,7 @@ class FlowSync:
     async def _remove_groups(self, used: frozenset[int]) -> None:
         """Remove the groups that no flow uses; a flow that is added brings its group with it."""
         # A flow that is spared may use a group that no desired flow has.
-        if self.deletions.allowed and not self.deletions.spared:
+        if not self._spared:
             unused = [one for one in await self._switch.groups() if one not in used]
             if unused:
                 await self._switch.remove_groups(unused)
@@ -301,7 +301,7 @@ class FlowSync:
             await self._switch.set_meters(tuple(changed))
         # a flow that is spared may use a meter that no desired flow has
         unused = [meter.id for meter in found if meter.id not in numbers]
-        if unused and self.deletions.allowed and not self.deletions.spared:
+        if unused and not self._spared:
             await self._switch.remove_meters(unused)
 
     async def _forget(self, ended: Collection[Translated], *, again: bool = False) -> None:
@@ -320,7 +320,7 @@ class FlowSync:
             now = asyncio.get_running_loop().time()
             self._late += [(now + pause, frozenset(ended)) for pause in FORGET_AGAIN]
 
-    def _spare(self, added: Iterable[Flow]) -> None:
+    def _keep_begun(self, added: Iterable[Flow]) -> None:
         """Do not forget late the connections to a provider that has come back meanwhile."""
         if self._late and (back := frozenset(begun(added))):
             self._late = [(when, ended - back) for when, ended in self._late]

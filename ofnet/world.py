@@ -357,7 +357,7 @@ class World:
     * `learning`: the BGP peer has not sent all routes yet; routes on the switch are not deleted.
     * `kubernetes_partial`: services and policies of Kubernetes may exist that are not known; their
       flows on the switch stay.
-    * `complete`: every source has been read once. No flow may be deleted before (ADR 11).
+    * `complete`: every source has been read once. No flow is written before (ADR 11).
     """
 
     fwd_mode: FwdMode

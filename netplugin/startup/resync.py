@@ -49,9 +49,10 @@ async def resync(
 ) -> None:
     """Read store and host, program the switch, and start the reconcile loops."""
     # The order keeps the data plane of a restarted agent untouched. While the World is incomplete
-    # flows are added, never deleted. From `set_complete` on, flows of objects that are not in the
-    # World are deleted. So it comes only after every record and every existing port is there: a
-    # port that is missing then loses its flows, and a running pod its network.
+    # no flow is written. From `set_complete` on, the switch gets the flows of the World, and flows
+    # of objects that are not in it are deleted. So it comes only after every record and every
+    # existing port is there: a port that is missing then loses its flows, and a running pod its
+    # network.
     await _read_records(context, dataplane)
     await _adopt_pods(pod_services)
     await pod_services.claims.mark()

@@ -58,11 +58,11 @@ async def test_a_meter_changed_by_hand_is_corrected_and_an_unused_one_removed() 
         await until(lambda: switch.held_meters == wanted, "the meters are ours again")
 
 
-async def test_unused_meters_stay_while_the_world_is_incomplete() -> None:
+async def test_unused_meters_stay_while_flows_are_spared() -> None:
     switch = FakeSwitch()
     switch.held_meters = {7: Meter(7, 1, 1)}
-    partial = replace(having(LIMITED), complete=False)
+    partial = replace(having(LIMITED), kubernetes_partial=True)
     async with running(switch, partial) as agent:
         assert 7 in switch.held_meters
-        await agent.update(replace(partial, complete=True), Changes(everything=True))
+        await agent.update(replace(partial, kubernetes_partial=False), Changes(everything=True))
         await until(lambda: 7 not in switch.held_meters, "it goes")

@@ -57,10 +57,10 @@ async def test_providers_that_went_while_no_agent_was_there() -> None:
     switch = FakeSwitch()
     async with running(switch, having(HERE, service(BOB.ip, FAR.ip))):
         held = len(switch.held_groups)
-    incomplete = replace(having(HERE, service(BOB.ip)), complete=False)
-    async with running(switch, incomplete) as agent:
+    partial = replace(having(HERE, service(BOB.ip)), kubernetes_partial=True)
+    async with running(switch, partial) as agent:
         assert not switch.forgotten, "what is missing may only be late"
-        await agent.update(replace(incomplete, complete=True), Changes(everything=True))
+        await agent.update(replace(partial, kubernetes_partial=False), Changes(everything=True))
         await until(lambda: bool(switch.forgotten), "they are ended")
         assert set(switch.forgotten) == {Translated(49153, 6, FAR.ip, 8080)}
         await until(lambda: len(switch.held_groups) == held, "its group goes too")

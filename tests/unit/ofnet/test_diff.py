@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofnet.changes import ObjectKind
-from ofnet.diff import Deletions, FlowStamp, difference
+from ofnet.diff import FlowStamp, difference
 from ofnet.flows import Flow
 from ofnet.openflow.actions import DROP
 from ofnet.openflow.match import Match
@@ -40,25 +40,9 @@ def test_a_kind_can_be_excluded_from_deletion(kind: ObjectKind) -> None:
     route = Flow(kind, TableId.IP, 101, Match(in_port=9), DROP)
     spared = FlowStamp(route.table, route.cookie)
     diff = difference(FLOWS[:1], [STAMPS[1], spared, FOREIGN[0]])
-    restricted = diff.restricted_to(Deletions(allowed=True, spared=frozenset({kind})))
+    restricted = diff.sparing({kind})
     assert restricted.add == (FLOWS[0],)
     assert set(restricted.delete) == {STAMPS[1], FOREIGN[0]}
-
-
-def test_all_deletions_can_be_excluded() -> None:
-    restricted = difference(FLOWS[:1], STAMPS[1:]).restricted_to(Deletions(allowed=False))
-    assert (restricted.add, restricted.delete) == ((FLOWS[0],), ())
-
-
-def test_more_may_be_deleted_when_less_is_spared() -> None:
-    none, all_of_them = Deletions(allowed=False), Deletions(allowed=True)
-    routes = Deletions(allowed=True, spared=frozenset({ObjectKind.ROUTE}))
-    both = Deletions(allowed=True, spared=frozenset({ObjectKind.ROUTE, ObjectKind.SERVICE}))
-    growing = [none, both, routes, all_of_them]
-    for place, one in enumerate(growing):
-        assert [one.allows_more_than(other) for other in growing] == [
-            other < place for other in range(len(growing))
-        ]
 
 
 def test_equal_states_differ_in_nothing() -> None:
