@@ -110,10 +110,12 @@ def _provided(bed: Bed, api: ApiServer, client: Pod, pods: list[Pod]) -> Iterato
         body = service(address, *PORTS)
         body["spec"] |= {"sessionAffinity": "ClientIP" if way == "affinity" else "None"}
         api.put(SERVICES, "shop", way, **body)
-        web = PROVIDED[way]
-        ready = [{**one, "port": SPEED if one["name"] == "speed" else web} for one in PORTS]
+        web = [{**one, "port": PROVIDED[way]} for one in PORTS if one["name"] != "speed"]
         found = [pod.address for pod in pods]
-        api.put(SLICES, "shop", f"{way}-a", **endpoint_slice(way, *found, ports=ready))
+        api.put(SLICES, "shop", f"{way}-a", **endpoint_slice(way, *found, ports=web))
+        # iperf3 has two connections, and both must come to the same server
+        speed = [one for one in PORTS if one["name"] == "speed"]
+        api.put(SLICES, "shop", f"{way}-b", **endpoint_slice(way, found[0], ports=speed))
     with ExitStack() as stack:
         for pod in pods:
             for port in (*PROVIDED.values(), DIRECT):
@@ -150,22 +152,14 @@ def _speeds(pair: Pair) -> Iterator[Row]:
 
     def speed(end: tuple[str, int]) -> float:
         address, port = end
-        # all providers serve: the client may get any of them
-        with ExitStack() as stack:
-            for pod in pair.pods[1:]:
-                words = ["iperf3", "--server", "--bind", pod.address, "--port", str(port)]
-                server = pod.namespace.popen(words)
-                stack.callback(server.wait)
-                stack.callback(server.kill)
-            server_pod = pair.pods[0]
-            return throughput(
-                pair.client.namespace,
-                server_pod.namespace,
-                server_pod.address,
-                seconds=SECONDS,
-                port=port,
-                by=address,
-            )
+        return throughput(
+            pair.client.namespace,
+            pair.pods[0].namespace,
+            pair.pods[0].address,
+            seconds=SECONDS,
+            port=port,
+            by=address,
+        )
 
     found = _in_turns(ways, speed)
     for way in WAYS:
