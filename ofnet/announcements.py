@@ -4,7 +4,8 @@ Physical switches learn from an announcement at which port an address is. Only t
 bridge mode announces. In come Worlds with what changed; out go frames for one working NIC of the
 uplink.
 
-* A new endpoint is announced once, on its network's VLAN.
+* A new endpoint is announced once, on its network's VLAN. This host's switch learns its port as
+  well: the announcement leaves by the uplink, and does not pass the switch's own MAC table.
 * The endpoints of a group are announced on the group's own VLAN, in `ROUNDS` rounds: after one of
   them came, and after the group's application profile was launched.
 * All endpoints are announced when an uplink works again and when ARP begins to be flooded.
@@ -14,19 +15,28 @@ Pure: `ofnet.garp_sender` has the clock.
 Source: docs/original/ofnet-pipelines.md §8.
 """
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 from core.ids import EndpointKey
 from ofnet.changes import Changes, ObjectKind
 from ofnet.openflow import packets
-from ofnet.openflow.actions import Output, tag
+from ofnet.openflow.actions import PORT_NORMAL, Output, tag
 from ofnet.packetin import PacketOut
 from ofnet.tables import Mode, mode_of
 from ofnet.uplink_choice import choose_uplink
 from ofnet.world import ArpMode, Bridge, LocalEndpoint, World
 
 ROUNDS: Final = 15
+
+
+class NewEndpoints(NamedTuple):
+    """What is sent for endpoints that are new on this host."""
+
+    learned: list[PacketOut]
+    """Frames from which this host's switch learns their ports."""
+    announced: list[PacketOut]
+    """Their announcements on the physical network."""
 
 
 class Announcements:
@@ -37,6 +47,10 @@ class Announcements:
     # learned addresses may be gone with the link. A record that changed otherwise is not announced:
     # every broadcast reaches all hosts of the VLAN. One working NIC of several is enough, so only
     # the first one that comes up announces all endpoints.
+    #
+    # A pod may have an address that another host's pod had a moment ago. The switch learned its MAC
+    # at the uplink then, and would drop what comes for the pod from there (NORMAL sends nothing
+    # back) for five minutes, or until the pod sends a frame of its own.
 
     def __init__(self, bridge: Bridge, world: World) -> None:
         self._bridge = bridge
@@ -65,10 +79,11 @@ class Announcements:
         """True while groups are to be announced again."""
         return bool(self._rounds)
 
-    def take_new(self) -> list[PacketOut]:
-        """Return the announcements of new endpoints; they are not due any more."""
+    def take_new(self) -> NewEndpoints:
+        """Return what is to be sent for new endpoints; it is not due any more."""
         keys, self._new = self._new, set()
-        return list(self._frames(keys))
+        endpoints = [self._world.local[key] for key in sorted(keys & self._world.local.keys())]
+        return NewEndpoints([_learned(one) for one in endpoints], list(self._frames(endpoints)))
 
     def take_round(self) -> list[PacketOut]:
         """Return the next round of announcements of groups; they have one round less to go."""
@@ -85,9 +100,8 @@ class Announcements:
             if endpoint.group_vlan:
                 self._rounds[endpoint.group_id] = ROUNDS
 
-    def _frames(self, keys: set[EndpointKey]) -> Iterator[PacketOut]:
-        for key in sorted(keys & self._world.local.keys()):
-            endpoint = self._world.local[key]
+    def _frames(self, endpoints: Iterable[LocalEndpoint]) -> Iterator[PacketOut]:
+        for endpoint in endpoints:
             network = self._world.networks.get(endpoint.network)
             frame = self._announce(endpoint, network.vlan) if network is not None else None
             if frame is not None:
@@ -100,6 +114,16 @@ class Announcements:
             return None
         frame = packets.arp_announcement(endpoint.mac, endpoint.ip)
         return PacketOut(data=frame, actions=(*tag(vlan), Output(uplink.ofport)))
+
+
+def _learned(endpoint: LocalEndpoint) -> PacketOut:
+    """Return a frame from an endpoint's port to its own MAC.
+
+    Open vSwitch learns from a packet-out after it has forwarded it: the first one goes to the port
+    where the MAC was before, if to any.
+    """
+    frame = packets.arp_to_itself(endpoint.mac, endpoint.ip)
+    return PacketOut(data=frame, actions=(Output(PORT_NORMAL),), in_port=endpoint.ofport)
 
 
 def _must_announce_all(before: World, after: World) -> bool:

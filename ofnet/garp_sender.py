@@ -65,7 +65,9 @@ class GarpSender:
             await self._new.wait()
             self._new.clear()
             await self._ready()
-            self._send(self._announcements.take_new())
+            new = self._announcements.take_new()
+            self._send(new.learned)
+            self._announce(new.announced)
 
     async def _send_rounds(self, period: float) -> None:
         while True:
@@ -73,12 +75,15 @@ class GarpSender:
             await self._ready()
             sent = self._announcements.take_round()
             self._stats["GARPSent"] += len(sent)
-            self._send(sent)
+            self._announce(sent)
             if not self._announcements.rounds_left:
                 self._rounds_due.clear()
             await asyncio.sleep(period)
 
+    def _announce(self, frames: Sequence[PacketOut]) -> None:
+        self._stats["GarpPktSent"] += len(frames)
+        self._send(frames)
+
     def _send(self, frames: Sequence[PacketOut]) -> None:
         for frame in frames:
-            self._stats["GarpPktSent"] += 1
             self._switch.send_packet(frame.data, frame.actions, in_port=frame.in_port)

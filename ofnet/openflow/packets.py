@@ -144,12 +144,25 @@ def arp_announcement(mac: str, address: IPv4Address) -> bytes:
     return arp_request(mac, address, address)
 
 
+def arp_to_itself(mac: str, address: IPv4Address) -> bytes:
+    """Return an untagged gratuitous ARP from a MAC to the same MAC.
+
+    A learning switch learns the MAC at the port that it came by, and forwards it at most to the
+    port where it knew the MAC before.
+    """
+    return _arp_request(mac, address, address, to=mac)
+
+
 def arp_request(mac: str, address: IPv4Address, target: IPv4Address) -> bytes:
     """Return the untagged broadcast frame that requests the MAC of an address."""
+    return _arp_request(mac, address, target, to=_BROADCAST)
+
+
+def _arp_request(mac: str, address: IPv4Address, target: IPv4Address, *, to: str) -> bytes:
     from os_ken.lib.packet import arp, ethernet, packet  # noqa: PLC0415 - see `load`
 
     frame = packet.Packet()
-    frame.add_protocol(ethernet.ethernet(dst=_BROADCAST, src=mac, ethertype=oxm.ETH_ARP))
+    frame.add_protocol(ethernet.ethernet(dst=to, src=mac, ethertype=oxm.ETH_ARP))
     frame.add_protocol(
         arp.arp(
             opcode=ARP_REQUEST,

@@ -55,3 +55,38 @@ async def test_a_pod_is_announced_at_once_and_its_group_in_rounds(ovs_module: Ov
     assert heard.count((address(2), mac(2), 1)) == 1
     assert heard.count((address(2), mac(2), GROUP_VLAN)) == ROUNDS
     assert len(heard) == ROUNDS + 2
+
+
+async def test_the_switch_forgets_that_a_new_pods_address_was_behind_the_uplink(
+    ovs_module: OvsHost,
+) -> None:
+    """As when another host's pod had it. NORMAL would drop what comes for the pod by the uplink."""
+    uplink = Uplink(ofport=UPLINK, mac="52:54:00:00:00:0a")
+    empty = replace(world(), fwd_mode=FwdMode.BRIDGE, uplinks=(uplink,))
+    came = replace(empty, local={local(1).key: local(1)})
+    async with dialled(ovs_module) as bridge:
+        with behind_uplink(bridge):
+            port = f"pod{bridge.name}"
+            ovs_module.vsctl(
+                *("add-port", bridge.name, port, "tag=1", "--"),
+                *("set", "interface", port, "type=internal", f"ofport_request={local(1).ofport}"),
+            )
+
+            def learned() -> list[str]:
+                lines = ovs_module.appctl("fdb/show", bridge.name).splitlines()
+                return [line.split()[0] for line in lines if mac(1) in line]
+
+            tagged = packets.arp_announcement(mac(1), address(1)).hex()
+            tagged = f"{tagged[:24]}81000001{tagged[24:]}"
+            ovs_module.ofctl(
+                "packet-out", bridge.name, f"in_port={UPLINK},packet={tagged},actions=NORMAL"
+            )
+            assert learned() == [str(UPLINK)]
+            async with (
+                running_agent(bridge, empty, bridge_name=Bridge.VLAN) as agent,
+                background("announcements", agent.garp_sender.run()),
+            ):
+                await agent.update(came, Changes.of(ObjectKind.LOCAL, came.local))
+                await until(
+                    lambda: learned() == [str(local(1).ofport)], "the pod's port is learned"
+                )

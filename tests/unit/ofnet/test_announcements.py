@@ -9,10 +9,10 @@ import pytest
 from ofnet.announcements import ROUNDS, Announcements
 from ofnet.changes import EVERYTHING, Changes, ObjectKind
 from ofnet.openflow import packets
-from ofnet.openflow.actions import Output, SetField
+from ofnet.openflow.actions import PORT_NORMAL, Output, SetField
 from ofnet.packetin import PacketOut
 from ofnet.world import ArpMode, Bridge, FwdMode, LocalEndpoint, Uplink, World
-from tests.unit.ofnet.worlds import address, local, with_local, without_local, world
+from tests.unit.ofnet.worlds import address, local, mac, with_local, without_local, world
 
 UPLINKS = (Uplink(ofport=30, mac="52:54:00:00:00:0a"), Uplink(ofport=31, mac="52:54:00:00:00:0b"))
 EMPTY = replace(world(), fwd_mode=FwdMode.BRIDGE, uplinks=UPLINKS[:1])
@@ -62,9 +62,20 @@ def rounds(book: Announcements) -> list[set[Heard]]:
 
 def test_a_new_endpoint_is_announced_once_on_its_networks_vlan(book: Announcements) -> None:
     book.update(holding(local(1)), of(local(1)))
-    assert heard(book.take_new()) == {(address(1), 1, 30)}
-    assert book.take_new() == []
+    assert heard(book.take_new().announced) == {(address(1), 1, 30)}
+    assert book.take_new() == ([], [])
     assert rounds(book) == []
+
+
+def test_the_switch_learns_the_port_of_a_new_endpoint(book: Announcements) -> None:
+    book.update(holding(local(1)), of(local(1)))
+    (lesson,) = book.take_new().learned
+    assert lesson.in_port == local(1).ofport
+    assert lesson.actions == (Output(PORT_NORMAL),)
+    arp = packets.parse_arp(lesson.data)
+    assert arp is not None
+    assert (arp.sender_ip, arp.sender_mac) == (address(1), mac(1))
+    assert lesson.data[:6] == lesson.data[6:12], "from its MAC to its MAC: it is not flooded"
 
 
 def test_an_endpoint_that_stays_is_not_announced_again(book: Announcements) -> None:
@@ -72,7 +83,7 @@ def test_an_endpoint_that_stays_is_not_announced_again(book: Announcements) -> N
     book.take_new()
     book.update(holding(replace(local(1), dscp=10)), of(local(1)))
     book.update(holding(replace(local(1), dscp=10)), EVERYTHING)
-    assert book.take_new() == []
+    assert book.take_new() == ([], [])
 
 
 @pytest.mark.parametrize("other", [{"mac": "02:02:0a:09:00:01"}, {"ip": address(77)}])
@@ -83,13 +94,13 @@ def test_an_endpoint_with_another_address_is_announced(
     book.take_new()
     moved = replace(local(1), **other)  # type: ignore[arg-type]
     book.update(holding(moved), of(local(1)))
-    assert heard(book.take_new()) == {(moved.ip, 1, 30)}
+    assert heard(book.take_new().announced) == {(moved.ip, 1, 30)}
 
 
 def test_an_endpoint_that_went_before_its_turn_is_not_announced(book: Announcements) -> None:
     book.update(holding(grouped(1)), of(grouped(1)))
     book.update(EMPTY, of(grouped(1)))
-    assert book.take_new() == []
+    assert book.take_new() == ([], [])
     assert rounds(book) == [set()] * ROUNDS
 
 
@@ -98,7 +109,7 @@ def test_a_member_has_its_whole_group_announced_in_rounds(book: Announcements) -
     book.update(holding(first, stranger), of(first, stranger))
     rounds(book)
     book.update(holding(first, stranger, second), of(second))
-    assert heard(book.take_new()) >= {(address(2), 1, 30)}
+    assert heard(book.take_new().announced) >= {(address(2), 1, 30)}
     both = {(address(1), GROUP_VLAN, 30), (address(2), GROUP_VLAN, 30)}
     assert rounds(book) == [both] * ROUNDS
 
@@ -113,7 +124,7 @@ def test_a_group_that_is_launched_again_meanwhile_starts_anew(book: Announcement
     assert len(rounds(book)) == ROUNDS - 1
     book.update(replace(launched, launches={5: 2}), of(grouped(1)))
     assert len(rounds(book)) == ROUNDS
-    assert heard(book.take_new()) == {(address(1), 1, 30)}
+    assert heard(book.take_new().announced) == {(address(1), 1, 30)}
 
 
 def test_a_group_whose_vlan_becomes_known_is_announced(book: Announcements) -> None:
@@ -128,14 +139,14 @@ def test_the_first_uplink_to_come_up_has_all_announced(book: Announcements) -> N
     down = tuple(replace(uplink, up=False) for uplink in UPLINKS)
     quiet = replace(holding(local(1), grouped(2)), uplinks=down)
     book.update(quiet, EVERYTHING)
-    assert book.take_new() == []
+    assert book.take_new().announced == []
     rounds(book)
     one_up = replace(quiet, uplinks=(down[0], UPLINKS[1]))
     book.update(one_up, Changes.of(ObjectKind.UPLINKS))
-    assert heard(book.take_new()) == {(address(1), 1, 31), (address(2), 1, 31)}
+    assert heard(book.take_new().announced) == {(address(1), 1, 31), (address(2), 1, 31)}
     assert rounds(book) == [{(address(2), GROUP_VLAN, 31)}] * ROUNDS
     book.update(replace(one_up, uplinks=UPLINKS), Changes.of(ObjectKind.UPLINKS))
-    assert book.take_new() == []
+    assert book.take_new() == ([], [])
     assert not book.rounds_left
 
 
@@ -143,11 +154,11 @@ def test_each_endpoint_is_announced_by_the_same_card_of_a_bond(book: Announcemen
     many = [local(number) for number in range(1, 20)]
     bonded = replace(holding(*many), uplinks=UPLINKS)
     book.update(bonded, of(*many))
-    first = heard(book.take_new())
+    first = heard(book.take_new().announced)
     assert {port for _, _, port in first} == {30, 31}
     assert len(first) == len(many)
     book.update(replace(bonded, arp_mode=ArpMode.FLOOD), EVERYTHING)
-    assert heard(book.take_new()) == first
+    assert heard(book.take_new().announced) == first
 
 
 class Garps:
@@ -219,12 +230,12 @@ def test_flooding_has_all_announced(book: Announcements) -> None:
     rounds(book)
     flooding = replace(holding(local(1), grouped(2)), arp_mode=ArpMode.FLOOD)
     book.update(flooding, EVERYTHING)
-    assert {who for who, _, _ in heard(book.take_new())} == {address(1), address(2)}
+    assert {who for who, _, _ in heard(book.take_new().announced)} == {address(1), address(2)}
     assert len(rounds(book)) == ROUNDS
     book.update(with_local(flooding, local(3)), of(local(3)))
-    assert heard(book.take_new()) == {(address(3), 1, 30)}
+    assert heard(book.take_new().announced) == {(address(3), 1, 30)}
     book.update(replace(flooding, arp_mode=ArpMode.PROXY), EVERYTHING)
-    assert book.take_new() == []
+    assert book.take_new() == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -238,7 +249,7 @@ def test_flooding_has_all_announced(book: Announcements) -> None:
 def test_other_bridges_and_modes_announce_nothing(bridge: Bridge, mode: FwdMode) -> None:
     book = Announcements(bridge, replace(EMPTY, fwd_mode=mode, uplinks=()))
     book.update(replace(holding(grouped(1)), fwd_mode=mode), EVERYTHING)
-    assert book.take_new() == []
+    assert book.take_new() == ([], [])
     assert not book.rounds_left
 
 
@@ -247,5 +258,5 @@ def test_without_an_uplink_nothing_is_announced(book: Announcements) -> None:
     lonely = replace(holding(grouped(1)), uplinks=())
     book.update(lonely, of(grouped(1)))
     book.update(without_local(lonely, local(9).key), Changes())
-    assert book.take_new() == []
+    assert book.take_new().announced == []
     assert rounds(book) == [set()] * ROUNDS

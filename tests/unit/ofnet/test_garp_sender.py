@@ -35,7 +35,7 @@ async def test_an_endpoint_is_announced_behind_its_flows() -> None:
         while not updating.done():
             assert not switch.packets
             await asyncio.sleep(0)
-        await until(lambda: len(switch.packets) == 1, "the announcement")
+        await until(lambda: len(switch.packets) == 2, "a frame for the switch, the announcement")
         assert agent.stats["GarpPktSent"] == 1
         assert agent.stats["GARPSent"] == 0
 
@@ -49,7 +49,7 @@ async def test_without_a_switch_announcements_wait_for_it() -> None:
             await asyncio.sleep(0)
         assert not switch.packets
         switch.connect()
-        await until(lambda: len(switch.packets) == 1, "the announcement")
+        await until(lambda: len(switch.packets) == 2, "a frame for the switch, the announcement")
 
 
 async def test_a_group_is_announced_in_rounds_that_end() -> None:
