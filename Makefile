@@ -7,6 +7,9 @@ MAKEFLAGS += --no-print-directory
 # daemons' programs; a plain user's path, and that of `su`, lacks them
 export PATH := $(PATH):/usr/sbin:/sbin
 
+# tests start hundreds of processes, and each would compile all modules anew
+unexport PYTHONDONTWRITEBYTECODE
+
 # the tree of release 0.1.0
 OLD ?= aa5f26e
 
