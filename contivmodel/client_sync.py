@@ -6,15 +6,15 @@ Failures have the texts of the original's client, with the URL and the dialled a
 # Standard library only: aiohttp and pydantic take longer to import than a whole command takes to
 # run. Data stays plain: netctl prints objects in the order of fields in which the server sent them.
 
-import http.client
 import json
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
 
+from contivmodel.http_exchange import Answer, CutShort, HttpFailure, NoAnswer, NotSendable, exchange
 from core.errors import MasterRefused, MasterUnavailable
 
 if TYPE_CHECKING:
@@ -178,9 +178,7 @@ class RestClient:
     ) -> Answered:
         """Return the answer to any request; a payload is JSON. Raises MasterUnavailable."""
         with self.opened(method, path, payload, headers) as response:
-            return Answered(
-                response.status, response.reason, response.read(), dict(response.headers)
-            )
+            return Answered(response.status, response.reason, response.read(), response.headers)
 
     @contextmanager
     def opened(
@@ -189,7 +187,7 @@ class RestClient:
         path: str,
         payload: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Iterator[http.client.HTTPResponse]:
+    ) -> Iterator[Answer]:
         """Yield the answer to a request, to be read within. Raises MasterUnavailable."""
         url = self._base + path
         try:
@@ -197,9 +195,9 @@ class RestClient:
                 yield response
         except _BadURL as exc:
             raise MasterUnavailable(str(exc)) from exc
-        except (OSError, http.client.HTTPException) as exc:
+        except (OSError, HttpFailure) as exc:
             text = f'{method.capitalize()} "{url}": {_go_error_text(exc)}'
-            unknown = method != "GET" and not isinstance(exc, _NotSent)
+            unknown = method != "GET" and not isinstance(exc, (_NotSent, NotSendable))
             raise MasterUnavailable(text, outcome_unknown=unknown) from exc
 
     def _objects(self, path: str) -> list[Json]:
@@ -233,16 +231,15 @@ class RestClient:
     @contextmanager
     def _exchange(
         self, method: str, url: str, payload: bytes | None, headers: Mapping[str, str]
-    ) -> Iterator[http.client.HTTPResponse]:
-        connection = _Connection(url, secure=self._secure, timeout=self._timeout)
+    ) -> Iterator[Answer]:
+        peer = _Peer.of(url)
         typed = {} if payload is None else {"Content-Type": "application/json"}
-        try:
-            connection.request(
-                method, connection.target, payload, {**self._headers, **typed, **headers}
-            )
-            yield connection.getresponse()
-        finally:
-            connection.close()
+        with closing(peer.connected(self._secure, self._timeout)) as sock:
+            asked = {**self._headers, **typed, **headers}
+            with exchange(
+                sock, method, peer.target, host=peer.authority, headers=asked, payload=payload
+            ) as answer:
+                yield answer
 
 
 class _BadURL(ValueError):
@@ -253,10 +250,19 @@ class _NotSent(OSError):
     """No connection was made, so no request was sent."""
 
 
-class _Connection(http.client.HTTPConnection):
-    """A connection whose errors name the address, as in the original."""
+class _Peer(NamedTuple):
+    """Whom a request goes to, by its URL."""
 
-    def __init__(self, url: str, *, secure: Secure, timeout: float) -> None:
+    host: str
+    port: int
+    tls: bool
+    authority: str
+    """Host and port as in the URL's authority, the port only if it is not that of the scheme."""
+    target: str
+
+    @classmethod
+    def of(cls, url: str) -> Self:
+        """Return the peer of a URL. Raises _BadURL and _NotSent, in the original's words."""
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -268,16 +274,25 @@ class _Connection(http.client.HTTPConnection):
             raise _NotSent(f'unsupported protocol scheme "{parts.scheme}"')
         if not parts.hostname:
             raise _NotSent("http: no Host in request URL")
-        self._tls = parts.scheme == "https"
-        super().__init__(parts.hostname, port or (443 if self._tls else 80), timeout=timeout)
-        self.target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-        self._secure = secure
+        tls = parts.scheme == "https"
+        usual = 443 if tls else 80
+        name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        authority = name if port in {None, usual} else f"{name}:{port}"
+        target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        if not (authority + target).isascii() or not (authority + target).isprintable():
+            raise _BadURL(f'parse "{url}": net/url: invalid control character in URL')
+        return cls(parts.hostname, port or usual, tls, authority, target)
 
-    def connect(self) -> None:
+    def connected(self, secure: Secure, timeout: float) -> socket.socket:
         """Connect, with a TLS handshake for https."""
-        self.sock = _dial(self.host, self.port, self.timeout)
-        if self._tls:
-            self.sock = _encrypted(self.sock, self.host, self._secure)
+        sock = _dial(self.host, self.port, timeout)
+        if not self.tls:
+            return sock
+        try:
+            return _encrypted(sock, self.host, secure)
+        except OSError:
+            sock.close()
+            raise
 
 
 def _dial(host: str, port: int, timeout: float | None) -> socket.socket:
@@ -332,13 +347,13 @@ def _encrypted(sock: socket.socket, host: str, secure: Secure) -> socket.socket:
 
 def _go_error_text(exc: Exception) -> str:
     match exc:
-        case _NotSent():
+        case _NotSent() | NotSendable():
             return str(exc)
-        case http.client.RemoteDisconnected():
+        case NoAnswer():
             return "EOF"
-        case http.client.IncompleteRead():
+        case CutShort():
             return "unexpected EOF"
-        case http.client.HTTPException():
+        case HttpFailure():
             return f"malformed HTTP response {json.dumps(str(exc))}"
         case TimeoutError():
             return "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"

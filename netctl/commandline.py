@@ -11,6 +11,7 @@ after `=`, and may follow positional words; `--` ends flags. This module knows n
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Final
 
 import click
@@ -24,6 +25,9 @@ COMPLETION_VARIABLE: Final = "_NETCTL_COMPLETE"
 """The environment variable of a completion request, such as `bash_complete`."""
 
 _CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
+
+_SUMMARY: Final = 45
+"""Characters of a command's summary in a completion, as in click."""
 
 Callback = Callable[..., None]
 
@@ -174,25 +178,56 @@ def _keyword(word: str) -> str:
     return word.replace("-", "_").replace(" ", "_")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaterCommand:
+    """A command that is imported when it is called: `module` has it as `attribute`."""
+
+    module: str
+    attribute: str
+    summary: str
+    """The command's help text, which lists of commands show without importing it."""
+
+
 class CommandGroup(click.Group):
     """Commands by name and alias, including `help`."""
 
     def __init__(self, name: str | None = None, **kwargs: Any) -> None:
         super().__init__(name, context_settings=_CONTEXT, **kwargs)
         self._aliases: dict[str, str] = {}
+        self._later: dict[str, LaterCommand] = {}
 
     def add(self, command: click.Command, *aliases: str) -> None:
         """Add a command under its own name and under its aliases."""
         self.add_command(command)
         self._aliases.update(dict.fromkeys(aliases, str(command.name)))
 
+    def add_later(self, name: str, command: LaterCommand, *aliases: str) -> None:
+        """Add a command under a name and aliases; it is imported when it is called."""
+        self._later[name] = command
+        self._aliases.update(dict.fromkeys(aliases, name))
+
     def aliases(self, name: str) -> list[str]:
         """Return the other names of a command."""
         return [alias for alias, meant in self._aliases.items() if meant == name]
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, sorted."""
+        return sorted({*super().list_commands(ctx), *self._later})
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of a name or an alias."""
-        return super().get_command(ctx, self._aliases.get(cmd_name, cmd_name))
+        name = self._aliases.get(cmd_name, cmd_name)
+        later = self._later.get(name)
+        if later is not None and name not in self.commands:
+            self.add_command(getattr(import_module(later.module), later.attribute), name)
+        return super().get_command(ctx, name)
+
+    def summary(self, name: str, limit: int = _SUMMARY) -> str:
+        """Return what a command is for, in at most `limit` characters."""
+        later = self._later.get(name)
+        if later is None:
+            return self.commands[name].get_short_help_str(limit)
+        return click.Command(name, help=later.summary).get_short_help_str(limit)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the flags before the command's name; without a name, show the help."""
@@ -222,7 +257,7 @@ class CommandGroup(click.Group):
         """Write the list of commands with their aliases."""
         rows = []
         for name in self.list_commands(ctx):
-            summary = self.commands[name].get_short_help_str(formatter.width)
+            summary = self.summary(name, formatter.width)
             rows.append((", ".join([name, *self.aliases(name)]), summary))
         rows.append(("help, h", "Shows a list of commands or help for one command"))
         with formatter.section("Commands"):

@@ -203,7 +203,7 @@ def _locate(cli: click.Command, words: Sequence[str]) -> tuple[click.Context, Sc
 
 
 def _commands(ctx: click.Context, group: CommandGroup, incomplete: str) -> Items:
-    found = [(name, group.commands[name].get_short_help_str()) for name in group.list_commands(ctx)]
+    found = [(name, group.summary(name)) for name in group.list_commands(ctx)]
     return [CompletionItem(n, help=summary) for n, summary in found if n.startswith(incomplete)]
 
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from contivmodel.client_sync import RestClient
 from core.errors import UsageError
 from netctl.failure import HELP, IO, REQUEST, CommandFailed
 from netctl.what_if import show_effects
 
 if TYPE_CHECKING:
     import ssl
+
+    from contivmodel.client_sync import RestClient
 
 CONFIG: Final = Path(".netctl") / "config.json"
 """Relative to the user's home directory."""
@@ -34,7 +35,7 @@ class MasterConnection:
     what_if: bool = False
     """Changes are not made; what each would do is printed."""
 
-    def client(self) -> RestClient:
+    def client(self) -> "RestClient":
         """Return a client with the saved login, if any. Raises CommandFailed."""
         if not self.url.startswith(("http://", "https://")) or self.url.endswith("/"):
             raise CommandFailed("Error connecting to netmaster", HELP)
@@ -45,11 +46,14 @@ class MasterConnection:
             )
         return self._client(token or "")
 
-    def anonymous_client(self) -> RestClient:
+    def anonymous_client(self) -> "RestClient":
         """Return a client without login, for resources that need none."""
         return self._client("")
 
-    def _client(self, token: str) -> RestClient:
+    def _client(self, token: str) -> "RestClient":
+        # Imported here: help, versions of this program and refused words need no HTTP.
+        from contivmodel.client_sync import RestClient  # noqa: PLC0415
+
         own = bool(self.tls_ca or self.tls_cert or self.tls_key)
         secure = self._context if own and not self.insecure else None
         return RestClient(

@@ -54,9 +54,10 @@ def network_addresses(
     taken += [pool_span(pool) for pool in pools]
     if network.gateway:
         taken.append((ipv4(network.gateway),) * 2)
-    shown = list(_clip(_merged(taken), _overlap(usable, written)))
+    runs = _merged(taken)
+    shown = _clip(runs, _overlap(usable, written))
     assignable = _overlap(usable, written) if is_bounded(network) else usable
-    return AddressLists(_addresses(shown), _addresses(_gaps(_merged(taken), assignable)))
+    return AddressLists(_addresses(shown), _addresses(_gaps(runs, assignable)))
 
 
 def group_addresses(pool: str, granted: Iterable[str]) -> AddressLists:
@@ -91,8 +92,9 @@ def number_list(numbers: Iterable[int]) -> str:
 
 def labels_text(labels: Mapping[str, str] | None) -> str:
     """Return labels as Go prints a map: `map[app:web tier:front]`."""
-    pairs = sorted((labels or {}).items())
-    return "map[" + " ".join(f"{name}:{value}" for name, value in pairs) + "]"
+    if not labels:
+        return "map[]"
+    return "map[" + " ".join(f"{name}:{value}" for name, value in sorted(labels.items())) + "]"
 
 
 def pool_span(pool: str) -> Span:

@@ -1,16 +1,18 @@
 """`netctl host`: the hosts of the cluster: their state, drain and removal."""
 
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from contivmodel.client_sync import Json, RestClient
 from netctl.commandline import Command, CommandGroup, misuse, switch
 from netctl.commands import flags
 from netctl.connection import MasterConnection
 from netctl.failure import BEHIND, CommandFailed
-from netctl.render import ListFormat, indented, moment, text
+from netctl.render import Json, ListFormat, indented, moment, text
+
+if TYPE_CHECKING:
+    from contivmodel.client_sync import RestClient
 
 POLL_INTERVAL: Final = 0.2
 """Seconds between two requests while waiting."""
@@ -108,7 +110,7 @@ def _remove(master: MasterConnection, host: str, *, force: bool) -> None:
 
 
 def wait_until_applied(
-    client: RestClient, wait: float, *, interval: float = POLL_INTERVAL
+    client: "RestClient", wait: float, *, interval: float = POLL_INTERVAL
 ) -> list[Json]:
     """Return the hosts once all have applied all changes, at the latest after `wait` seconds."""
     end = time.monotonic() + wait

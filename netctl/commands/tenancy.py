@@ -2,17 +2,22 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
-from contivmodel.client_sync import Json, RestClient
 from netctl.commandline import Callback, Command
 from netctl.commands import flags
 from netctl.connection import MasterConnection
-from netctl.render import ListFormat, indented
+from netctl.render import Json, ListFormat, indented
+
+if TYPE_CHECKING:
+    from contivmodel.client_sync import RestClient
 
 
-def list_of_tenant(client: RestClient, plural: str, tenant: str, *, all_items: bool) -> list[Json]:
+def list_of_tenant(
+    client: "RestClient", plural: str, tenant: str, *, all_items: bool
+) -> list[Json]:
     """Return the objects of a tenant, or of all tenants; the tenant must exist in both cases."""
     client.read("tenants", tenant)
     found = client.list_all(plural)

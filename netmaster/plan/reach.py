@@ -19,10 +19,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import ip_network
 from itertools import product
-from typing import Final
+from typing import Final, NamedTuple
 
+from core.addresses import ipv4, ipv6
 from core.ids import TenantName
 from state.policy_rules import NEW_CONNECTION, PROTOCOLS, TCP, UDP, OfnetRule
 
@@ -34,8 +35,6 @@ ANY_PROTOCOL: Final = 0
 
 ANY_PORT: Final = 0
 """All ports that no rule names."""
-
-Block = IPv4Network | IPv6Network
 
 _NAMES: Final = {number: name for name, number in PROTOCOLS.items()}
 
@@ -131,26 +130,43 @@ class Rules:
         return Verdict(all(rule.action == "allow" for rule in said), names, is_answer)
 
 
+class _Block(NamedTuple):
+    """The addresses of one side of a rule: its text, and the bits that they have in common."""
+
+    text: str
+    mask: int
+    address: int
+
+
 class Ends:
     """The ends of a cluster's endpoints, as far as some rules tell them apart."""
 
     def __init__(self, rules: Iterable[OfnetRule]) -> None:
         texts = {text for rule in rules for text in (rule.src_address, rule.dst_address)} - {""}
-        self._blocks: list[tuple[str, Block]] = [(text, ip_network(text)) for text in sorted(texts)]
+        self._blocks: dict[int, list[_Block]] = {4: [], 6: []}
+        """By address family, sorted by their text."""
+        for text in sorted(texts):
+            block = ip_network(text)
+            masked = _Block(text, int(block.netmask), int(block.network_address))
+            self._blocks[block.version].append(masked)
         self.counts: dict[End, int] = defaultdict(int)
         """How many endpoints are of an end."""
 
     @property
     def blocks(self) -> int:
         """How many addresses of rules an endpoint is compared with."""
-        return len(self._blocks)
+        return sum(map(len, self._blocks.values()))
 
     def add(self, tenant: TenantName, group: int, addresses: Iterable[str]) -> None:
         """Count an endpoint; `group` is its number."""
         for text in filter(None, addresses):
-            address = ip_address(text)
-            inside = tuple(name for name, block in self._blocks if address in block)
-            self.counts[End(tenant, group, address.version, inside)] += 1
+            version = 6 if ":" in text else 4
+            blocks = self._blocks[version]
+            inside: tuple[str, ...] = ()
+            if blocks:  # most rules are about groups, so that most addresses need not be read
+                address = ipv6(text) if version == 6 else ipv4(text)
+                inside = tuple(one.text for one in blocks if address & one.mask == one.address)
+            self.counts[End(tenant, group, version, inside)] += 1
 
     def matching(self, group: int, address: str) -> Iterator[End]:
         """Yield the ends to which one side of a rule applies."""

@@ -18,7 +18,7 @@ def netctl(
     def client(_url: str, **_options: Any) -> MemoryMaster:
         return master
 
-    monkeypatch.setattr("netctl.connection.RestClient", client)
+    monkeypatch.setattr("contivmodel.client_sync.RestClient", client)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("NETMASTER", raising=False)
     monkeypatch.delenv("INSECURE", raising=False)

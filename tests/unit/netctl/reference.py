@@ -23,7 +23,8 @@ def reference() -> str:
     usage = "* `netctl [flags] <command>`: flags that stand before the command\n"
     sections = [usage, *_flags(root)]
     for name in cli.list_commands(root):
-        command = cli.commands[name]
+        command = cli.get_command(root, name)
+        assert command is not None
         sections += _sections(click.Context(command, parent=root, info_name=name), cli)
     return "".join(sections)
 

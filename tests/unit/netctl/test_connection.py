@@ -13,7 +13,7 @@ from netctl.failure import HELP, IO, REQUEST, CommandFailed
 def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any]]:
     clients: list[dict[str, Any]] = []
     monkeypatch.setattr(
-        "netctl.connection.RestClient",
+        "contivmodel.client_sync.RestClient",
         lambda url, **options: clients.append({"url": url, **options}),
     )
     monkeypatch.setenv("HOME", str(tmp_path))

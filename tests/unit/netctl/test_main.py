@@ -128,7 +128,7 @@ def test_flags_win_over_the_environment(
         made.append({"url": url, "insecure": insecure})
         return netctl.master
 
-    monkeypatch.setattr("netctl.connection.RestClient", client)
+    monkeypatch.setattr("contivmodel.client_sync.RestClient", client)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert netctl(*words, "tenant", "ls", "-q").out == "default\n"

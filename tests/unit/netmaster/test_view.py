@@ -6,7 +6,7 @@ from contivmodel.objects import Network
 from contivmodel.wire import dumps
 from core import keys
 from core.errors import Invalid
-from core.ids import HostLabel
+from core.ids import HostLabel, NetworkName, TenantName, network_id
 from netmaster.plan.endpoints import endpoint
 from netmaster.plan.objects import network
 from netmaster.stored import Write
@@ -43,6 +43,31 @@ def test_a_copy_is_changed_alone() -> None:
     assert shown(scene.view) == before
     assert [record.name for record in copied.networks.values()] == ["n1", "n2"]
     assert copied.endpoints.keys().isdisjoint(scene.view.endpoints)
+
+
+def test_a_copy_has_no_mapping_in_common() -> None:
+    scene = Scene()
+    scene.network("n1", gateway="10.1.1.254")
+    scene.group("g1")
+    scene.endpoint("c1", service_name="g1")
+    scene.start("c1", {"app": "web"})
+    copied = scene.view.copy()
+    seen = 0
+    for name, held in vars(scene.view).items():
+        if isinstance(held, dict):
+            assert getattr(copied, name) == held or name == "addresses"
+            assert getattr(copied, name) is not held, name
+            for key, member in held.items():
+                if isinstance(member, dict):
+                    assert getattr(copied, name)[key] is not member, name
+                    seen += bool(member)
+    assert seen > 6
+    grants = scene.view.addresses[network_id(NetworkName("n1"), TenantName("default"))].grants
+    assert grants
+    assert all(of.grants is not grants for of in copied.addresses.values())
+    copied.apply(endpoint.delete(copied, unwanted("c1")).writes)
+    assert not copied.labelled
+    assert scene.view.labelled
 
 
 def test_sequence_numbers_grow_over_a_restart() -> None:

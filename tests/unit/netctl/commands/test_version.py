@@ -33,6 +33,6 @@ def test_insecure_is_heeded(netctl: Netctl, monkeypatch: pytest.MonkeyPatch) -> 
         asked.append(insecure)
         return netctl.master
 
-    monkeypatch.setattr("netctl.connection.RestClient", client)
+    monkeypatch.setattr("contivmodel.client_sync.RestClient", client)
     assert netctl("--insecure", "version").code == 0
     assert asked == [True]

@@ -1,0 +1,39 @@
+"""A command line imports what it needs, and lists commands by their own help texts."""
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from netctl.main import cli
+
+UNREACHABLE = "http://127.0.0.1:1"
+
+
+def imported(*words: str) -> set[str]:
+    """Return the modules that a command line has imported at its end."""
+    code = "import sys; from netctl.main import run; run(sys.argv[1:]); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)
+    return set(done.stdout.decode().splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-v"], ["network", "--help"]])
+def test_what_needs_no_netmaster_imports_no_network(words: list[str]) -> None:
+    assert not imported(*words) & {"socket", "contivmodel.client_sync", "netctl.commands.tenant"}
+
+
+def test_a_command_imports_no_other_command() -> None:
+    found = imported("--netmaster", UNREACHABLE, "network", "ls")
+    assert {"netctl.commands.network", "contivmodel.client_sync"} <= found
+    # Each of these takes longer to import than all of netctl.
+    slow = {"http.client", "email", "ssl", "asyncio", "aiohttp", "pydantic"}
+    assert not found & {*slow, "netctl.commands.group", "netctl.completion"}
+
+
+@pytest.mark.parametrize("name", cli.list_commands(click.Context(cli)))
+def test_the_list_of_commands_has_the_help_of_each(name: str) -> None:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    assert command.name == name
+    assert cli.summary(name, 1000) == command.get_short_help_str(1000)
