@@ -35,7 +35,6 @@ _HEADERS: Final = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-cache",  # asked for each time, answered 304: a new release is seen at once
 }
 

@@ -22,10 +22,9 @@ async function show({ focus = true } = {}) {
   const { name, query } = here();
   mark(name);
   try {
-    if (me === null) await begin();
     const module = VIEWS[name];
     if (!module) throw new Refused(404, { detail: `there is no view ${name}` });
-    const view = await import(`./views/${module}.js`);
+    const [view] = await Promise.all([import(`./views/${module}.js`), me === null && begin()]);
     if (signal.aborted) return;
     const title = view.title(name);
     document.title = `${title} - Contiv`;

@@ -22,9 +22,13 @@ function fill(node, { on = {}, ...attributes }, children) {
   return node;
 }
 
+let fields = 0;
+
 /** Return a labelled field of a form. */
 export function field(label, control) {
-  return h("label", { class: "field" }, h("span", {}, label), control);
+  fields += 1;
+  control.id = `field-${fields}`;
+  return h("div", { class: "field" }, h("label", { for: control.id }, label), control);
 }
 
 /** Return a choice among texts, or among [value, text] pairs. */

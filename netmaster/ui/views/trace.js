@@ -5,8 +5,8 @@ import { field, h, plainTable, s, say, select } from "../dom.js";
 import { keep } from "../router.js";
 
 const GOOD = ["delivered", "left", "agent"];
-const BOX = { width: 250, gap: 60, head: 44, step: 40 };
-const LONGEST = 34; // letters of a line in a box
+const BOX = { width: 330, gap: 80, head: 44, step: 40 };
+const LONGEST = 46; // letters of a line in a box
 
 export const title = () => "Trace a packet";
 
@@ -27,7 +27,7 @@ export async function show(root, { query, signal, fail }) {
     try {
       const found = await ask("trace", { query: wanted, signal });
       root.querySelector(".failure")?.remove();
-      result.replaceChildren(...drawn(found));
+      result.replaceChildren(...drawn(named(found)));
       say(found.verdict);
     } catch (error) {
       result.replaceChildren();
@@ -42,6 +42,19 @@ function input(name, label, value = "", more = {}) {
   return field(label, h("input", { name, value, ...more }));
 }
 
+/* Endpoints by their names, where they have one: keys are long. */
+function named(trace) {
+  const told = Object.entries(trace.names || {});
+  const shorter = (text) => told.reduce((all, [key, name]) => all.replaceAll(key, name), text);
+  const hops = (some) => some.map((hop) => ({
+    ...hop,
+    steps: (hop.steps || []).map((one) => ({ ...one, why: shorter(one.why), owner: shorter(one.owner) })),
+    exits: (hop.exits || []).map((one) => ({ ...one, name: shorter(one.name) })),
+    faults: (hop.faults || []).map(shorter),
+  }));
+  return { ...trace, verdict: shorter(trace.verdict), hops: hops(trace.hops), answer: hops(trace.answer) };
+}
+
 function drawn(trace) {
   const good = GOOD.includes(trace.outcome);
   const ways = [["There", trace.hops], ["Back", trace.answer]].filter(([, hops]) => hops.length);
@@ -49,7 +62,7 @@ function drawn(trace) {
     h("p", { class: `verdict ${good ? "good" : "bad"}` }, h("b", {}, trace.outcome), ` ${trace.verdict}`),
     ...ways.flatMap(([name, hops]) => [h("h2", {}, name),
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${name}, drawn` }, picture(name, hops, trace.verdict)),
-      plainTable(`${name}, step by step`, ["Host", "Table", "Decided by", "Does"], hops.flatMap(rowsOf))]),
+      plainTable(`${name}, step by step`, ["Host", "Table", "Decided by", "Of", "Does"], hops.flatMap(rowsOf))]),
   ];
 }
 
@@ -92,28 +105,26 @@ function column(hop, at, count, name) {
 
 /* The steps of a host, then what is wrong or where the packet goes. */
 function lines(hop) {
-  const exits = hop.exits || [];
-  const faults = hop.faults || [];
-  const steps = hop.steps || [];
+  const { exits, faults, steps } = hop;
   const dropped = !exits.length && !faults.length;
   const found = steps.map((one, at) => ({
     head: `${one.table} ${one.tableName}`,
     text: one.why || one.owner,
     kind: dropped && at === steps.length - 1 ? "bad" : one.kind === "RULE" || /rule|polic/i.test(one.why) ? "rule" : "",
   }));
-  if (dropped) found.push({ head: "dropped here", text: steps.at(-1)?.owner || "", kind: "bad" });
+  if (dropped) found.push({ head: "dropped here", text: steps.at(-1)?.why || "", kind: "bad" });
   for (const fault of faults) found.push({ head: "fault", text: fault, kind: "bad" });
   for (const one of faults.length ? [] : exits.slice(0, 4)) found.push({ head: `out to ${one.kind}`, text: one.name, kind: "good" });
   return found;
 }
 
 function rowsOf(hop) {
-  const steps = (hop.steps || []).map((one) => [hop.host, `${one.table} ${one.tableName}`, one.owner ? `${one.why} (${one.owner})` : one.why, one.does]);
-  return [...steps, ...(hop.faults || []).map((one) => [hop.host, "", one, "ends here"])];
+  const steps = hop.steps.map((one) => [hop.host, `${one.table} ${one.tableName}`, one.why, one.owner, one.does]);
+  return [...steps, ...hop.faults.map((one) => [hop.host, "", one, "", "ends here"])];
 }
 
 function exitOf(hop) {
-  return (hop.exits || []).find((one) => ["tunnel", "uplink"].includes(one.kind))?.kind || "";
+  return hop.exits.find((one) => ["tunnel", "uplink"].includes(one.kind))?.kind || "";
 }
 
 function cut(text) {
