@@ -31,7 +31,8 @@ async function show({ focus = true } = {}) {
     const root = h("div", { class: "view" });
     main.replaceChildren(h("h1", { tabindex: "-1" }, title), root);
     if (focus) main.querySelector("h1").focus();
-    await view.show(root, { name, query, me, signal, fail });
+    const own = (report) => (error) => signal.aborted || report(error);
+    await view.show(root, { name, query, me, signal, fail: own(fail), well: own(well) });
   } catch (error) {
     if (error.name !== "AbortError" && !signal.aborted) fail(error);
   }
@@ -54,15 +55,22 @@ async function begin() {
 function fail(error) {
   if (error.name === "AbortError") return;
   if (error.status === 401) {
+    shown.abort(); // a view that goes on asking would take the form away
     main.replaceChildren(h("h1", {}, "Log in"), loginForm(error));
     main.querySelector("input").focus();
     return;
   }
-  const old = main.querySelector(".failure");
   const text = error.status === 403 ? `Your role may not see this: ${error.message}` : error.message;
-  const note = h("div", { class: "failure", role: "alert" }, h("p", {}, text), error.remedy && h("p", {}, error.remedy));
-  if (old) old.replaceWith(note);
-  else main.append(note);
+  const old = main.querySelector(".failure");
+  if (old?.dataset.text === text) return; // said already
+  old?.remove();
+  main.append(h("div", { class: "failure", role: "alert", "data-text": text },
+    h("p", {}, text), error.remedy && h("p", {}, error.remedy)));
+}
+
+/* What failed before works. */
+function well() {
+  main.querySelector(".failure")?.remove();
 }
 
 function loginForm(reason) {

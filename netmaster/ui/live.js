@@ -37,10 +37,18 @@ export function readAtChanges(kinds, read, signal) {
   }, signal);
 }
 
-/** Run `read` again and again while the page is seen, `pause` milliseconds after it ended. */
-export async function poll(read, pause, signal) {
+/** Run `read` while the page is seen, `pause` milliseconds after it ended, until it may not be read. */
+export async function poll(read, pause, { signal, fail, well }) {
   while (!signal.aborted) {
-    if (!document.hidden) await read();
+    try {
+      if (!document.hidden) {
+        await read();
+        well();
+      }
+    } catch (error) {
+      fail(error);
+      if (error.status === 403) return;
+    }
     await new Promise((resolve) => setTimeout(resolve, pause));
   }
 }

@@ -80,6 +80,24 @@ def test_a_stranger_is_asked_who_it_is(shown: Shown) -> None:
     shown.page.locator("#link[data-state=live]").wait_for()
 
 
+@pytest.mark.parametrize("view", ["hosts", "endpoints", "addresses"])
+def test_a_view_that_asks_again_leaves_the_form_alone(shown: Shown, view: str) -> None:
+    """Its token ends while it is on the screen."""
+    shown.page.clock.install()
+    shown.go(view)
+    log_in(shown, "rita")
+    expect(shown.page.locator("h1")).not_to_have_text("Log in")
+    shown.page.evaluate("sessionStorage.setItem('contiv-token', 'none')")
+    expect(shown.page.locator("h1")).to_have_text("Log in")
+    form = shown.page.locator("form").element_handle()
+    shown.page.get_by_label("User name").fill("joe")
+    asked = shown.page.evaluate("performance.getEntriesByType('resource').length")
+    shown.page.clock.run_for(5_000)  # longer than any view waits between two questions
+    assert shown.page.evaluate("performance.getEntriesByType('resource').length") == asked
+    assert shown.page.evaluate("(form) => form.isConnected", form)
+    expect(shown.page.get_by_label("User name")).to_have_value("joe")
+
+
 def test_the_token_is_kept_for_the_tab_alone(shown: Shown) -> None:
     shown.go("tenants")
     log_in(shown, "rita")

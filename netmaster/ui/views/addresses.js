@@ -11,7 +11,8 @@ const STEPS = 6;
 
 export const title = () => "Address use";
 
-export async function show(root, { signal, fail }) {
+export async function show(root, view) {
+  const { signal, fail } = view;
   const map = h("ul", { class: "heat" });
   const detail = h("section", { "aria-label": "Blocks of a network", "aria-live": "polite" });
   const tiles = new Map(); // key -> {text, node}
@@ -42,20 +43,16 @@ export async function show(root, { signal, fail }) {
   }
 
   await poll(async () => {
-    try {
-      const networks = await all("ipam", { signal });
-      const fresh = new Map(networks.map((one) => [one.key, tile(one)]));
-      for (const [key, old] of tiles) if (fresh.get(key) !== old) old.node.remove();
-      networks.forEach((one, at) => {
-        const { node } = fresh.get(one.key);
-        if (map.children[at] !== node) map.insertBefore(node, map.children[at] || null);
-      });
-      tiles.clear();
-      for (const [key, one] of fresh) tiles.set(key, one);
-    } catch (error) {
-      fail(error);
-    }
-  }, PAUSE, signal);
+    const networks = await all("ipam", { signal });
+    const fresh = new Map(networks.map((one) => [one.key, tile(one)]));
+    for (const [key, old] of tiles) if (fresh.get(key) !== old) old.node.remove();
+    networks.forEach((one, at) => {
+      const { node } = fresh.get(one.key);
+      if (map.children[at] !== node) map.insertBefore(node, map.children[at] || null);
+    });
+    tiles.clear();
+    for (const [key, one] of fresh) tiles.set(key, one);
+  }, PAUSE, view);
 }
 
 /* The subnet in at most 256 equal blocks, with how many endpoints have an address in each. */

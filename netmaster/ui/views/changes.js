@@ -11,7 +11,7 @@ const KINDS = ["tenants", "networks", "endpointGroups", "policys", "rules", "net
 
 export const title = () => "Changes";
 
-export async function show(root, { signal, fail }) {
+export async function show(root, { signal, fail, well }) {
   const table = rowsTable("Changes", [
     { head: "Time", of: (one) => new Date(one.at).toLocaleTimeString() },
     { head: "Who", of: (one) => one.who || one.address },
@@ -28,6 +28,7 @@ export async function show(root, { signal, fail }) {
       const { items } = await ask("changes", { query: { limit: MOST }, signal });
       const rows = items.flatMap(rowsOf);
       table.set(rows);
+      well();
       if (newest && rows.length && rows[0].number > newest) say(`${rows[0].action} ${rows[0].kind} ${rows[0].object}`);
       newest = rows.length ? rows[0].number : newest;
     } catch (error) {

@@ -16,7 +16,8 @@ const FILTERS = {
 
 export const title = () => "Endpoints";
 
-export async function show(root, { query, signal, fail }) {
+export async function show(root, view) {
+  const { query, signal, fail, well } = view;
   const form = h("form", { class: "filters", role: "search", on: { input: typed, submit: (event) => event.preventDefault() } },
     Object.entries(FILTERS).map(([name, label]) => field(label, h("input", { name, type: "search", value: query[name] || "" }))));
   const summary = h("p", { class: "summary" });
@@ -46,17 +47,17 @@ export async function show(root, { query, signal, fail }) {
     return { after, ...found };
   }
 
-  async function guarded(work) {
+  /* Shows the pages that some work gives, unless something else was asked meanwhile. */
+  async function taken(work) {
     const question = asked;
     try {
       const found = await work();
       if (question !== asked) return;
       pages = found;
-      root.querySelector(".failure")?.remove();
       draw();
     } catch (error) {
       if (error.status === 400) summary.textContent = error.message;
-      else if (question === asked) fail(error);
+      else if (question === asked) throw error;
     }
   }
 
@@ -65,7 +66,7 @@ export async function show(root, { query, signal, fail }) {
     waiting = setTimeout(async () => {
       asked += 1;
       keep(wanted());
-      await guarded(async () => [await page("")]);
+      await taken(async () => [await page("")]).then(well, fail);
       say(summary.textContent);
     }, TYPING);
   }
@@ -73,7 +74,7 @@ export async function show(root, { query, signal, fail }) {
   async function extend() {
     if (busy || !pages.length || !pages.at(-1).next) return;
     busy = true;
-    await guarded(async () => [...pages, await page(pages.at(-1).next)]);
+    await taken(async () => [...pages, await page(pages.at(-1).next)]).catch(fail);
     busy = false;
   }
 
@@ -91,14 +92,17 @@ export async function show(root, { query, signal, fail }) {
     const rowsAbove = table.node.scrollTop / Math.max(1, table.node.scrollHeight);
     const at = Math.min(pages.length - 1, Math.floor(rowsAbove * pages.length));
     busy = true;
-    await guarded(async () => {
-      const fresh = await page(at > 0 ? pages[at].after : "");
-      return at < 0 ? [fresh] : pages.map((one, number) => (number === at ? joined(fresh, pages[number + 1]) : one));
-    });
-    busy = false;
+    try {
+      await taken(async () => {
+        const fresh = await page(at > 0 ? pages[at].after : "");
+        return at < 0 ? [fresh] : pages.map((one, number) => (number === at ? joined(fresh, pages[number + 1]) : one));
+      });
+    } finally {
+      busy = false;
+    }
   }
 
-  await poll(refresh, PAUSE, signal);
+  await poll(refresh, PAUSE, view);
 }
 
 /* A page that is read anew ends where the next one begins, so that no row is shown twice. */

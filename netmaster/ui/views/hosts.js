@@ -10,7 +10,7 @@ const PAUSE = 700; // milliseconds between two looks
 
 export const title = () => "Hosts";
 
-export async function show(root, { signal, fail }) {
+export async function show(root, view) {
   const summary = h("p", { class: "summary" });
   const table = rowsTable("Hosts", [
     { head: "Host", of: (one) => one.label },
@@ -24,15 +24,11 @@ export async function show(root, { signal, fail }) {
   ]);
   root.append(summary, table.node);
   await poll(async () => {
-    try {
-      const hosts = await all("hosts", { signal });
-      const well = hosts.filter((one) => health(one) === "in step").length;
-      summary.textContent = hosts.length ? `${well} of ${hosts.length} hosts are in step` : "No host has registered yet.";
-      table.set(hosts.map((one) => ({ ...one, key: one.label })));
-    } catch (error) {
-      fail(error);
-    }
-  }, PAUSE, signal);
+    const hosts = await all("hosts", { signal: view.signal });
+    const good = hosts.filter((one) => health(one) === "in step").length;
+    summary.textContent = hosts.length ? `${good} of ${hosts.length} hosts are in step` : "No host has registered yet.";
+    table.set(hosts.map((one) => ({ ...one, key: one.label })));
+  }, PAUSE, view);
 }
 
 function health(host) {

@@ -48,7 +48,7 @@ const LISTS = {
 
 export const title = (name) => LISTS[name].title;
 
-export async function show(root, { name, query, signal, fail }) {
+export async function show(root, { name, query, signal, fail, well }) {
   const list = LISTS[name];
   const search = h("input", { type: "search", value: query.search || "", on: { input: draw } });
   const summary = h("p", { class: "summary" });
@@ -61,6 +61,7 @@ export async function show(root, { name, query, signal, fail }) {
     try {
       objects = new Map((await all(list.kind, { signal })).map((one) => [one.key, one]));
       draw();
+      well();
     } catch (error) {
       fail(error);
     }

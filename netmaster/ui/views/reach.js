@@ -13,7 +13,7 @@ const WORDS = { allowed: "everything is allowed", denied: "everything is denied"
 
 export const title = () => "Who may talk to whom";
 
-export async function show(root, { query, signal, fail }) {
+export async function show(root, { query, signal, fail, well }) {
   const tenants = (await all("tenants", { signal })).map((one) => one.key);
   const choice = select("tenant", tenants, query.tenant || "default");
   const contains = h("input", { type: "search", value: query.search || "" });
@@ -26,6 +26,7 @@ export async function show(root, { query, signal, fail }) {
   note, table, detail);
   let told = null;
   let chosen = null; // the pair whose rules are shown
+  let drawn = null; // the groups that the table has
 
   async function read() {
     if (!choice.value) return;
@@ -33,6 +34,7 @@ export async function show(root, { query, signal, fail }) {
     try {
       told = await ask("reach", { query: { tenant: choice.value }, signal });
       draw();
+      well();
     } catch (error) {
       fail(error);
     }
@@ -47,15 +49,19 @@ export async function show(root, { query, signal, fail }) {
     note.textContent = `Rows open connections to columns. ${fitting.length} groups`
       + `${hidden ? `; ${hidden} more are not drawn: say which by name` : ""}`
       + `${told.complete ? "" : "; there is too much to tell whole: this is not complete"}.`;
-    const grid = matrix(groups, pairs, (source, destination) => {
-      chosen = [source, destination];
-      explain(pairs);
-      detail.scrollIntoView({ block: "nearest" });
-    });
-    const inside = table.contains(document.activeElement) ? document.activeElement.dataset.at : undefined;
-    table.replaceChildren(grid);
-    if (inside) grid.querySelector(`[data-at="${inside}"]`)?.focus();
+    const names = groups.map((one) => one.name);
+    if (drawn !== names.join("\n")) {
+      drawn = names.join("\n");
+      table.replaceChildren(matrix(names, choose));
+    }
+    mark(table, names, pairs);
     if (chosen) explain(pairs);
+  }
+
+  function choose(source, destination) {
+    chosen = [source, destination];
+    explain(new Map(told.pairs.map((one) => [pairKey(one.source, one.destination), one])));
+    detail.scrollIntoView({ block: "nearest" });
   }
 
   function explain(pairs) {
@@ -87,20 +93,31 @@ export async function show(root, { query, signal, fail }) {
 }
 
 /* One cell can be reached by Tab; arrow keys move among the others. */
-function matrix(groups, pairs, choose) {
-  const heads = groups.map((one) => h("th", { scope: "col" }, h("span", {}, named(one.name))));
-  const rows = groups.map((source, row) => h("tr", {}, h("th", { scope: "row" }, named(source.name)),
-    groups.map((destination, column) => {
-      const state = stateOf(pairs.get(pairKey(source.name, destination.name)));
-      return h("td", {}, h("button", {
-        type: "button", class: state, "data-at": `${row},${column}`, tabindex: row || column ? "-1" : "0",
-        "aria-label": `${named(source.name)} to ${named(destination.name)}: ${WORDS[state]}`,
-        on: { click: () => choose(source.name, destination.name) },
-      }, SIGNS[state]));
-    })));
-  return h("table", { class: "matrix", on: { keydown: move } },
+function matrix(names, choose) {
+  const heads = names.map((one) => h("th", { scope: "col" }, h("span", {}, named(one))));
+  const rows = names.map((source, row) => h("tr", {}, h("th", { scope: "row" }, named(source)),
+    names.map((_, column) => h("td", {}, h("button", {
+      type: "button", "data-at": `${row},${column}`, tabindex: row || column ? "-1" : "0",
+    })))));
+  const click = ({ target }) => {
+    const [row, column] = (target.dataset.at || "").split(",");
+    if (column) choose(names[row], names[column]);
+  };
+  return h("table", { class: "matrix", on: { keydown: move, click } },
     h("caption", { class: "unseen" }, "Who may talk to whom: rows open connections to columns"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "from \\ to"), heads)), h("tbody", {}, rows));
+}
+
+/* Shows the present verdicts; cells that stay as they are are not touched. */
+function mark(table, names, pairs) {
+  for (const cell of table.querySelectorAll("[data-at]")) {
+    const [source, destination] = cell.dataset.at.split(",").map((at) => names[at]);
+    const state = stateOf(pairs.get(pairKey(source, destination)));
+    if (cell.className === state) continue;
+    cell.className = state;
+    cell.textContent = SIGNS[state];
+    cell.setAttribute("aria-label", `${named(source)} to ${named(destination)}: ${WORDS[state]}`);
+  }
 }
 
 function move(event) {

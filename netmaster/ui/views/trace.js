@@ -10,7 +10,7 @@ const LONGEST = 46; // letters of a line in a box
 
 export const title = () => "Trace a packet";
 
-export async function show(root, { query, signal, fail }) {
+export async function show(root, { query, signal, fail, well }) {
   const form = h("form", { class: "filters", on: { submit } },
     input("src", "From", query.src, { required: true }), input("dst", "To", query.dst, { required: true }),
     field("Protocol", select("proto", ["icmp", "tcp", "udp", "sctp"], query.proto || "tcp")),
@@ -26,7 +26,7 @@ export async function show(root, { query, signal, fail }) {
     result.replaceChildren(h("p", { role: "status" }, "Asking the agents…"));
     try {
       const found = await ask("trace", { query: wanted, signal });
-      root.querySelector(".failure")?.remove();
+      well();
       result.replaceChildren(...drawn(named(found)));
       say(found.verdict);
     } catch (error) {

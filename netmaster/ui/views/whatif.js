@@ -8,7 +8,7 @@ const ENDS = ["fromEndpointGroup", "fromNetwork", "fromIpAddress", "toEndpointGr
 
 export const title = () => "What if";
 
-export async function show(root, { me, signal, fail }) {
+export async function show(root, { me, signal, fail, well }) {
   if (!["admin", "operator"].includes(me.role)) {
     root.append(h("p", {}, `Your role, ${me.role}, may read but not change: it may not try changes either.`));
     return;
@@ -32,7 +32,7 @@ export async function show(root, { me, signal, fail }) {
     const change = changeOf(action.value, new FormData(form), known);
     try {
       const told = await ask(change.path, { ...change, query: { dryRun: "true" }, signal });
-      root.querySelector(".failure")?.remove();
+      well();
       result.replaceChildren(...outcome(told.effects), make(change));
       say(`${told.effects.reach.changes.length} changes`);
     } catch (error) {
