@@ -27,7 +27,7 @@ from daemons.metrics_page import MetricsPage
 from daemons.tls import TlsContexts, contexts_of, may_call
 from netmaster import health
 from netmaster.aci import GatewayClient
-from netmaster.api import diagnosis
+from netmaster.api import diagnosis, ui
 from netmaster.api.access import AccessControl
 from netmaster.api.agents import RegisteredAgents
 from netmaster.api.metrics import metrics_route
@@ -146,6 +146,7 @@ async def run(settings: Settings, version: str) -> None:
             "log.txt": log_lines,
         }
         server.own[diagnosis.OWN] = diagnosis.own_route(parts, parties.access)
+        server.own |= ui.pages()
         tasks = await undo.enter_async_context(supervisor(signals=True))
         for instance, registration in registrations.items():
             tasks.supervise(f"service {instance.service}", registration.run())

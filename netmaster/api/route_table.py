@@ -23,9 +23,11 @@ from netmaster.api import (
     endpoints,
     handlers,
     openapi,
+    reach,
     rule_hits,
     selftest,
     trace,
+    whoami,
 )
 from netmaster.api.context import ApiRequest, Handler, LeaderContext
 from netmaster.api.endpoint_list import PAGE_SCHEMA, QUERY, list_endpoints
@@ -125,6 +127,8 @@ ROUTES: Final[tuple[Route[Handler], ...]] = (
     Route("GET", selftest.PATH, selftest.answer, selftest.OPERATION),
     Route("GET", rule_hits.PATH, rule_hits.answer, rule_hits.OPERATION),
     Route("GET", "/api/v2/trace", trace.show_trace, trace.OPERATION),
+    Route("GET", reach.PATH, reach.answer, reach.OPERATION),
+    Route("GET", whoami.PATH, whoami.answer, whoami.OPERATION),
     _agent_route(
         "allocAddress", endpoints.allocate_address, "allocate address", rpc.AllocAddressRequest
     ),

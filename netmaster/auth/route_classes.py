@@ -30,7 +30,8 @@ class RouteClass(Enum):
     TENANTS = auto()
     TENANT_OBJECTS = auto()
     ENDPOINTS = auto()
-    """Inspection of an endpoint; traces; lists of endpoints, of addresses and of changes."""
+    """Inspection of an endpoint; traces; who may talk to whom; lists of endpoints, of addresses
+    and of changes."""
     CAPTURES = auto()
     """The packets of an endpoint."""
     CLUSTER_STATE = auto()
@@ -83,6 +84,8 @@ _ROUTES: Final = (
     ("/diagnosis", RouteClass.DEBUG),
     ("/api/v2/rule-hits", RouteClass.TENANT_OBJECTS),
     ("/api/v2/trace", RouteClass.ENDPOINTS),
+    ("/api/v2/reach", RouteClass.ENDPOINTS),
+    ("/api/v2/whoami", RouteClass.STATUS),
     ("/api/v1/inspect/globals/*", RouteClass.CLUSTER_STATE),
 )
 """The first that matches; `*` at the end matches anything. Objects come after these."""

@@ -208,6 +208,11 @@ def traffic_between(rules: Iterable[OfnetRule]) -> set[Traffic]:
     return found
 
 
+def rule_key(rule_id: str) -> str:
+    """Return the key of the rule that an ofnet rule was derived from (`state.policy_rules`)."""
+    return ":".join(rule_id.split(":")[4:7])
+
+
 def _concerned(
     rule: OfnetRule, ends: Ends, both: Iterable[Rules]
 ) -> Iterator[tuple[End, End, Traffic]]:

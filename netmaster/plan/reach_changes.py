@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from contivmodel.schema import TEXT, Schema
-from netmaster.plan.reach import NO_GROUP, End, Ends, Rules, Shift, Traffic, shifts
+from netmaster.plan.reach import NO_GROUP, End, Ends, Rules, Shift, Traffic, rule_key, shifts
 from netmaster.plan.show.ofnet_rules import ofnet_rules
 from netmaster.view import View
 from state.policy_rules import OfnetRule
@@ -122,14 +122,9 @@ def _pair(shift: Shift) -> _Pair:
         shift.destination.group,
         shift.traffic,
         shift.after.allowed,
-        tuple(sorted({_rule_key(one) for one in shift.after.rules})),
-        tuple(sorted({_rule_key(one) for one in shift.before.rules})),
+        tuple(sorted({rule_key(one) for one in shift.after.rules})),
+        tuple(sorted({rule_key(one) for one in shift.before.rules})),
     )
-
-
-def _rule_key(rule_id: str) -> str:
-    """Return the key of the rule that an ofnet rule was derived from (`state.policy_rules`)."""
-    return ":".join(rule_id.split(":")[4:7])
 
 
 def _shown(

@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 import uvloop
 
+from contivmodel.objects import Tenant
 from core import keys
 from daemons.diagnosis import told
 from daemons.health import PATHS, Health
@@ -38,6 +39,7 @@ from netmaster.auth.lockout import Lockout
 from netmaster.auth.login import Logins
 from netmaster.auth.passwords import HashCost, Passwords
 from netmaster.auth.users import User
+from netmaster.plan.objects import tenant as tenant_plans
 from netplugin.diagnostics import diagnosis, rule_hits
 from netplugin.diagnostics.capture import Captures
 from netplugin.diagnostics.selftest import SelfTest
@@ -69,7 +71,7 @@ OWN_TENANT: Final = frozenset({
 
 OF_OWN_TENANTS: Final = frozenset({
     *("/api/v2/endpoints", "/api/v2/ipam", "/api/v2/events", "/api/v2/changes"),
-    *("/api/v2/rule-hits", "/api/v2/trace", "/api/v2/globals/{key}/state"),
+    *("/api/v2/rule-hits", "/api/v2/trace", "/api/v2/globals/{key}/state", "/api/v2/reach"),
 })  # fmt: skip
 """What an operator may read; it is shown its own tenants."""
 
@@ -198,8 +200,8 @@ def may(client: str, route: Route[Any], own: bool) -> bool:
     """Say whether a client may use a route; `own`: on a tenant or host of its own."""
     reads, path = route.method == "GET", route.pattern
     public = path in {"/version", "/openapi.json", "/api/v1/auth_proxy/login/"}
-    if public or client == "no certificate":
-        return public
+    if public or client == "no certificate" or path in {"/info", "/api/v2/whoami"}:
+        return public or client != "no certificate"
     if path.startswith("/plugin/"):
         of_the_cluster = path.endswith(("Address", "Network"))
         return client == "master" or (client.startswith("agent") and (own or of_the_cluster))
@@ -208,10 +210,10 @@ def may(client: str, route: Route[Any], own: bool) -> bool:
             return True
         case "reader":
             return reads and not path.endswith("/capture")
-        case "operator" if path != "/info":
+        case "operator":
             return _operator_may(path.removeprefix("/api/v1/"), own=own, reads=reads)
         case _:
-            return path == "/info"
+            return False
 
 
 def _operator_may(path: str, *, own: bool, reads: bool) -> bool:
@@ -323,6 +325,39 @@ async def test_an_operator_sees_its_own_tenants_only(certificates: Certificates)
         url = f"https://{address}/api/v1/inspect/endpoints/c1/"
         found, text = await status(certificates.contexts["operator"], "GET", url)
         assert (found, text) == (403, "Insufficient privileges\n")
+
+
+async def test_an_operator_is_told_who_may_talk_in_its_own_tenants_only(
+    certificates: Certificates,
+) -> None:
+    async with leading(certificates.master) as (address, lead):
+        blue = Tenant(tenant_name="blue")
+        await lead.committer.submit(lambda view: tenant_plans.create(view, blue))
+        url = f"https://{address}/api/v2/reach?tenant="
+        for tenant, client, code in (
+            *(("blue", "operator", 200), ("default", "operator", 404), ("red", "operator", 404)),
+            *(("default", "reader", 200), ("red", "reader", 404), ("default", "agent", 403)),
+        ):
+            context = certificates.contexts[client]
+            found, _ = await status(context, "GET", url + tenant)
+            assert (tenant, client, found) == (tenant, client, code)
+
+
+@pytest.mark.parametrize(
+    ("client", "told"),
+    [
+        ("admin", {"name": "joe", "role": "admin", "tenants": []}),
+        ("operator", {"name": "olga", "role": "operator", "tenants": ["blue"]}),
+        ("reader", {"name": "rita", "role": "reader", "tenants": []}),
+    ],
+)
+async def test_a_client_is_told_who_it_is(
+    certificates: Certificates, client: str, told: dict[str, Any]
+) -> None:
+    async with leading(certificates.master) as (address, _):
+        url = f"https://{address}/api/v2/whoami"
+        found, text = await status(certificates.contexts[client], "GET", url)
+        assert (found, json.loads(text)) == (200, told)
 
 
 async def test_an_operator_watches_its_own_tenants_only(certificates: Certificates) -> None:

@@ -276,11 +276,13 @@ ASKING_HOSTS: Final = {
 }
 """What agents answer is no list of objects; `tests/system/test_diagnostics.py` and
 `tests/system/test_trace.py` ask."""
+NO_LISTS: Final = {"/api/v2/reach", "/api/v2/whoami"}
+"""What netmaster answers as a whole."""
 V2: Final = [
     route
     for route in ROUTES
     if route.pattern.startswith("/api/v2/")
-    and route.pattern not in {"/api/v2/events", *ASKING_HOSTS}
+    and route.pattern not in {"/api/v2/events", *ASKING_HOSTS, *NO_LISTS}
 ]
 ROWS: Final = [(route, what, fault) for route in V2 for what, fault in faults_of(route).items()]
 
@@ -306,6 +308,41 @@ async def test_every_route_with_what_may_be_wrong(served: Served) -> None:
             pointers = {each["pointer"] for each in reply.json()["errors"]}
             assert {"#/colour", "#/links"} <= pointers
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "kind"),
+    [
+        ("reach", 422, "invalid-value"),
+        ("reach?tenant=", 422, "invalid-value"),
+        ("reach?tenant=nope", 404, "not-found"),
+        ("reach?tenant=default&colour=red", 400, "malformed-request"),
+        ("whoami?colour=red", 400, "malformed-request"),
+    ],
+)
+async def test_what_is_no_list_refuses_what_is_wrong(
+    served: Served, path: str, code: int, kind: str
+) -> None:
+    reply = await served.ask("GET", f"/api/v2/{path}")
+    assert (reply.status, reply.type) == (code, kind)
+
+
+async def test_the_reach_of_groups_names_the_rule_that_decides(served: Served) -> None:
+    rule = {**TENANT, "policyName": "p1", "ruleId": "2", "direction": "in", "action": "deny"}
+    made = await served.ask("POST", "/api/v2/rules", {**rule, "priority": 2, "protocol": "tcp"})
+    assert made.status == 201, made.text
+    changed = await served.ask("PATCH", "/api/v2/endpointGroups/default:g1", {"policies": ["p1"]})
+    assert changed.status == 200, changed.text
+    told = (await served.ask("GET", "/api/v2/reach?tenant=default")).json()
+    assert told["groups"] == [{"name": "g1", "endpoints": 0}]
+    (pair,) = told["pairs"]
+    by = {one["traffic"]: (one["verdict"], one["by"]) for one in pair["traffic"]}
+    assert by["tcp"] == ("denied", ["default:p1:2"])
+
+
+async def test_everybody_is_an_administrator_without_tls(served: Served) -> None:
+    told = (await served.ask("GET", "/api/v2/whoami")).json()
+    assert told == {"name": "", "role": "admin", "tenants": []}
 
 
 async def sent(served: Served, route: Route[Any], what: str, fault: Fault) -> Reply:

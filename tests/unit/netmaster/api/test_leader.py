@@ -16,9 +16,12 @@ from netmaster.plan.endpoints import drain
 from tests.unit.netmaster.scene import NOW
 from tests.unit.netmaster.term import Term, context_of, term
 
-WITHOUT_A_LEADER = {"/openapi.json", "/api/v2/events"}
+WITHOUT_A_LEADER = {"/openapi.json", "/api/v2/events", "/api/v2/whoami"}
 """What every master answers alike."""
-WITH_A_QUERY = {"/api/v2/trace": "?src=n1.default-c1&dst=8.8.8.8"}
+WITH_A_QUERY = {
+    "/api/v2/trace": "?src=n1.default-c1&dst=8.8.8.8",
+    "/api/v2/reach": "?tenant=default",
+}
 """What nobody asks without one."""
 READS = [
     *sorted(

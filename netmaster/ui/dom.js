@@ -1,0 +1,54 @@
+/* Makes elements. Texts become text nodes and nothing else: names in the store are not to be trusted. */
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Return an element: `on` has listeners, `class` and all others are attributes; false leaves one out. */
+export function h(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** Return an element of SVG, as `h`. */
+export function s(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function fill(node, { on = {}, ...attributes }, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === false || value === null || value === undefined) continue;
+    node.setAttribute(name, value === true ? "" : value);
+  }
+  for (const [event, listener] of Object.entries(on)) node.addEventListener(event, listener);
+  node.append(...children.flat().filter((one) => one !== null && one !== undefined && one !== false));
+  return node;
+}
+
+let fields = 0;
+
+/** Return a labelled field of a form. */
+export function field(label, control) {
+  fields += 1;
+  control.id = `field-${fields}`;
+  return h("div", { class: "field" }, h("label", { for: control.id }, label), control);
+}
+
+/** Return a choice among texts, or among [value, text] pairs. */
+export function select(name, options, chosen) {
+  const items = options.map((one) => (Array.isArray(one) ? one : [one, one]));
+  return h("select", { name },
+    items.map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
+}
+
+/** Return a table of rows of texts or nodes; the first column names the row. */
+export function plainTable(caption, heads, rows) {
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    h("table", {},
+      h("caption", {}, caption),
+      h("thead", {}, h("tr", {}, heads.map((one) => h("th", { scope: "col" }, one)))),
+      h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((one, at) =>
+        at ? h("td", {}, one) : h("th", { scope: "row" }, one)))))));
+}
+
+/** Tell people who hear the page what has changed. */
+export function say(text) {
+  document.getElementById("said").textContent = text;
+}

@@ -1,0 +1,99 @@
+/* Tenants, networks and groups: lists that changes are applied to as they come. */
+
+import { all } from "../api.js";
+import { field, h, say } from "../dom.js";
+import { onChanges } from "../live.js";
+import { keep, to } from "../router.js";
+import { rowsTable } from "../table.js";
+
+const LISTS = {
+  tenants: {
+    title: "Tenants",
+    kind: "tenants",
+    columns: [
+      { head: "Tenant", of: (one) => one.tenantName },
+      { head: "Default network", of: (one) => one.defaultNetwork },
+      { head: "Networks", of: (one) => link("networks", "show", { search: `${one.key}:` }) },
+      { head: "Groups", of: (one) => link("groups", "show", { search: `${one.key}:` }) },
+      { head: "Who may talk", of: (one) => link("reach", "show", { tenant: one.key }) },
+    ],
+  },
+  networks: {
+    title: "Networks",
+    kind: "networks",
+    columns: [
+      { head: "Network", of: (one) => one.networkName },
+      { head: "Tenant", of: (one) => one.tenantName },
+      { head: "Encapsulation", of: (one) => `${one.encap} ${one.pktTag || ""}` },
+      { head: "Subnet", of: (one) => one.subnet },
+      { head: "Gateway", of: (one) => one.gateway },
+      { head: "IPv6 subnet", of: (one) => one.ipv6Subnet },
+      { head: "Kind", of: (one) => one.nwType },
+      { head: "Endpoints", of: (one) => link("endpoints", "show", { tenant: one.tenantName, network: one.networkName }) },
+    ],
+  },
+  groups: {
+    title: "Groups",
+    kind: "endpointGroups",
+    columns: [
+      { head: "Group", of: (one) => one.groupName },
+      { head: "Tenant", of: (one) => one.tenantName },
+      { head: "Network", of: (one) => one.networkName },
+      { head: "Policies", of: (one) => one.policies.join(", ") },
+      { head: "Profile", of: (one) => one.netProfile },
+      { head: "Endpoints", of: (one) => link("endpoints", "show", { tenant: one.tenantName, group: one.groupName }) },
+    ],
+  },
+};
+
+export const title = (name) => LISTS[name].title;
+
+export async function show(root, { name, query, signal, fail, well }) {
+  const list = LISTS[name];
+  const search = h("input", { type: "search", value: query.search || "", on: { input: draw } });
+  const summary = h("p", { class: "summary" });
+  const table = rowsTable(list.title, list.columns);
+  let objects = null;
+  root.append(h("form", { role: "search", on: { submit: (event) => event.preventDefault() } },
+    field("Name contains", search)), summary, table.node);
+
+  async function read() {
+    try {
+      objects = new Map((await all(list.kind, { signal })).map((one) => [one.key, one]));
+      draw();
+      well();
+    } catch (error) {
+      fail(error);
+    }
+  }
+
+  function draw() {
+    const wanted = search.value.trim();
+    keep({ search: wanted });
+    if (objects === null) return;
+    const rows = [...objects.values()].filter((one) => one.key.includes(wanted));
+    rows.sort((one, other) => (one.key < other.key ? -1 : 1));
+    summary.textContent = `${rows.length} of ${objects.size}`;
+    table.set(rows);
+  }
+
+  function apply(changes) {
+    if (changes === null || objects === null) {
+      read();
+      return;
+    }
+    for (const one of changes) {
+      if (one.type === "delete") objects.delete(one.key);
+      else objects.set(one.key, one.object);
+    }
+    say(`${changes[0].key} ${changes[0].type === "delete" ? "deleted" : "changed"}`);
+    draw();
+  }
+
+  onChanges([list.kind], apply, signal);
+  await read();
+}
+
+function link(view, text, query) {
+  return h("a", { href: to(view, query) }, text);
+}

@@ -1,0 +1,1 @@
+"""The user interface in a real browser: `make ui-check`."""

@@ -1,0 +1,406 @@
+"""Every view in a real browser, beside 10, 1000 and 10 000 endpoints.
+
+Run by `make ui-check`, not by `make test`. What each view shows, what axe-core finds, what the
+keyboard alone can do, and figures: the first paint, the first rows, and the way of a change from
+the request to the screen.
+"""
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.bed.master import Master
+from tests.bed.store import STORES
+from tests.ui.browser import WITHIN, Shown, opened
+from tests.ui.crowd import BAD_NAME, GROUPS, HELD, OTHER, endpoint, fill, group
+
+pytestmark = [pytest.mark.store, pytest.mark.timeout(900)]
+
+VIEWS: Final = {
+    "hosts": "No host has registered yet.",
+    "tenants": OTHER,
+    "networks": "10.3.0.0/24",
+    "groups": group(1),
+    "endpoints": "pod-000000000000",
+    "addresses": "10.1.0.0/16",
+    "reach": "Rows open connections to columns",
+    "trace": "An end is an endpoint",
+    "what-if": "Try it",
+    "changes": "doors",
+}
+"""A view and a text that it shows once it has its data."""
+REPEATS: Final = 5
+TARGET: Final = 1.0
+"""Seconds until the first paint, and until a change is on the screen."""
+SCHEMES: Final = ("light", "dark")
+Picture = Callable[[Shown, str], None]
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A netmaster with so many endpoints."""
+
+    master: Master
+    endpoints: int
+
+    @property
+    def url(self) -> str:
+        return self.master.url
+
+    def ask(self, method: str, path: str, body: Any = None) -> None:
+        """Make a change."""
+        answer = self.master.ask(method, path, body)
+        assert answer.status < 300, answer.text
+
+
+@pytest.fixture(scope="module", params=list(GROUPS))
+def filled(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Filled]:
+    """Run a netmaster on a store of its own, with endpoints."""
+    directory = next(bed_dirs)
+    directory.mkdir()
+    store = STORES["etcd"](directory)
+    store.start()
+    master = Master(directory, store)
+    try:
+        master.start()
+        fill(master, request.param)
+        yield Filled(master, request.param)
+        assert "Traceback" not in master.log_text()
+    finally:
+        master.kill()
+        store.kill()
+
+
+@pytest.fixture
+def shown(chromium: Browser, filled: Filled) -> Iterator[Shown]:
+    with opened(chromium, filled.url) as page:
+        yield page
+
+
+def tell(filled: Filled, what: str, seconds: list[float]) -> None:
+    """Print a figure."""
+    middle, worst = statistics.median(seconds), max(seconds)
+    said = "" if middle <= TARGET else f", over the target of {TARGET:g} s"
+    print(  # noqa: T201 - the result
+        f"{filled.endpoints} endpoints: {what}: median {middle:.2f} s, worst {worst:.2f} s{said}"
+    )
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_shows_what_there_is_and_has_no_serious_fault(
+    chromium: Browser, filled: Filled, view: str, scheme: Any, picture: Picture
+) -> None:
+    with opened(chromium, filled.url, color_scheme=scheme) as shown:
+        shown.go(view)
+        shown.await_text(VIEWS[view])
+        assert shown.page.locator("nav a[aria-current=page]").count() == 1
+        expect(shown.page.locator("h1")).to_have_count(1)
+        page = shown.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (page == "rgb(255, 255, 255)") == (scheme == "light")
+        assert shown.faults() == []
+        if filled.endpoints == 1_000:
+            picture(shown, f"{view}-{scheme}")
+
+
+def test_what_is_wrong_with_a_page_is_found(shown: Shown) -> None:
+    """The tool that finds no fault elsewhere finds one that is there."""
+    shown.go("tenants")
+    shown.await_text(OTHER)
+    shown.page.evaluate("document.querySelector('main').append(document.createElement('input'))")
+    assert [fault.partition(":")[0] for fault in shown.faults()] == ["label"]
+
+
+def test_the_first_paint_and_the_first_rows(chromium: Browser, filled: Filled) -> None:
+    for view, text in VIEWS.items():
+        paints, rows = [], []
+        for _ in range(REPEATS):
+            with opened(chromium, filled.url) as shown:
+                began = f"main :text({text!r})"
+                shown.go(view)
+                shown.page.locator(began).first.wait_for(state="attached", timeout=WITHIN)
+                rows.append(float(shown.page.evaluate("performance.now()")) / 1000)
+                paints.append(shown.first_paint())
+        tell(filled, f"{view}: first paint", paints)
+        tell(filled, f"{view}: data on the screen", rows)
+
+
+def test_endpoints_are_searched_and_paged_by_netmaster(shown: Shown, filled: Filled) -> None:
+    shown.go("endpoints")
+    shown.await_text("pod-000000000000")
+    rows = shown.page.locator("tbody tr:not(.spacer)")
+    if filled.endpoints > 100:
+        shown.await_text("100 endpoints shown, there are more")
+        shown.page.get_by_role("button", name="More").click()
+        shown.await_text("200 endpoints shown, there are more")
+        assert rows.count() < 100  # only rows in sight are in the document
+    shown.page.get_by_label("Address or prefix").fill("10.1.0.7")
+    shown.await_text("1 endpoints")
+    expect(rows).to_have_count(1)
+    assert "address=10.1.0.7" in shown.page.url
+    shown.page.get_by_label("Address or prefix").fill("10.1.0.")
+    shown.await_text("is neither an address nor a prefix")
+    shown.page.get_by_label("Address or prefix").fill("")
+    shown.page.get_by_label("Group", exact=True).fill(group(1))
+    shown.page.get_by_label("Host", exact=True).fill("h1")
+    expect(rows.first).to_contain_text(group(1))
+    shown.page.get_by_label("Network", exact=True).fill("nowhere")
+    shown.await_text("0 endpoints")
+
+
+def test_a_long_list_can_be_scrolled_to_its_end(shown: Shown, filled: Filled) -> None:
+    if filled.endpoints != 1_000:
+        pytest.skip("one size is enough")
+    shown.go(f"endpoints?group={group(3)}&tenant=default")
+    shown.await_text("63 endpoints")
+    region = shown.page.get_by_role("region", name="Endpoints")
+    region.focus()
+    shown.page.keyboard.press("End")
+    table = shown.page.locator("table.rows")
+    expect(table).to_have_attribute("aria-rowcount", "64")
+    expect(table.locator("tr[aria-rowindex='64']")).to_be_visible()
+
+
+def test_names_are_shown_as_they_are(shown: Shown, filled: Filled) -> None:
+    body = endpoint(f"bad{filled.endpoints}", 0, "h-bad", BAD_NAME)
+    filled.ask("POST", "/plugin/createEndpoint", body)
+    shown.go("endpoints?host=h-bad")
+    expect(shown.page.locator("tbody")).to_contain_text(BAD_NAME)
+    assert shown.page.locator("main img").count() == 0
+
+
+def test_the_matrix_tells_the_deciding_rule(
+    chromium: Browser, filled: Filled, picture: Picture
+) -> None:
+    for scheme in SCHEMES:
+        with opened(chromium, filled.url, color_scheme=scheme) as shown:
+            shown.go("reach?tenant=default")
+            cell = shown.page.get_by_role("button", name=f"{group(0)} to {group(1)}:")
+            cell.click()
+            told = shown.page.get_by_role("region", name=f"Rules for {group(0)} to {group(1)}")
+            expect(told.get_by_role("row").nth(2)).to_contain_text("tcpdenieddefault:doors:1")
+            expect(told.get_by_role("row").nth(3)).to_contain_text("tcp/80alloweddefault:doors:2")
+            assert shown.faults() == []
+            if filled.endpoints == 10:
+                picture(shown, f"reach-rules-{scheme}")
+
+
+def test_the_heat_map_shows_the_blocks_of_a_network(
+    chromium: Browser, filled: Filled, picture: Picture
+) -> None:
+    with opened(chromium, filled.url) as shown:
+        shown.go("addresses")
+        shown.page.get_by_role("button", name="front").click()
+        shown.await_text("256 blocks of 256")
+        used = shown.page.get_by_role("link", name="10.1.0.0/24")
+        expect(used).to_have_count(1)
+        assert shown.page.locator("a.block").count() >= filled.endpoints // 256
+        assert shown.faults() == []
+        if filled.endpoints == 10_000:
+            picture(shown, "heat-light")
+        used.click()
+        shown.await_text("pod-000000000000")
+
+
+def test_what_if_shows_both_sides_and_changes_nothing(
+    chromium: Browser, filled: Filled, picture: Picture
+) -> None:
+    for scheme in SCHEMES:
+        with opened(chromium, filled.url, color_scheme=scheme) as shown:
+            shown.go("what-if")
+            shown.page.get_by_label("Rule id").fill("9")
+            shown.page.get_by_label("Action", exact=True).select_option("deny")
+            shown.page.get_by_label("Protocol", exact=True).select_option("udp")
+            shown.page.get_by_label("Port", exact=True).fill("53")
+            shown.page.get_by_label("Other end").select_option("fromEndpointGroup")
+            shown.page.get_by_label("Its name or address").fill(group(0))
+            shown.page.get_by_role("button", name="Try it").click()
+            now, then = (shown.page.get_by_role("region", name=one) for one in ("Now", "Then"))
+            row = f"{group(0)} → {group(1)}udp/53"
+            expect(now.get_by_role("row").filter(has_text=row)).to_contain_text("allowed")
+            expect(then.get_by_role("row").filter(has_text=row)).to_contain_text("default:doors:9")
+            assert shown.faults() == []
+            if filled.endpoints == 10:
+                picture(shown, f"what-if-both-{scheme}")
+    assert filled.master.ask("GET", "/api/v2/rules/default:doors:9").status == 404
+
+
+def test_what_if_can_make_the_change(shown: Shown, filled: Filled) -> None:
+    name = group(2)
+    shown.go("what-if")
+    shown.page.get_by_label("Change", exact=True).select_option("policies")
+    shown.page.get_by_label("Group", exact=True).select_option(f"default:{name}")
+    shown.page.get_by_label("Policies it shall have", exact=True).select_option("default:doors")
+    shown.page.get_by_role("button", name="Try it").click()
+    shown.page.get_by_role("button", name="Make this change").click()
+    shown.await_text("The change is made.")
+    policies = f"/api/v2/endpointGroups/default:{name}"
+    assert '"policies":["doors"]' in filled.master.ask("GET", policies).text
+    shown.page.get_by_label("Change", exact=True).select_option("policies")
+    shown.page.get_by_label("Group", exact=True).select_option(f"default:{name}")
+    shown.page.get_by_label("Policies it shall have", exact=True).select_option([])
+    shown.page.get_by_role("button", name="Try it").click()
+    shown.page.get_by_role("button", name="Make this change").click()
+    shown.await_text("The change is made.")
+    assert '"policies":[]' in filled.master.ask("GET", policies).text
+
+
+def test_a_refused_change_tells_why(shown: Shown) -> None:
+    shown.go("what-if")
+    shown.page.get_by_label("Rule id").fill("1")
+    shown.page.get_by_role("button", name="Try it").click()
+    shown.await_text("default:doors:1 exists already")
+
+
+def seen(selector: str, text: str) -> str:
+    """Return the condition that a text is in one of the elements."""
+    return (
+        f"[...document.querySelectorAll({selector!r})].some(one => one.textContent.includes("
+        f"{text!r}))"
+    )
+
+
+def test_a_change_is_on_the_screen_soon(shown: Shown, filled: Filled) -> None:
+    rows, ask = "main tbody tr", filled.ask
+
+    def live(view: str, text: str) -> None:
+        shown.go(view)
+        shown.await_text(text)
+        shown.page.locator("#link[data-state=live]").wait_for(timeout=WITHIN)
+
+    def both(what: str, there: Callable[[int], None], back: Callable[[int], None], on: Any) -> None:
+        took = []
+        for number in range(REPEATS):
+            took.append(shown.took(lambda n=number: there(n), on(number)))  # type: ignore[misc]
+            took.append(shown.took(lambda n=number: back(n), f"!({on(number)})"))  # type: ignore[misc]
+        tell(filled, f"{what}: change to screen", took)
+
+    live("tenants", OTHER)
+    both(
+        "tenants",
+        lambda n: ask("POST", "/api/v2/tenants", {"tenantName": f"new{n}"}),
+        lambda n: ask("DELETE", f"/api/v2/tenants/new{n}"),
+        lambda n: seen(rows, f"new{n}"),
+    )
+    live("networks?search=added", "0 of 3")
+    both(
+        "networks",
+        lambda n: ask("POST", "/api/v2/networks", network(n)),
+        lambda n: ask("DELETE", f"/api/v2/networks/default:added{n}"),
+        lambda n: seen(rows, f"added{n}"),
+    )
+    live("groups?search=added", "0 of")
+    both(
+        "groups",
+        lambda n: ask("POST", "/api/v2/endpointGroups", a_group(n)),
+        lambda n: ask("DELETE", f"/api/v2/endpointGroups/default:added{n}"),
+        lambda n: seen(rows, f"added{n}"),
+    )
+    live("endpoints?host=h-new", "0 endpoints")
+    both(
+        "endpoints",
+        lambda n: ask("POST", "/plugin/createEndpoint", endpoint(f"new{n}", 0, "h-new")),
+        lambda n: ask("POST", "/plugin/deleteEndpoint", gone(n)),
+        lambda n: seen(rows, f"pod-new{n}"),
+    )
+    live("addresses", "10.1.0.0/16")
+    both(
+        "addresses",
+        lambda n: ask("POST", "/api/v2/networks", network(n)),
+        lambda n: ask("DELETE", f"/api/v2/networks/default:added{n}"),
+        lambda n: seen(".heat li", f"added{n}"),
+    )
+    live("reach", "Rows open connections")
+    denied = f"[aria-label={f'{group(0)} to {group(1)}: everything is denied'!r}]"
+    both(
+        "reach",
+        lambda _: ask("POST", "/api/v2/rules", DENY_ALL),
+        lambda _: ask("DELETE", "/api/v2/rules/default:doors:all"),
+        lambda _: f"document.querySelector({denied!r}) !== null",
+    )
+    live("changes", "doors")
+    newest = "main tbody tr[aria-rowindex='2']"
+    both(
+        "changes",
+        lambda n: ask("POST", "/api/v2/tenants", {"tenantName": f"told{n}"}),
+        lambda n: ask("DELETE", f"/api/v2/tenants/told{n}"),
+        lambda n: f"({seen(newest, f'told{n}')} && {seen(newest, 'create')})",
+    )
+
+
+DENY_ALL: Final = {
+    **HELD,
+    "policyName": "doors",
+    "ruleId": "all",
+    "direction": "in",
+    "action": "deny",
+    "priority": 99,
+}
+
+
+def network(number: int) -> dict[str, Any]:
+    named = {**HELD, "networkName": f"added{number}", "encap": "vxlan"}
+    return {**named, "subnet": f"10.9.{number}.0/24", "gateway": f"10.9.{number}.254"}
+
+
+def a_group(number: int) -> dict[str, Any]:
+    return {**HELD, "groupName": f"added{number}", "networkName": "front"}
+
+
+def gone(number: int) -> dict[str, Any]:
+    return {"TenantName": "default", "NetworkName": "front", "EndpointID": f"new{number}"}
+
+
+def test_everything_can_be_done_by_keyboard_alone(shown: Shown) -> None:
+    press, page = shown.page.keyboard.press, shown.page
+    shown.go("tenants")
+    shown.await_text(OTHER)
+    focused = "document.activeElement.textContent"
+    page.evaluate("document.activeElement.blur()")
+    press("Tab")
+    assert page.evaluate(focused) == "Skip to content"
+    outline = "getComputedStyle(document.activeElement).outlineStyle"
+    assert page.evaluate(outline) == "solid"
+    press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.locator(".skip").focus()
+    reached = []
+    for _ in VIEWS:
+        press("Tab")
+        reached.append(page.evaluate(focused))
+        assert page.evaluate(outline) == "solid"
+    assert reached[-1] == "Changes"
+    press("Shift+Tab")
+    press("Shift+Tab")
+    press("Shift+Tab")
+    press("Enter")  # the matrix
+    expect(page.locator("h1")).to_be_focused()
+    shown.await_text("Rows open connections")
+    page.get_by_role("region", name="Matrix").focus()
+    press("Tab")
+    for key in ("ArrowDown", "ArrowRight", "ArrowUp"):
+        press(key)
+    assert page.evaluate("document.activeElement.dataset.at") == "0,1"
+    press("Enter")
+    shown.await_text("default:doors:1")
+    assert page.evaluate("document.activeElement.dataset.at") == "0,1"
+    press("Tab")  # one stop for all cells
+    assert page.evaluate("document.activeElement.dataset.at") is None
+
+
+def test_a_lost_stream_is_told_and_taken_up_again(shown: Shown, filled: Filled) -> None:
+    shown.go("tenants")
+    shown.await_text(OTHER)
+    shown.page.locator("#link[data-state=live]").wait_for(timeout=WITHIN)
+    filled.master.kill()
+    shown.page.locator("#link[data-state=lost]").wait_for(timeout=WITHIN)
+    filled.master.start()
+    shown.page.locator("#link[data-state=live]").wait_for(timeout=WITHIN)
+    filled.ask("POST", "/api/v2/tenants", {"tenantName": "after"})
+    shown.await_text("after")
+    filled.ask("DELETE", "/api/v2/tenants/after")
