@@ -16,6 +16,7 @@ from daemons.request_stats import RequestStats
 from netplugin.cni import server as cni
 from netplugin.diagnostics import diagnosis, rule_hits
 from netplugin.diagnostics.capture import Captures
+from netplugin.diagnostics.foresight import Foresight
 from netplugin.diagnostics.selftest import SelfTest
 from netplugin.kernel import icmp
 from netplugin.kube.feed import KubeFeed
@@ -128,6 +129,7 @@ async def start_servers(
     captures = Captures(dataplane.agents, clients.ovsdb, inspector.asked_by_master)
     asked = [
         *captures.routes(),
+        *Foresight(dataplane.world, dataplane.feed).routes(),
         *tests.routes(),
         *rule_hits.routes(dataplane.agents, dataplane.world.pod_policies.policies),
         *diagnosis.routes({
