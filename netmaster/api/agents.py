@@ -116,6 +116,13 @@ class RegisteredAgents:
             raise AgentUnavailable(f"host {host}: not a trace: {body[:80]!r}")
         return found
 
+    async def send(self, host: str, question: Mapping[str, Any]) -> None:
+        """Have a host send a packet in an endpoint's name (`netplugin.diagnostics.live_trace`).
+
+        Raises AgentUnavailable, and Invalid for a packet that it cannot send.
+        """
+        await self._ask("POST", host, "/trace/send", question)
+
     async def reclaim(self, endpoint: EndpointRecord) -> None:
         """Have the endpoint's host tear it down, if it has it."""
         path = "/debug/reclaimEndpoint/" + quote(endpoint.key, safe="")
