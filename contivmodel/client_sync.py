@@ -137,6 +137,10 @@ class RestClient:
         """Return what would happen to the packet that the query parameters describe."""
         return self._object(f"/api/v2/trace?{urlencode([*asked])}")
 
+    def live_trace(self, asked: Iterable[tuple[str, str]]) -> Json:
+        """Have the packet that the query parameters describe sent; return what became of it."""
+        return self._object(f"/api/v2/trace?{urlencode([*asked])}", "POST")
+
     def hosts(self) -> list[Json]:
         """Return all hosts and whether they have applied all changes."""
         return self._objects("/hosts")

@@ -13,7 +13,7 @@ def show_effects(foretold: Json) -> None:
 
 
 def lines(foretold: Json) -> list[str]:
-    """Return the effects as lines: what is written, then who could talk to whom."""
+    """Return the effects as lines: what is written, who could talk to whom, flows by host."""
     effects = foretold["effects"]
     found = ["Nothing was changed. The change would write:"]
     found += [f"  {one['action']} {one['key']}" for one in effects["writes"]]
@@ -27,7 +27,23 @@ def lines(foretold: Json) -> list[str]:
         found.append("Traffic between groups would not change.")
     if not reach["complete"]:
         found.append("This list is incomplete: the change affects too much traffic to list.")
-    return found
+    return found + _flows(effects["flows"])
+
+
+def _flows(flows: Json) -> list[str]:
+    if not flows["complete"]:
+        return ["Flows are not counted: the change is too large."]
+    hosts = flows["hosts"]
+    changed = {host: counts for host, counts in hosts.items() if any(counts.values())}
+    found = ["Flows in the switches would change:"] if changed else []
+    found += [
+        f"  host {host}: {counts['added']} added, {counts['removed']} removed, "
+        f"{counts['replaced']} replaced"
+        for host, counts in changed.items()
+    ]
+    if not changed and not flows["missing"]:
+        found.append("Flows in the switches would not change.")
+    return found + [f"No figures of host {name}: {why}" for name, why in flows["missing"].items()]
 
 
 def _shift(one: Json) -> str:

@@ -41,7 +41,7 @@ def _do_nothing(ctx: click.Context, _param: click.Parameter, value: object) -> N
 
 what_if: Decorator = switch(
     "--what-if",
-    help_text="Change nothing: show what would change, and who could talk to whom",
+    help_text="Change nothing: show what would change, who could talk to whom, and flows",
     expose_value=False,
     callback=_do_nothing,
 )

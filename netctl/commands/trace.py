@@ -39,6 +39,20 @@ def _whole_lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield "the answer"
         yield from _hops(found["answer"])
     yield found["verdict"]
+    if "live" in found:
+        yield from _live(found["live"])
+
+
+def _live(live: Mapping[str, Any]) -> Iterator[str]:
+    yield "the packet that was sent"
+    for host, seen in live["seen"].items():
+        for one in seen:
+            where = f" of endpoint {one['endpoint']}" if one["endpoint"] else ""
+            what = "the answer " if one["answer"] else ""
+            yield f"  host {host}  {what}{one['direction']} by link {one['link']}{where}"
+    for host, why in live["silent"].items():
+        yield f"  !! host {host} did not look: {why}"
+    yield live["verdict"]
 
 
 def _hops(hops: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -60,7 +74,7 @@ def _hops(hops: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 @click.command(
     "trace",
     cls=Command,
-    help="Say what would happen to a packet, without sending it",
+    help="Say what would happen to a packet; without --live none is sent",
     words=("src", "dst"),
     wrong_words="Source and destination required",
 )
@@ -68,6 +82,7 @@ def _hops(hops: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 @click.option("-l", "--proto", default="icmp", help="icmp, tcp, udp, sctp or a number")
 @click.option("-P", "--port", default="", help="Port of the destination")
 @click.option("-s", "--sport", default="", help="Port of the source")
+@switch("--live", help_text="Send such a packet too, icmp or tcp, and say where it came to")
 @switch("-6", "--ipv6", help_text="Between addresses of IPv6, where names are given")
 @flags.as_json
 @click.pass_obj
@@ -78,11 +93,14 @@ def trace(
     src: str,
     dst: str,
     ipv6: bool,
+    live: bool,
     as_json: bool,
     **asked: str,
 ) -> None:
     """Ask netmaster, which asks the agents on the way."""
     query = {"src": src, "dst": dst, **asked, "family": "6" if ipv6 else ""}
-    found = master.client().trace((name, value) for name, value in query.items() if value)
+    client = master.client()
+    ask = client.live_trace if live else client.trace
+    found = ask((name, value) for name, value in query.items() if value)
     text = indented(found) if as_json else "".join(f"{line}\n" for line in lines(found))
     click.echo(text, nl=False)

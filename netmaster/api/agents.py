@@ -45,6 +45,7 @@ MAX_ANSWER: Final = 32 << 20
 _REFUSAL: Final = 4096
 """Bytes of a refusal that are read."""
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+_JSON: Final = MappingProxyType({"Content-Type": "application/json"})
 ASKED_AT_ONCE: Final = 50
 """How many agents are asked side by side."""
 
@@ -115,29 +116,43 @@ class RegisteredAgents:
             raise AgentUnavailable(f"host {host}: not a trace: {body[:80]!r}")
         return found
 
+    async def send(self, host: str, question: Mapping[str, Any]) -> None:
+        """Have a host send a packet in an endpoint's name (`netplugin.diagnostics.live_trace`).
+
+        Raises AgentUnavailable, and Invalid for a packet that it cannot send.
+        """
+        await self._ask("POST", host, "/trace/send", question)
+
     async def reclaim(self, endpoint: EndpointRecord) -> None:
         """Have the endpoint's host tear it down, if it has it."""
         path = "/debug/reclaimEndpoint/" + quote(endpoint.key, safe="")
         await self._ask("DELETE", endpoint.homing_host, path)
 
     async def ask_all(
-        self, path: str, *, seconds: float = ANSWER_TIMEOUT, most: int = MAX_ANSWER
+        self,
+        path: str,
+        *,
+        seconds: float = ANSWER_TIMEOUT,
+        most: int = MAX_ANSWER,
+        body: bytes | None = None,
     ) -> Answers:
         """Ask the agents of all hosts, those without a registered agent too.
 
-        `seconds` and `most` bytes are for the answer of each. Raises StoreUnavailable, and Invalid
-        for a registration that cannot be read.
+        `seconds` and `most` bytes are for the answer of each. With a `body`, JSON, it is a POST.
+        Raises StoreUnavailable, and Invalid for a registration that cannot be read.
         """
         hosts = await host_inventory.read(self._backend)
         said: dict[str, bytes] = {}
         silent: dict[str, str] = {}
         places = asyncio.Semaphore(ASKED_AT_ONCE)
+        method = "GET" if body is None else "POST"
 
         async def ask(label: HostLabel) -> None:
             async with places:
                 try:
                     address = _rest_address(label, hosts.services.get(label, ()))
-                    opened = self._open(label, "GET", f"{address}{path}", seconds=seconds)
+                    url = f"{address}{path}"
+                    opened = self._open(label, method, url, seconds=seconds, body=body)
                     said[label] = await _body(label, opened, most)
                 except AgentUnavailable as exc:
                     silent[label] = str(exc)
@@ -197,7 +212,8 @@ class RegisteredAgents:
         self, method: str, host: str, path: str, body: Mapping[str, Any] | None = None
     ) -> bytes:
         address = await self._address(host)
-        return await _body(host, self._open(host, method, f"{address}{path}", body=body))
+        sent = None if body is None else json.dumps(body).encode()
+        return await _body(host, self._open(host, method, f"{address}{path}", body=sent))
 
     @asynccontextmanager
     async def _open(
@@ -208,7 +224,7 @@ class RegisteredAgents:
         *,
         seconds: float | None = None,
         headers: Mapping[str, str] = NO_HEADERS,
-        body: Mapping[str, Any] | None = None,
+        body: bytes | None = None,
     ) -> AsyncIterator[ClientResponse]:
         """Send a request; failures of the answer's body count as well.
 
@@ -221,8 +237,8 @@ class RegisteredAgents:
             async with self._session.request(
                 method,
                 URL(f"{'https' if self._tls else 'http'}://{url}", encoded=True),
-                json=body,
-                headers=headers,
+                data=body,
+                headers=headers if body is None else {**headers, **_JSON},
                 ssl=self._context(to_master=bool(headers)),
                 timeout=limits,
             ) as answer:

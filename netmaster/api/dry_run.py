@@ -11,8 +11,11 @@ from urllib.parse import parse_qsl
 from contivmodel.objects import RestObject
 from contivmodel.representation import shown
 from contivmodel.schema import Schema
+from netmaster.api import flow_effects
+from netmaster.api.context import LeaderContext
 from netmaster.api.v2 import queries
 from netmaster.plan import effects
+from netmaster.plan.effects import Foretold
 from netmaster.plan.model import Plan
 from netmaster.view import View
 
@@ -35,8 +38,15 @@ def is_asked(query: str) -> bool:
     }
 
 
-def foretold(decide: Callable[[View], Plan], view: View) -> dict[str, Any]:
+async def foretold(decide: Callable[[View], Plan], leader: LeaderContext) -> dict[str, Any]:
     """Return the object as it would be, None for a deleted one, and the effects."""
-    plan = decide(view)
-    obj = plan.reply if isinstance(plan.reply, RestObject) else None
-    return {"object": shown(obj) if obj else None, "effects": effects.foretold(view, plan)}
+
+    def look(view: View) -> tuple[object, Foretold]:
+        plan = decide(view)
+        return plan.reply, effects.foretold(view, plan)
+
+    reply, found = await leader.committer.read(look)
+    return {
+        "object": shown(reply) if isinstance(reply, RestObject) else None,
+        "effects": await flow_effects.effects(leader.agents, found),
+    }

@@ -71,7 +71,7 @@ async def _change(
 ) -> web.Response:
     """Make a change, or foretell it."""
     if dry_run.is_asked(request.query):
-        return json_reply(await leader.committer.read(partial(dry_run.foretold, decide)))
+        return json_reply(await dry_run.foretold(decide, leader))
     return json_reply(await leader.change(recorded(decide, request.origin, leader.now())))
 
 

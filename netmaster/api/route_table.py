@@ -22,6 +22,7 @@ from netmaster.api import (
     dry_run,
     endpoints,
     handlers,
+    live_trace,
     openapi,
     reach,
     rule_hits,
@@ -127,6 +128,7 @@ ROUTES: Final[tuple[Route[Handler], ...]] = (
     Route("GET", selftest.PATH, selftest.answer, selftest.OPERATION),
     Route("GET", rule_hits.PATH, rule_hits.answer, rule_hits.OPERATION),
     Route("GET", "/api/v2/trace", trace.show_trace, trace.OPERATION),
+    Route("POST", "/api/v2/trace", live_trace.answer, live_trace.OPERATION),
     Route("GET", reach.PATH, reach.answer, reach.OPERATION),
     Route("GET", whoami.PATH, whoami.answer, whoami.OPERATION),
     _agent_route(

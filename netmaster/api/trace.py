@@ -28,6 +28,8 @@ WITHIN: Final = 5.0
 """Seconds for all hosts together."""
 MOST_HOPS: Final = 6
 PROTOCOLS: Final[Mapping[str, int]] = {"icmp": 1, "tcp": 6, "udp": 17, "sctp": 132}
+SOURCE_PORT: Final = "40000"
+"""The sender's port unless a client names one."""
 _UPLINK_MAC: Final = "0e:00:00:00:00:01"
 """The sender of frames from outside; any MAC address that no pod has."""
 
@@ -82,7 +84,7 @@ class TraceQuery:
     dst: str = ""
     proto: str = "icmp"
     port: str = "0"
-    sport: str = "40000"
+    sport: str = SOURCE_PORT
     family: str = "4"
     tenant: str = ""
 
@@ -99,7 +101,17 @@ class TraceQuery:
 
 async def show_trace(leader: LeaderContext, request: ApiRequest) -> web.Response:
     """Answer what would happen to a packet. Raises Invalid, NotFound for ends it cannot find."""
-    asked = _query(request.query)
+    asked = read_query(request.query)
+    source, destination = await find_ends(leader, request, asked)
+    shown = await trace(asking(leader, WITHIN), source, destination, asked)
+    visible = request.access.tenants if request.access else None
+    return json_reply(shown if visible is None else _redacted(shown, visible))
+
+
+async def find_ends(
+    leader: LeaderContext, request: ApiRequest, asked: TraceQuery
+) -> tuple[End, End]:
+    """Return the ends of a trace. Raises Invalid and NotFound for what the client cannot name."""
     vteps = await leader.agents.vteps()
     visible = request.access.tenants if request.access else None
     scope = Scope(tenant=asked.tenant, tenants=visible, vteps=vteps)
@@ -110,14 +122,17 @@ async def show_trace(leader: LeaderContext, request: ApiRequest) -> web.Response
     source, destination = await leader.committer.read(ends)
     if visible is not None and source.kind != "endpoint":
         raise Invalid(f"{asked.src} is no endpoint of your tenants")
-    ask = partial(_asked, leader, asyncio.get_running_loop().time() + WITHIN)
-    shown = await trace(ask, source, destination, asked)
-    return json_reply(shown if visible is None else _redacted(shown, visible))
+    return source, destination
+
+
+def asking(leader: LeaderContext, within: float) -> Ask:
+    """Return what asks agents, for so many seconds in all."""
+    return partial(_asked, leader, asyncio.get_running_loop().time() + within)
 
 
 async def trace(ask: Ask, source: End, destination: End, asked: TraceQuery) -> dict[str, Any]:
     """Return what would happen to a packet from one end to another. Raises Invalid."""
-    host, question = _first(source, destination, asked)
+    host, question = first_question(source, destination, asked)
     hops = await _follow(ask, host, question, destination)
     there, back, answers = verdict(hops, destination), None, []
     last = hops[-1]
@@ -139,7 +154,7 @@ async def trace(ask: Ask, source: End, destination: End, asked: TraceQuery) -> d
     }
 
 
-def _first(source: End, destination: End, asked: TraceQuery) -> tuple[str, dict[str, Any]]:
+def first_question(source: End, destination: End, asked: TraceQuery) -> tuple[str, dict[str, Any]]:
     """Return the host where the packet comes in, and the question for its agent."""
     version = _family(source, destination, asked)
     to = destination.address(version)
@@ -241,7 +256,7 @@ async def _asked(
         async with asyncio.timeout_at(until):
             return await leader.agents.trace(host, question)
     except TimeoutError as exc:
-        raise AgentUnavailable(f"host {host}: no answer within {WITHIN:g} s") from exc
+        raise AgentUnavailable(f"host {host}: no answer in time") from exc
 
 
 def _redacted(shown: dict[str, Any], tenants: frozenset[str]) -> dict[str, Any]:
@@ -267,7 +282,8 @@ def _is_of(name: str, tenants: frozenset[str]) -> bool:
     return bool(parts & tenants)
 
 
-def _query(text: str) -> TraceQuery:
+def read_query(text: str) -> TraceQuery:
+    """Return what a query asks for. Raises Invalid."""
     found = parameters(text, {one.name for one in fields(TraceQuery)})
     asked = TraceQuery(**{name: value for name, value in found.items() if value})
     if not asked.src or not asked.dst:

@@ -44,6 +44,15 @@ def capture_began(
     log.info("capture began", extra={**about, **fields(endpoint=endpoint, host=host)})
 
 
+def packet_sent(
+    origin: RequestOrigin | None, who: Identity | None, *, endpoint: str, host: str
+) -> None:
+    """Log that a packet is sent in the name of an endpoint."""
+    name, role = (ANONYMOUS, None) if who is None else (who.name, who.role)
+    about = _fields(origin, name, role, "live trace") if origin else fields(user=name)
+    log.info("packet sent", extra={**about, **fields(endpoint=endpoint, host=host)})
+
+
 def login_succeeded(origin: RequestOrigin, who: Identity) -> None:
     """Log a login."""
     log.info("login succeeded", extra=_fields(origin, who.name, who.role, "password"))

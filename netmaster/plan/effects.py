@@ -3,9 +3,12 @@
 Pure.
 
 In come a view and the plan of a change that was decided on it; out comes what `?dryRun=true`
-answers as `effects`. The plan is carried out on a copy of the view.
+answers as `effects`. The plan is carried out on a copy of the view. What becomes of the flows of
+switches is added by `netmaster.api.flow_effects`.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from netmaster.plan import reach_changes
@@ -17,11 +20,28 @@ MOST_WRITES: Final = 1000
 """Writes that are told; a larger change is not followed further."""
 
 
-def foretold(before: View, plan: Plan) -> dict[str, Any]:
-    """Return the effects of a plan that was decided on a view, which stays as it is.
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """The writes of a change in all its parts, and who could talk to whom.
 
     `complete` is false for a change that is too large to be told whole.
     """
+
+    writes: tuple[Write, ...]
+    complete: bool
+    reach: Mapping[str, Any]
+
+    def shown(self) -> dict[str, Any]:
+        """Return the effects as they are answered."""
+        return {
+            "writes": list(map(_shown, self.writes)),
+            "complete": self.complete,
+            "reach": self.reach,
+        }
+
+
+def foretold(before: View, plan: Plan) -> Foretold:
+    """Return the effects of a plan that was decided on a view, which stays as it is."""
     after = before.copy()
     writes: list[Write] = []
     part: Plan | None = plan
@@ -29,11 +49,7 @@ def foretold(before: View, plan: Plan) -> dict[str, Any]:
         after.apply(part.writes)
         writes += part.writes
         part = part.then(after) if part.then else None
-    return {
-        "writes": list(map(_shown, writes)),
-        "complete": part is None,
-        "reach": reach_changes.compare(before, after),
-    }
+    return Foretold(tuple(writes), part is None, reach_changes.compare(before, after))
 
 
 def _shown(write: Write) -> dict[str, str]:

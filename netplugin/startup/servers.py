@@ -16,6 +16,8 @@ from daemons.request_stats import RequestStats
 from netplugin.cni import server as cni
 from netplugin.diagnostics import diagnosis, rule_hits
 from netplugin.diagnostics.capture import Captures
+from netplugin.diagnostics.foresight import Foresight
+from netplugin.diagnostics.live_trace import LiveTraces
 from netplugin.diagnostics.selftest import SelfTest
 from netplugin.kernel import icmp
 from netplugin.kube.feed import KubeFeed
@@ -89,6 +91,7 @@ async def start_servers(
         kubernetes=kube_feed,
     )
     page = MetricsPage(metrics)
+    tracer = _tracer(context, clients, dataplane, pod_services)
     inspector = Inspector(
         agents=dataplane.agents,
         identity=identity,
@@ -98,7 +101,7 @@ async def start_servers(
         collected=pod_services.garbage_collector.tally,
         kubernetes=kube_feed.report if kube_feed is not None else None,
         metrics=page,
-        tracer=_tracer(context, clients, dataplane, pod_services),
+        tracer=tracer,
     )
     rpc_ports = {Bridge.VXLAN: settings.vxlan_rpc_port, Bridge.VLAN: settings.vlan_rpc_port}
     await control.start(rpc_ports, inspector.report, context.stack)
@@ -126,8 +129,11 @@ async def start_servers(
         probe=partial(icmp.passes, source=settings.vtep_ip),
     )
     captures = Captures(dataplane.agents, clients.ovsdb, inspector.asked_by_master)
+    live = LiveTraces(tracer, dataplane.agents, clients.ovsdb, inspector.asked_by_master)
     asked = [
+        *live.routes(),
         *captures.routes(),
+        *Foresight(dataplane.world, dataplane.feed).routes(),
         *tests.routes(),
         *rule_hits.routes(dataplane.agents, dataplane.world.pod_policies.policies),
         *diagnosis.routes({

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from core.errors import ContivError, Invalid
+from core.errors import ContivError, Invalid, NotFound, SwitchUnavailable
 from core.ids import EndpointKey, HostLabel
 from netplugin.trace import names
 from netplugin.trace.request import TraceRequest
@@ -18,9 +18,10 @@ from netplugin.trace.standing import Standing
 from netplugin.world.kube_policies.policies import KubePolicies
 from ofnet.agent import BridgeAgent
 from ofnet.flows import Flow
-from ofnet.openflow.actions import PORT_CONTROLLER
+from ofnet.openflow.actions import PORT_CONTROLLER, PORT_TABLE, Output
+from ofnet.packetin import PacketOut
 from ofnet.tables import TableId, mode_of
-from ofnet.trace import packets, switch
+from ofnet.trace import frames, packets, switch
 from ofnet.trace.evaluator import Packet
 from ofnet.trace.journey import Exit, Journey, follow
 from ofnet.trace.tracking import LookedUp
@@ -28,6 +29,7 @@ from ofnet.world import Bridge, LocalEndpoint, World
 
 AT_ONCE: Final = 2
 """Traces at a time: each asks the switch several times, and packets of pods come first."""
+_THROUGH_TABLES: Final = (Output(PORT_TABLE),)
 TRIES: Final = 4
 PAUSE: Final = 0.2
 """A switch that differs is asked again: changes may be on their way."""
@@ -78,6 +80,25 @@ class Tracer:
                 about = await self._around(asked)
                 return {"host": self._host, "faults": [entry, *about, *faults]}
             return await self._follow(asked, entry, faults)
+
+    async def send(self, asked: TraceRequest, mark: bytes) -> None:
+        """Send the packet of a question through its bridge's tables, with a mark at its end.
+
+        Raises Invalid, and NotFound where the packet has no port to come in by.
+        """
+        entry = self._enter(asked)
+        if isinstance(entry, str):
+            raise NotFound(entry)
+        agent = self._agents[entry.bridge]
+        if not agent.connected:
+            raise SwitchUnavailable(f"bridge {entry.bridge} has no OpenFlow session with the agent")
+        try:
+            data = frames.frame(entry.packet, mark)
+        except ValueError as exc:
+            raise Invalid(str(exc)) from exc
+        agent.send(
+            PacketOut(data=data, actions=_THROUGH_TABLES, in_port=entry.packet.number("in_port"))
+        )
 
     # -- where it comes in ---------------------------------------------------------------------
 

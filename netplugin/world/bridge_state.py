@@ -149,6 +149,21 @@ class BridgeState:
         before, self.learning = self.learning, learning
         self._mark_if(before != learning, ObjectKind.ROUTER)
 
+    def adopt(self, other: "BridgeState") -> None:
+        """Set what does not come from records to what it is on another state of the same bridge."""
+        self.set_vteps(other.vteps)
+        self.set_host_port(other.host_port)
+        self.set_name_port(other.name_port)
+        self.set_uplinks(other.uplinks)
+        self.set_router(other.router)
+        self.set_routes(other.routes)
+        self.set_learning(learning=other.learning)
+        self.set_management_ports(other.management_ports)
+        for name, address in other.management.items():
+            self.set_management(name, address)
+        for key, port in other.access.items():
+            self.set_access(key, port)
+
     # -- what comes out ------------------------------------------------------------------------
 
     @property

@@ -91,7 +91,9 @@ class WorldBuilder:
         guard: bool = True,
         cluster_domain: str = CLUSTER_DOMAIN,
     ) -> None:
+        self._host = host
         self._guard = guard
+        self._cluster_domain = cluster_domain
         self._signal = ChangeSignal()
         self._revisions: dict[str, int] = {}
         self._bridges = {bridge: BridgeState(self._signal.set) for bridge in Bridge}
@@ -298,6 +300,30 @@ class WorldBuilder:
         if partial != self._kubernetes_partial:
             self._kubernetes_partial = partial
             self._alter_everything()
+
+    # -- what would be -------------------------------------------------------------------------
+
+    def twin(self) -> "WorldBuilder":
+        """Return another builder for this host that knows all but records, and shares nothing.
+
+        It has the host's ports and tunnels, the VRF ids and the services of Kubernetes. Records are
+        to be put. It has no policies of Kubernetes.
+        """
+        other = WorldBuilder(
+            self._host,
+            self.forwarding.fwd_mode,
+            self.vrfs,
+            guard=self._guard,
+            cluster_domain=self._cluster_domain,
+        )
+        for bridge, state in self._bridges.items():
+            other._bridges[bridge].adopt(state)
+        for key, port in self.endpoints.ports.items():
+            other.put_port(key, port)
+        for service in self.services.kube.values():
+            other.put_kube_service(service)
+        other.set_kubernetes_partial(partial=self._kubernetes_partial)
+        return other
 
     # -- completeness and revisions ------------------------------------------------------------
 

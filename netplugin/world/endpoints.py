@@ -139,6 +139,11 @@ class Endpoints:
         """Return the port of an endpoint of this host, None if it has none."""
         return self._ports.get(key)
 
+    @property
+    def ports(self) -> Mapping[EndpointKey, LocalPort]:
+        """The ports of this host's endpoints."""
+        return self._ports
+
     def revoked(self) -> frozenset[EndpointKey]:
         """Return the endpoints that have a port here while their record was removed."""
         return frozenset(self._revoked)

@@ -255,18 +255,18 @@ def udp_reply(frame: bytes, payload: bytes) -> bytes:
     ends = body[16:20] + body[12:16]
     head = struct.pack(">BBH", 0x45, 0, _IPV4_MIN + length) + identification
     head += struct.pack(">BBBB", flags, 0, _HOPS, oxm.PROTO_UDP)
-    head += _checksum(head + ends).to_bytes(2) + ends
+    head += checksum(head + ends).to_bytes(2) + ends
     datagram = ports[2:] + ports[:2] + length.to_bytes(2)
     pseudo = ends + struct.pack(">BBH", 0, oxm.PROTO_UDP, length)
     # 0 would mean that there is no checksum (RFC 768)
-    checksum = _checksum(pseudo + datagram + b"\0\0" + payload) or 0xFFFF
+    summed = checksum(pseudo + datagram + b"\0\0" + payload) or 0xFFFF
     return (
         frame[6:12]
         + frame[:6]
         + struct.pack(">H", oxm.ETH_IPV4)
         + head
         + datagram
-        + checksum.to_bytes(2)
+        + summed.to_bytes(2)
         + payload
     )
 
@@ -285,7 +285,7 @@ def quoted_sender(frame: bytes) -> IPv4Address | None:
     error, quoted = body[header:], body[header + _ICMP :]
     if ether_type(frame) != oxm.ETH_IPV4 or header < _IPV4_MIN or body[9] != oxm.PROTO_ICMP:
         return None
-    if int.from_bytes(body[6:8], "big") & _PART or _checksum(error):
+    if int.from_bytes(body[6:8], "big") & _PART or checksum(error):
         return None
     if len(quoted) < _IPV4_MIN or len(quoted) < _quoted_header(quoted) or quoted[0] >> 4 != _IPV4:
         return None
@@ -314,10 +314,10 @@ def _quoted_header(quoted: bytes) -> int:
 def _summed(data: bytes, at: int) -> bytes:
     """Return a header with its checksum, which is at an offset."""
     blank = data[:at] + bytes(2) + data[at + 2 :]
-    return data[:at] + _checksum(blank).to_bytes(2) + data[at + 2 :]
+    return data[:at] + checksum(blank).to_bytes(2) + data[at + 2 :]
 
 
-def _checksum(data: bytes) -> int:
+def checksum(data: bytes) -> int:
     """Return the Internet checksum (RFC 1071)."""
     if len(data) % 2:
         data += b"\0"

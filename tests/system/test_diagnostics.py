@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 
 from netplugin.world.kube_policies.objects import NETWORK_POLICIES
+from ofnet.world import Bridge
 from tests.bed.cluster import PROGRAMS, Bed
-from tests.bed.hosts import FABRIC_ADDRESS
+from tests.bed.hosts import FABRIC_ADDRESS, Host
 from tests.bed.kubernetes import ApiServer
 from tests.bed.traffic import round_trip
 from tests.bed.waiting import eventually
 from tests.system.conftest import unforeseen
+from tests.system.planes import applied
 
 API_PORT = 6480
 PASSWORD = "correct horse battery"
@@ -89,6 +91,71 @@ def test_packets_count_for_the_rules_they_match_on_the_hosts_they_cross(bed: Bed
             bed.delete_pod(pod)
         bed.netctl("group", "rm", "counted")
         bed.netctl("policy", "rm", "hits")
+
+
+Flows = dict[tuple[str, str], str]
+
+
+def flows(host: Host) -> Flows:
+    """Return the cookies of the flows in a host's switches, by bridge and table with match."""
+    found: Flows = {}
+    for bridge in Bridge:
+        for line in host.ovs.ofctl("dump-flows", "--no-stats", bridge).splitlines():
+            cookie, _, rest = line.strip().partition(", ")
+            if cookie.startswith("cookie="):
+                found[bridge, rest.partition(" actions=")[0]] = cookie
+    return found
+
+
+def shift(before: Flows, after: Flows) -> dict[str, int]:
+    """Return how many flows a host's switches gained, lost, and have with other contents."""
+    return {
+        "added": len(after.keys() - before.keys()),
+        "removed": len(before.keys() - after.keys()),
+        "replaced": sum(before[key] != after[key] for key in before.keys() & after.keys()),
+    }
+
+
+def told_flows(text: str) -> dict[str, dict[str, int]]:
+    """Return what `--what-if` says of flows, by host."""
+    pattern = r"^  host (\S+): (\d+) added, (\d+) removed, (\d+) replaced$"
+    assert "No figures" not in text
+    return {
+        host: dict(zip(("added", "removed", "replaced"), map(int, counts), strict=True))
+        for host, *counts in re.findall(pattern, text, re.MULTILINE)
+    }
+
+
+def test_a_change_is_foretold_to_the_flow(bed: Bed) -> None:
+    """Each change is tried, then made; the switches gain and lose what was foretold."""
+    bed.netctl("policy", "create", "tried")
+    bed.netctl("group", "create", "default-net", "tried")
+    bed.netctl("group", "create", "default-net", "other")
+    pods = [bed.add_pod(host, f"w{host.label}", group="tried") for host in bed.hosts]
+    changes = {
+        "rule without group": ["policy", "rule-add", "tried", "1", "-j", "deny", "-d", "in"],
+        "policy attached": ["group", "create", "default-net", "tried", "-policy", "tried"],
+        "rule added": ["policy", "rule-add", "tried", "2", "-l", "tcp", "-d", "in", "-g", "other"],
+        "rule removed": ["policy", "rule-rm", "tried", "1"],
+        "group removed": ["group", "rm", "other"],
+        "network added": ["net", "create", "--subnet=10.21.0.0/16", "tried-net"],
+        "network removed": ["net", "rm", "tried-net"],
+    }
+    try:
+        for change, words in changes.items():
+            applied(bed)
+            told = told_flows(bed.netctl(*words, "--what-if"))
+            before = {host.label: flows(host) for host in bed.hosts}
+            bed.netctl(*words)
+            applied(bed)
+            found = {host.label: shift(before[host.label], flows(host)) for host in bed.hosts}
+            assert told == {host: one for host, one in found.items() if any(one.values())}, change
+            assert bool(told) == (change != "rule without group"), change
+    finally:
+        for pod in pods:
+            bed.delete_pod(pod)
+        for kind, name in (("group", "tried"), ("policy", "tried")):
+            bed.netctl(kind, "rm", name, check=False)
 
 
 def bundle(bed: Bed) -> dict[str, str]:

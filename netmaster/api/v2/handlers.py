@@ -7,7 +7,6 @@ the committer, as in v1.
 
 import json
 from collections.abc import Mapping
-from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
@@ -28,6 +27,7 @@ from contivmodel.representation import (
 from contivmodel.service_objects import Bgp
 from core.errors import Malformed, PreconditionFailed
 from core.ids import HostLabel
+from netmaster.api import flow_effects
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.objects import ObjectClass
 from netmaster.api.problems import PREFIX, UnsupportedMedia
@@ -38,6 +38,7 @@ from netmaster.api.v2.changes import Answer, Decide, Preconditions
 from netmaster.api.v2.idempotency import KeyedRequest, Replayed
 from netmaster.plan import effects
 from netmaster.plan.change_log import recorded
+from netmaster.plan.effects import Foretold
 from netmaster.plan.show import address_use, change_pages
 from netmaster.view import View
 
@@ -209,7 +210,7 @@ async def _change(
 ) -> web.Response:
     """Make a change, once for each idempotency key, or foretell it."""
     if queries.is_dry_run(parameters(request.query, {queries.DRY_RUN})):
-        return json_reply(await leader.committer.read(partial(_foretold, decide)))
+        return json_reply(await _foretold(decide, leader))
     keyed = _keyed(request, body)
     if keyed is not None:
         decide = idempotency.once(decide, keyed, leader.now())
@@ -225,9 +226,12 @@ async def _change(
             raise TypeError(f"a change replied {reply!r}")
 
 
-def _foretold(decide: Decide, view: View) -> Json:
-    plan = decide(view)
-    answer = plan.reply
+async def _foretold(decide: Decide, leader: LeaderContext) -> Json:
+    def look(view: View) -> tuple[object, Foretold]:
+        plan = decide(view)
+        return plan.reply, effects.foretold(view, plan)
+
+    answer, found = await leader.committer.read(look)
     if not isinstance(answer, Answer):
         raise TypeError(f"a change replied {answer!r}")
     return {
@@ -235,7 +239,7 @@ def _foretold(decide: Decide, view: View) -> Json:
         "key": answer.key,
         "etag": answer.etag,
         "object": json.loads(answer.body) if answer.body else None,
-        "effects": effects.foretold(view, plan),
+        "effects": await flow_effects.effects(leader.agents, found),
     }
 
 

@@ -15,7 +15,7 @@ from contivmodel.representation import fields_of
 from contivmodel.schema import TEXT, Schema, shown_reference
 from contivmodel.service_objects import Bgp
 from core.errors import NotSupported
-from netmaster.api import dry_run
+from netmaster.api import dry_run, flow_effects
 from netmaster.api.context import ApiRequest, Handler, LeaderContext
 from netmaster.api.hosts import HOST_SCHEMA
 from netmaster.api.objects import ObjectClass
@@ -43,6 +43,7 @@ _EFFECTS: Final[Schema] = {
         },
         "complete": {"type": "boolean"},
         "reach": reach_changes.REACH_SCHEMA,
+        "flows": flow_effects.FLOWS_SCHEMA,
     },
 }
 _CONDITIONS: Final = {

@@ -85,6 +85,11 @@ class MemoryMaster:
         self.asked = list(asked)
         return self.traced
 
+    def live_trace(self, asked: Iterable[tuple[str, str]]) -> Json:
+        self._refuse()
+        self.asked = [*asked, ("live", "")]
+        return self.traced
+
     def hosts(self) -> list[Json]:
         self.looks += 1
         return self.host_states(self.looks)

@@ -67,6 +67,26 @@ def test_json_is_whole(netctl: Netctl) -> None:
     assert ("family", "6") in netctl.master.asked
 
 
+def test_what_became_of_a_packet_that_was_sent_is_told_last(netctl: Netctl) -> None:
+    seen = {"link": "vvport1", "direction": "out", "endpoint": "b", "answer": False}
+    back = {"link": "eth0", "direction": "in", "endpoint": "", "answer": True}
+    live = {
+        "verdict": "delivered to endpoint b",
+        "seen": {"h1": [seen, back]},
+        "silent": {"h2": "no answer in time"},
+    }
+    netctl.master.traced = {**FOUND, "live": live}
+    done = netctl("trace", "--live", "a", "b")
+    assert ("live", "") in netctl.master.asked
+    assert done.out.splitlines()[-5:] == [
+        "the packet that was sent",
+        "  host h1  out by link vvport1 of endpoint b",
+        "  host h1  the answer in by link eth0",
+        "  !! host h2 did not look: no answer in time",
+        "delivered to endpoint b",
+    ]
+
+
 @pytest.mark.parametrize("words", [[], ["a"], ["a", "b", "c"]])
 def test_two_ends_are_required(words: list[str], netctl: Netctl) -> None:
     done = netctl("trace", *words)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.errors import AgentUnavailable, Invalid
-from netmaster.api.trace import TraceQuery, _query, _redacted, trace
+from netmaster.api.trace import TraceQuery, _redacted, read_query, trace
 from netmaster.plan.show.trace_ends import End
 
 A = End(kind="endpoint", key="n.t-a", host="h1", addresses=(ip_address("10.1.1.1"),), name="a")
@@ -110,7 +110,7 @@ async def test_what_makes_no_sense_is_refused(
 @pytest.mark.parametrize("text", ["", "src=a", "src=a&dst=b&what=1", "src=a&src=b&dst=c"])
 def test_bad_queries(text: str) -> None:
     with pytest.raises(Invalid):
-        _query(text)
+        read_query(text)
 
 
 def test_an_operator_learns_nothing_of_other_tenants() -> None:

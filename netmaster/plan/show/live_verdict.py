@@ -1,0 +1,70 @@
+"""Where a packet that was really sent came to, by where it was seen. Pure.
+
+In come the hosts on its way, what each saw of it (`netplugin.diagnostics.live_trace`) and who could
+not be asked; out comes the outcome: `delivered`, `left` the cluster's hosts, `lost` with the hop
+that dropped it first, `unknown` where nobody looked, `not sent`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from netmaster.plan.show.trace_ends import End
+from netmaster.plan.show.trace_verdict import TraceVerdict
+
+Sightings = Sequence[Mapping[str, Any]]
+
+LOST: Final = "lost"
+
+
+def live_verdict(
+    way: Sequence[str],
+    seen: Mapping[str, Sightings],
+    silent: Mapping[str, str],
+    destination: End,
+) -> TraceVerdict:
+    """Return what became of a packet; `way` are the hosts from the sender's to the receiver's."""
+    for at, host in enumerate(way):
+        here = [one for one in seen.get(host, ()) if not one["answer"]]
+        if any(destination.key and one["endpoint"] == destination.key for one in here):
+            return _delivered(way, seen, destination, host)
+        if host in silent:
+            return TraceVerdict("unknown", f"{_until(way, at)}; host {host}: {silent[host]}")
+        if at and not _passed(here, "in"):
+            return TraceVerdict(LOST, f"{LOST} between host {way[at - 1]} and host {host}")
+        out = next((one["link"] for one in here if _is_way(one, "out")), None)
+        if out is None:
+            came = f", which it came to by link {_link(here, 'in')}" if at else ""
+            return TraceVerdict(LOST, f"dropped by the switches of host {host}{came}")
+        if at + 1 == len(way) and destination.kind != "endpoint":
+            return TraceVerdict("left", f"left host {host} by link {out}")
+    return TraceVerdict(LOST, f"dropped by the switches of host {way[-1]}")
+
+
+def _delivered(
+    way: Sequence[str], seen: Mapping[str, Sightings], destination: End, host: str
+) -> TraceVerdict:
+    answered = any(
+        one["answer"] and one["endpoint"] and one["direction"] == "out"
+        for one in seen.get(way[0], ())
+    )
+    text = f"delivered to endpoint {destination.key} on host {host}"
+    return TraceVerdict("delivered", f"{text}, and its answer came back" if answered else text)
+
+
+def _until(way: Sequence[str], at: int) -> str:
+    if not at:
+        return "nobody looked at the sender's host"
+    return f"it left host {way[at - 1]}, and nobody looked further"
+
+
+def _passed(here: Sightings, direction: str) -> bool:
+    return any(_is_way(one, direction) for one in here)
+
+
+def _link(here: Sightings, direction: str) -> str:
+    return next((str(one["link"]) for one in here if _is_way(one, direction)), "?")
+
+
+def _is_way(one: Mapping[str, Any], direction: str) -> bool:
+    """Return whether a packet was seen on a link of the host itself, not on one of a pod."""
+    return one["direction"] == direction and not one["endpoint"]

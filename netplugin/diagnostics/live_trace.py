@@ -1,0 +1,232 @@
+"""GET /inspect/sightings, POST /trace/send: a marked packet, sent and looked for on this host.
+
+In comes the mark of a packet; out goes on which links of this host it was seen, and in which
+direction. One socket looks at all links, and the kernel passes it only frames that end with the
+mark: other packets cost it a comparison. In the same way a pod's first packet of a trace is sent,
+through the tables of its bridge as if it came in by the pod's port. netmaster alone may ask
+(`netmaster.api.live_trace`), since it knows who may send in whose name.
+"""
+
+import asyncio
+import ctypes
+import json
+import logging
+import socket
+import struct
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+from aiohttp import web
+
+from contivmodel.wire import dumps
+from core.errors import ContivError, Exhausted, HostError, Invalid
+from core.logs import fields
+from netplugin.ovsdb import Ovsdb
+from netplugin.trace import request as trace_request
+from netplugin.trace.request import TraceRequest
+from ofnet.agent import BridgeAgent
+from ofnet.trace.frames import MARK, is_answer
+from ofnet.world import Bridge
+
+log = logging.getLogger(__name__)
+
+SEEN: Final = "/inspect/sightings"
+SEND: Final = "/trace/send"
+AT_ONCE: Final = 4
+LONGEST: Final = 5.0
+"""Seconds that are looked for a packet at most."""
+MOST: Final = 100
+"""Sightings of a packet that are told: one that goes round is seen on and on."""
+
+_ETH_P_ALL: Final = 3
+_ATTACH_FILTER: Final = 26
+"""SO_ATTACH_FILTER (socket(7)), which Python's module does not name."""
+_INSTRUCTION: Final = struct.Struct("@HBBI")
+_PROGRAM: Final = struct.Struct("@HP")
+_FRAME: Final = 1 << 16
+
+Sighting = dict[str, Any]
+
+
+class Sender(Protocol):
+    """What sends packets (`netplugin.trace.tracer`)."""
+
+    async def send(self, asked: TraceRequest, mark: bytes) -> None:
+        """Send the packet of a question. Raises Invalid, NotFound and SwitchUnavailable."""
+
+
+class LiveTraces:
+    """What this host does for traces of real packets."""
+
+    def __init__(
+        self,
+        sender: Sender,
+        agents: Mapping[Bridge, BridgeAgent],
+        ovsdb: Ovsdb,
+        is_master: Callable[[web.Request], Awaitable[bool]],
+    ) -> None:
+        self._sender = sender
+        self._agents = agents
+        self._ovsdb = ovsdb
+        self._is_master = is_master
+        self._running = 0
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return the routes."""
+        return [web.get(SEEN, self._look), web.post(SEND, self._send)]
+
+    async def _send(self, request: web.Request) -> web.Response:
+        if not await self._is_master(request):
+            return _refused(request)
+        try:
+            asked = json.loads(await request.read())
+            mark = mark_of(str(asked.pop("mark", "")))
+            await self._sender.send(trace_request.read(asked), mark)
+        except (ValueError, RecursionError, AttributeError, TypeError):
+            return web.Response(status=HTTPStatus.BAD_REQUEST, text="the body is no question\n")
+        except Invalid as exc:
+            return web.Response(status=HTTPStatus.BAD_REQUEST, text=f"{exc}\n")
+        except ContivError as exc:
+            return web.Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, text=f"{exc}\n")
+        return web.Response(text="{}\n", content_type="application/json")
+
+    async def _look(self, request: web.Request) -> web.StreamResponse:
+        if not await self._is_master(request):
+            return _refused(request)
+        try:
+            mark = mark_of(request.query.get("mark", ""))
+            with self._place(), marked_packets(mark) as packets:
+                # The head of the answer says that this host looks: the packet may be sent now.
+                reply = web.StreamResponse(headers={"Content-Type": "application/json"})
+                await reply.prepare(request)
+                found = await sightings(packets, mark, _seconds(request.query.get("seconds", "")))
+                endpoints = self._endpoints()
+                told = [{**one, "endpoint": endpoints.get(one["link"], "")} for one in found]
+                await reply.write(dumps(told))
+                await reply.write_eof()
+                return reply
+        except ContivError as exc:
+            return web.Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, text=f"{exc}\n")
+
+    def _endpoints(self) -> dict[str, str]:
+        """Return the keys of this host's endpoints by the host's ends of their links."""
+        found = {}
+        for bridge, agent in self._agents.items():
+            links = {row.ofport: row.name for row in self._ovsdb.ports(bridge).values()}
+            for key, endpoint in agent.world.local.items():
+                if endpoint.ofport in links:
+                    found[links[endpoint.ofport]] = str(key)
+        return found
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        if self._running >= AT_ONCE:
+            raise Exhausted(f"{self._running} packets are looked for on this host already")
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+
+
+@contextmanager
+def marked_packets(mark: bytes) -> Iterator[socket.socket]:
+    """Provide a socket that receives what ends with a mark, on all links. Raises HostError."""
+    try:
+        made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+    except OSError as exc:
+        raise HostError(f"no packet socket: {exc.strerror}") from exc
+    with made:
+        code = program(mark)
+        kept = ctypes.create_string_buffer(code, len(code))
+        described = _PROGRAM.pack(len(code) // _INSTRUCTION.size, ctypes.addressof(kept))
+        try:
+            made.settimeout(0)
+            made.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, described)
+        except OSError as exc:
+            raise HostError(f"packets cannot be filtered: {exc.strerror}") from exc
+        yield made
+
+
+def program(mark: bytes) -> bytes:
+    """Return the filter of Linux (BPF) for frames whose last bytes are a mark."""
+    first, second = struct.unpack(">II", mark)
+    instructions = (
+        (0x80, 0, 0, 0),  # A = length of the frame
+        (0x14, 0, 0, MARK),  # A -= bytes of the mark; what is shorter is refused by the loads
+        (0x07, 0, 0, 0),  # X = A
+        (0x40, 0, 0, 0),  # A = the word at X
+        (0x15, 0, 3, first),  # other than the first one: refuse
+        (0x40, 0, 0, 4),
+        (0x15, 0, 1, second),
+        (0x06, 0, 0, _FRAME),  # take it
+        (0x06, 0, 0, 0),  # refuse it
+    )
+    return b"".join(_INSTRUCTION.pack(*one) for one in instructions)
+
+
+async def sightings(packets: socket.socket, mark: bytes, seconds: float) -> list[Sighting]:
+    """Return on which links a marked packet was seen within so many seconds, in order."""
+    found: list[Sighting] = []
+    loop = asyncio.get_running_loop()
+    until = time.monotonic() + seconds
+    while len(found) < MOST and (left := until - time.monotonic()) > 0:
+        try:
+            async with asyncio.timeout(left):
+                data, (link, _, direction, *_) = await _received(loop, packets)
+        except TimeoutError:
+            break
+        if data.endswith(mark):  # what came before the filter was there is anything
+            out = direction == socket.PACKET_OUTGOING
+            found.append({
+                "link": link,
+                "direction": "out" if out else "in",
+                "answer": is_answer(data),
+            })  # fmt: skip
+    return found
+
+
+async def _received(
+    loop: asyncio.AbstractEventLoop, packets: socket.socket
+) -> tuple[bytes, tuple[Any, ...]]:
+    while True:
+        try:
+            return packets.recvfrom(_FRAME)
+        except BlockingIOError:
+            there = asyncio.Event()
+            loop.add_reader(packets, there.set)
+            try:
+                await there.wait()
+            finally:
+                loop.remove_reader(packets)
+        except OSError as exc:
+            # a link that went down is told once, to every such socket
+            log.debug("packet socket", extra=fields(error=exc))
+
+
+def mark_of(text: str) -> bytes:
+    """Return the mark that a text of hexadecimal digits is. Raises Invalid."""
+    try:
+        mark = bytes.fromhex(text)
+    except ValueError:
+        mark = b""
+    if len(mark) != MARK:
+        raise Invalid(f"mark must have {2 * MARK} hexadecimal digits")
+    return mark
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text or LONGEST)
+    except ValueError as exc:
+        raise Invalid(f"seconds={text} is no number") from exc
+    return min(max(found, 0.0), LONGEST)
+
+
+def _refused(request: web.Request) -> web.Response:
+    log.warning("live trace refused", extra=fields(peer=request.remote, path=request.path))
+    text = "live traces are for netmaster alone: use netctl trace --live\n"
+    return web.Response(status=HTTPStatus.FORBIDDEN, text=text)

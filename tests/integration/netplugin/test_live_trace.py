@@ -1,0 +1,110 @@
+"""A marked packet is seen on the links that it crosses, and nothing else is."""
+
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
+
+from core.errors import Invalid
+from netplugin.diagnostics import live_trace
+from netplugin.diagnostics.live_trace import (
+    MOST,
+    LiveTraces,
+    mark_of,
+    marked_packets,
+    sightings,
+)
+from tests.unit.netplugin.agent import Outside
+
+MARK = bytes.fromhex("c0ffee00c0ffee01")
+LOOPBACK = "127.0.0.1"
+
+
+def send(*parts: bytes) -> None:
+    """Send datagrams to somebody who takes them: an error of ICMP would quote the mark."""
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+    ):
+        receiver.bind((LOOPBACK, 0))
+        for data in parts:
+            sender.sendto(data, receiver.getsockname())
+
+
+async def test_a_mark_is_seen_out_and_in_and_others_are_not() -> None:
+    with marked_packets(MARK) as packets:
+        send(b"nothing", MARK[:-1], MARK + b"!", MARK[:4] + MARK[:4], b"head" + MARK)
+        found = await sightings(packets, MARK, 0.5)
+    assert [(one["link"], one["direction"]) for one in found] == [("lo", "out"), ("lo", "in")]
+
+
+async def test_a_packet_that_goes_round_is_told_so_often_at_most() -> None:
+    with marked_packets(MARK) as packets:
+        send(*[MARK] * MOST)
+        assert len(await sightings(packets, MARK, 60)) == MOST
+
+
+@pytest.mark.parametrize("text", ["", "c0ffee", "x" * 16, "00" * 9])
+def test_a_mark_has_its_length(text: str) -> None:
+    with pytest.raises(Invalid):
+        mark_of(text)
+
+
+class Served:
+    """The routes of a host; `master` says whether a registered master asks."""
+
+    def __init__(self) -> None:
+        self.master = True
+        self.sent: list[Any] = []
+
+    async def is_master(self, _request: web.Request) -> bool:
+        return self.master
+
+    async def send(self, asked: Any, mark: bytes) -> None:
+        self.sent.append((asked.name, mark))
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[tuple[Served, str, ClientSession]]:
+    one, app = Served(), web.Application()
+    app.add_routes(LiveTraces(one, {}, Outside.new().ovsdb, one.is_master).routes())
+    server = TestServer(app)
+    await server.start_server()
+    async with ClientSession() as session:
+        yield one, str(server.make_url("")).rstrip("/"), session
+    await server.close()
+
+
+async def test_a_host_says_that_it_looks_before_it_has_looked(
+    served: tuple[Served, str, ClientSession],
+) -> None:
+    _, url, session = served
+    asked = {"mark": MARK.hex(), "seconds": "0.5"}
+    async with session.get(f"{url}{live_trace.SEEN}", params=asked) as answer:
+        send(MARK)
+        assert [one["direction"] for one in await answer.json()] == ["out", "in"]
+
+
+async def test_a_packet_is_sent_for_a_master(served: tuple[Served, str, ClientSession]) -> None:
+    one, url, session = served
+    asked = {"enter": {"endpoint": "c1"}, "to": "10.1.0.2", "mark": MARK.hex()}
+    async with session.post(f"{url}{live_trace.SEND}", json=asked) as answer:
+        assert answer.status == 200
+    assert one.sent == [("c1", MARK)]
+    wrongs: list[Any] = [[], {**asked, "mark": ""}, {**asked, "enter": {}}]
+    for wrong in wrongs:
+        async with session.post(f"{url}{live_trace.SEND}", json=wrong) as answer:
+            assert answer.status == 400, wrong
+
+
+async def test_nobody_else_sends_or_looks(served: tuple[Served, str, ClientSession]) -> None:
+    one, url, session = served
+    one.master = False
+    async with session.post(f"{url}{live_trace.SEND}", json={}) as answer:
+        assert answer.status == 403
+    async with session.get(f"{url}{live_trace.SEEN}") as answer:
+        assert answer.status == 403
+    assert one.sent == []
