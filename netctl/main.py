@@ -122,7 +122,7 @@ _COMMANDS: Final = {
     ),
     "service": "service object creation (only for  docker version <= 1.12.x)",
     "tenant": "Tenant manipulation tools",
-    "trace": "Say what would happen to a packet, without sending it",
+    "trace": "Say what would happen to a packet; without --live none is sent",
     "version": "Version Information",
 }
 """The commands and their help texts."""

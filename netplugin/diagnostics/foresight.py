@@ -8,7 +8,7 @@ each bridge, what `netplugin.world.foresight` finds. netmaster asks all hosts fo
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -31,11 +31,19 @@ log = logging.getLogger(__name__)
 
 
 class Foresight:
-    """Answers for this host, one question at a time."""
+    """Answers masters for this host, one question at a time."""
 
-    def __init__(self, world: WorldBuilder, feed: RecordFeed) -> None:
+    # An answer costs up to a second of processor time, so that not everybody may ask.
+
+    def __init__(
+        self,
+        world: WorldBuilder,
+        feed: RecordFeed,
+        is_master: Callable[[web.Request], Awaitable[bool]],
+    ) -> None:
         self._world = world
         self._feed = feed
+        self._is_master = is_master
         self._turn = asyncio.Lock()
 
     def routes(self) -> list[web.RouteDef]:
@@ -59,6 +67,11 @@ class Foresight:
         }
 
     async def _answer(self, request: web.Request) -> web.Response:
+        if not await self._is_master(request):
+            return web.Response(
+                status=HTTPStatus.FORBIDDEN,
+                text="what a change would do is told to netmaster alone: use netctl --what-if\n",
+            )
         try:
             writes = read(await _body(request))
         except Invalid as exc:

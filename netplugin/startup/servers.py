@@ -133,7 +133,7 @@ async def start_servers(
     asked = [
         *live.routes(),
         *captures.routes(),
-        *Foresight(dataplane.world, dataplane.feed).routes(),
+        *Foresight(dataplane.world, dataplane.feed, inspector.asked_by_master).routes(),
         *tests.routes(),
         *rule_hits.routes(dataplane.agents, dataplane.world.pod_policies.policies),
         *diagnosis.routes({
