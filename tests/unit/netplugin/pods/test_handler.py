@@ -253,11 +253,13 @@ async def test_nothing_is_deleted_before_local_endpoints_are_placed(outside: Out
         start_bridges(agent)
         agent.base = base
         sup.supervise("flows", agent.reconciler.run())
-        await agent.reconciler.flush()
-        assert agent.traces() == before
         assert set(agent.pod_ports.publish()) == {key("c1")}  # its record has not been read yet
+        assert agent.traces() == before
         agent.world.put(outside.master.endpoints[key("c1")])
         assert agent.pod_ports.publish() == {}
+        agent.world.set_complete()
+        await agent.reconciler.flush()
+        assert agent.traces() == before
 
 
 async def test_numbers_go_on_after_a_restart(outside: Outside) -> None:
