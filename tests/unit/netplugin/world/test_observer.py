@@ -171,6 +171,8 @@ QUERIES: Final[set[Callable[..., object]]] = {
     WorldBuilder.private_addresses,
     WorldBuilder.take,
     WorldBuilder.take_changed,
+    WorldBuilder.twin,
+    BridgeState.adopt,  # fills a twin, which nobody observes
     Endpoints.contested,
     Endpoints.get,
     Endpoints.group,
