@@ -64,7 +64,7 @@ class ControlChannel:
         spread: Spread | None = None,
         tls: TlsContexts | None = None,
     ) -> None:
-        self._spread = spread or Spread(lambda: 1)
+        self._spread = spread or Spread(lambda: 0)
         self._timing = timing or ControlTiming()
         self._tls = tls
         self._backend = backend
