@@ -15,7 +15,7 @@ OLD ?= aa5f26e
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-units test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread overload docker-cycles upgrade-check kube-proxy-answers docker-plugin swarm-check trace-check ui-check
+.PHONY: help root setup demo demo-down test test-units test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread overload docker-cycles upgrade-check kube-proxy-answers docker-plugin swarm-check trace-check ui-check bench-scale
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -36,6 +36,7 @@ help:
 	@echo 'make docker-plugin   the managed plugin for a swarm, into build/docker-plugin'
 	@echo 'make swarm-check  a swarm of two docker engines: services on our networks, while agents and engines end'
 	@echo 'make bench        our speed beside a reference'
+	@echo 'make bench-scale  what each further host costs, SCALE_SIZES="10 100 500 1000" of them'
 	@echo 'make install      programs, units, man pages and examples below PREFIX=/usr/local; make uninstall'
 	@echo 'make deb          a Debian package in build/'
 	@echo 'make install-check   install by package, make and wheel, run by the units, under a real systemd too, and remove'
@@ -160,6 +161,9 @@ swarm-check: root docker-plugin
 
 bench: root setup
 	@$(PYTHON) -m bench
+
+bench-scale: root setup
+	@$(PYTHON) -m bench.scale
 
 image: root
 	@scripts/setup buildah=buildah mmdebstrap=mmdebstrap

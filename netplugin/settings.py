@@ -235,6 +235,15 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("own-tenants-only",),
+        env="OWN_TENANTS_ONLY",
+        help="know the endpoints of tenants with pods on this host alone; without effect on nodes "
+        "of Kubernetes",
+        default="false",
+        switch=True,
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("mtu",),
         env="MTU",
         help="what pods can send in one piece, 0 for what the links carry",
@@ -347,6 +356,7 @@ class Settings:
     leak_grace: int
     audit_interval: int
     kube_proxy: KubeProxy = KubeProxy.REPLACE
+    own_tenants_only: bool = False
     source_guard: bool = True
     tls: TlsFiles = field(default_factory=TlsFiles)
     """None of them: REST and RPC are plain."""
@@ -416,6 +426,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         leak_grace=values.number("leak-grace", 0, LONGEST_GRACE),
         audit_interval=values.number("audit-interval", 1, LONGEST_AUDIT_INTERVAL),
         kube_proxy=_kube_proxy(values["kube-proxy"]),
+        own_tenants_only=values.on("own-tenants-only"),
         source_guard=not values.on("no-source-guard"),
         tls=tls.tls_files(values),
         pod_guard=not values.on("no-pod-guard"),

@@ -5,7 +5,8 @@ suite (`tests/contract`) tests all of them against this page. The guarantees are
 etcd and consul can give (docs/notes/stores.md §3): callers rely on states, never on seeing
 every event.
 
-* Keys are text that starts with "/"; prefixes end with "/". Values are bytes, "" allowed.
+* Keys are text that starts with "/"; prefixes of watches end with "/". Values are bytes, ""
+  allowed.
 * `rev` is an opaque whole number: equal means unchanged, it grows per key. Revisions of
   different keys may be compared for equality only: all writes of one commit share one. The `rev`
   of a watch's last item may be compared with that of a commit: it is at least that high if and
@@ -41,9 +42,9 @@ class Entry:
 class Snapshot:
     """Everything under a prefix at one revision; the first item of a watch, repeated after a gap.
 
-    A later snapshot means that events were lost: keys it lacks have been deleted meanwhile. If it
-    is `rewound`, the store has another history than before, as after a restore from a backup:
-    revisions known earlier mean nothing.
+    A later snapshot means that events were lost: keys it lacks have been deleted meanwhile, or the
+    watch does not keep them. If it is `rewound`, the store has another history than before, as
+    after a restore from a backup: revisions known earlier mean nothing.
     """
 
     rev: int
@@ -154,6 +155,15 @@ class Limits:
     cost: Callable[[Change], tuple[int, int]] = nested
 
 
+Keep = Callable[[str, bytes], bool]
+"""Whether a snapshot shall have the entry of a key and a value."""
+
+
+def keep_all(_key: str, _value: bytes) -> bool:
+    """Return True: a snapshot shall have every entry."""
+    return True
+
+
 class Lease(Protocol):
     """A lease with automatic renewals, which a busy event loop cannot delay."""
 
@@ -212,7 +222,7 @@ class Backend(Protocol):
         """Return the key as of now (linearizable); None if absent."""
 
     async def snapshot(self, prefix: str) -> Snapshot:
-        """Return everything under the prefix at one revision, of any size."""
+        """Return everything under the prefix, which may end anywhere, at one revision."""
 
     async def commit(
         self, changes: Sequence[Change], *, fence: Fence | None = None, writer: str | None = None
@@ -231,9 +241,11 @@ class Backend(Protocol):
         """
 
     def watch(
-        self, prefix: str, *, every_revision: bool = False
+        self, prefix: str, *, every_revision: bool = False, keep: "Keep" = keep_all
     ) -> AsyncIterator[Snapshot | Delta]:
         """Yield a Snapshot, then Deltas, and another Snapshot whenever events were lost.
+
+        Snapshots have the entries alone whose key and value pass `keep`; deltas have all changes.
 
         With `every_revision` each delta is of one revision, from a store that has a history (etcd).
 

@@ -1,7 +1,8 @@
 """Several watched prefixes as one queue of typed events.
 
 Takes the snapshots and deltas of `objdb`, one stream per prefix, and delivers the changes of
-records to one reader. `state.intents` decodes the values. Next is the agent's
+records to one reader. `state.intents` decodes the values. With a `state.concern`, endpoints that
+concern no pod of this host are neither decoded nor kept. Next is the agent's
 `netplugin.world.builder` or the leader's view.
 
 Unknown keys and undecodable values are logged and counted.
@@ -9,17 +10,21 @@ Unknown keys and undecodable values are logged and counted.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
 from core import keys
-from core.errors import Invalid
+from core.errors import Invalid, StoreUnavailable
+from core.ids import NetworkId, endpoint_key
 from core.logs import fields
-from objdb.api import Backend, Delta, Entry, Snapshot
+from core.tasks import backoff
+from objdb.api import Backend, Delta, Entry, Keep, Snapshot, keep_all
 from state import intents
+from state.concern import Concern
 from state.intents import Fact
 from state.lineage import Lineage
+from state.records import EndpointRecord
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +50,15 @@ log = logging.getLogger(__name__)
 #
 # A value that cannot be decoded leaves the last good record in force until the key is deleted. One
 # bad write must not remove a network from a host while its pods use it.
+#
+# With a concern, an item that brings a network of interest is followed by a read of the endpoints
+# on that network, before `Reached` says that the item is delivered: who waits for the revision of a
+# new pod's endpoint has all endpoints that the pod may meet. No item is applied meanwhile
+# (`_applying`), so that no change that was read is undone by an older one for good: what the watch
+# delivers after the read may be older than it, but all up to what was read is delivered in the end.
+#
+# A snapshot is filtered by the networks that were held when its reading began (`_scanned`); those
+# that came to be held meanwhile are read again.
 
 AGENT_PREFIXES: Final = (
     keys.MASTER_CONFIG,
@@ -113,13 +127,29 @@ class Doubted:
     prefix: str
 
 
-Event = Changed | Removed | Reached | Rewound | Doubted
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The networks of which this host holds the endpoints; of others it has its own alone."""
+
+    networks: frozenset[NetworkId]
+
+
+Event = Changed | Removed | Reached | Rewound | Doubted | Held
 
 
 class RecordFeed:
-    """Watches prefixes for one reader; run `run` as a supervised task, read with `take`."""
+    """Watches prefixes for one reader; run `run` as a supervised task, read with `take`.
 
-    def __init__(self, backend: Backend, prefixes: Sequence[str] = AGENT_PREFIXES) -> None:
+    With a `concern` it holds the endpoints of the networks that concern the host, and of those that
+    did until `release`; without, all.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        prefixes: Sequence[str] = AGENT_PREFIXES,
+        concern: Concern | None = None,
+    ) -> None:
         self._backend = backend
         self._prefixes = tuple(prefixes)
         self._current: dict[str, Fact] = {}
@@ -128,6 +158,13 @@ class RecordFeed:
         self._reached: dict[str, int] = {}
         self._lineage = Lineage()
         self._watches: dict[str, asyncio.Task[None]] = {}
+        self._concern = concern
+        self._held: frozenset[NetworkId] = frozenset()
+        self._told: frozenset[NetworkId] | None = None
+        self._scanned: frozenset[NetworkId] = frozenset()
+        self._endpoints_read = False
+        self._networks_read = asyncio.Event()
+        self._applying = asyncio.Lock()
         self._changed = asyncio.Event()
         self._lineage_read = asyncio.Event()
         self._unread = set(prefixes)
@@ -161,8 +198,14 @@ class RecordFeed:
                 self._watch(group, first)
                 await self._lineage_read.wait()
             for prefix in self._prefixes:
+                if prefix == keys.ENDPOINTS and self._concern is not None:
+                    continue
                 if prefix != first:
                     self._watch(group, prefix)
+            if self._concern is not None:
+                await self._networks_read.wait()
+                self._held = self._scanned = self._concern.networks
+                self._watch(group, keys.ENDPOINTS)
 
     def _watch(self, group: asyncio.TaskGroup, prefix: str) -> None:
         """Watch a prefix, in place of its watch before."""
@@ -178,6 +221,9 @@ class RecordFeed:
             await self._changed.wait()
             events: list[Event] = [*self._rewound.values()]
             self._rewound.clear()
+            if self._concern is not None and self._told != self._held:
+                self._told = self._held
+                events.append(Held(self._held))
             events += [event for key in self._first(limit) if (event := self._event(key))]
             if not self._pending:
                 self._changed.clear()
@@ -199,15 +245,9 @@ class RecordFeed:
         return None if known is None else Removed(key, known)
 
     async def _follow(self, group: asyncio.TaskGroup, prefix: str) -> None:
-        async for item in self._backend.watch(prefix):
-            match item:
-                case Snapshot():
-                    if item.rewound:
-                        self._on_rewound(prefix)
-                    await self._resync(prefix, item.entries)
-                case Delta():
-                    await self._put_all(item.puts)
-                    self._remove_all(item.deletes)
+        async for item in self._backend.watch(prefix, keep=self._keep(prefix)):
+            async with self._applying:
+                await self._apply(prefix, item)
             doubted = self._doubted() if prefix == keys.MASTER_CONFIG else ()
             for one in doubted:
                 log.info("store has another history, reading anew", extra=fields(key=one))
@@ -220,6 +260,27 @@ class RecordFeed:
             self._reached[prefix] = item.rev
             self._changed.set()
             self._lineage_read.set()
+            if prefix == keys.NETWORKS:
+                self._networks_read.set()
+
+    async def _apply(self, prefix: str, item: Snapshot | Delta) -> None:
+        match item:
+            case Snapshot():
+                if item.rewound:
+                    self._on_rewound(prefix)
+                await self._resync(prefix, item.entries)
+            case Delta():
+                await self._put_all(item.puts)
+                self._remove_all(item.deletes)
+        if self._concern is None:
+            return
+        if prefix == keys.ENDPOINTS and isinstance(item, Snapshot):
+            self._set_held(self._scanned)
+            self._endpoints_read = True
+        if self._endpoints_read:
+            await self._hold(self._concern.networks)
+        if prefix == keys.ENDPOINTS:
+            self._scanned = self._held
 
     def _on_rewound(self, prefix: str) -> None:
         log.warning("store went back to another history", extra=fields(key=prefix))
@@ -246,29 +307,130 @@ class RecordFeed:
 
     async def _resync(self, prefix: str, entries: Mapping[str, Entry]) -> None:
         known = [*self._current, *self.unreadable]
-        self._remove_all(key for key in known if key.startswith(prefix) and key not in entries)
+        self._remove_all(
+            key
+            for key in known
+            if key.startswith(prefix) and key not in entries and not self._read_apart(key)
+        )
         await self._put_all(entries.values())
 
-    async def _put_all(self, entries: Iterable[Entry]) -> None:
+    def _read_apart(self, key: str) -> bool:
+        """Return whether a record is of a network that came to be held while a snapshot was read.
+
+        The network is read again after the snapshot, which says nothing of it.
+        """
+        record = self._current.get(key)
+        apart = self._held - self._scanned
+        return bool(apart) and isinstance(record, EndpointRecord) and record.network in apart
+
+    async def _put_all(
+        self, entries: Iterable[Entry], more: frozenset[NetworkId] = frozenset()
+    ) -> None:
+        """Put records; endpoints if they are held, or on one of `more` networks."""
         for number, entry in enumerate(entries, start=1):
-            record = self._decoded(entry)
-            if record is not None:
-                self._mark(entry.key)
-                self._current[entry.key] = record
+            if not self._may_hold(entry, more):
+                self._remove_all([entry.key])  # it may have been this host's
+            elif (record := self._decoded(entry)) is not None:
+                self._put(entry.key, record, more)
             if number % _SLICE == 0:
                 await asyncio.sleep(0)
+
+    def _put(self, key: str, record: Fact, more: frozenset[NetworkId]) -> None:
+        if self._concern is not None:
+            if isinstance(record, EndpointRecord) and not self._concern.holds(
+                record, self._held | more
+            ):
+                self._remove_all([key])
+                return
+            self._concern.put(record)
+        self._mark(key)
+        self._current[key] = record
 
     def _remove_all(self, gone: Iterable[str]) -> None:
         for key in gone:
             self.unreadable.pop(key, None)
             if key in self._current:
                 self._mark(key)
-                del self._current[key]
+                record = self._current.pop(key)
+                if self._concern is not None:
+                    self._concern.remove(record)
 
     def _mark(self, key: str) -> None:
         """Queue a key that is about to change, with the record that the reader knows."""
         self._pending.setdefault(key, self._current.get(key))
         self._changed.set()
+
+    # -- what concerns this host ---------------------------------------------------------------
+
+    @property
+    def held(self) -> frozenset[NetworkId]:
+        """The networks whose endpoints are held; without a concern, none."""
+        return self._held
+
+    async def extend(self) -> None:
+        """Read the endpoints of networks that concern this host and are not held yet."""
+        if self._concern is not None and self._endpoints_read:
+            async with self._applying:
+                await self._hold(self._concern.networks)
+
+    async def release(self, networks: Set[NetworkId]) -> None:
+        """Drop the endpoints of networks that concern this host no more, but its own."""
+        if self._concern is None:
+            return
+        async with self._applying:
+            gone = networks - self._concern.networks
+            self._set_held(self._held - gone)
+            self._remove_all(
+                [
+                    key
+                    for key, record in self._current.items()
+                    if isinstance(record, EndpointRecord)
+                    and record.network in gone
+                    and not self._concern.holds(record, self._held)
+                ]
+            )
+
+    async def _hold(self, networks: frozenset[NetworkId]) -> None:
+        """Read the endpoints of networks that are not held yet, and hold these as well."""
+        for nid in sorted(networks - self._held):
+            more = frozenset({nid})
+            entries = (await self._on_network(nid)).entries
+            self._remove_all(
+                [
+                    key
+                    for key, record in self._current.items()
+                    if isinstance(record, EndpointRecord)
+                    and record.network == nid
+                    and key not in entries
+                ]
+            )
+            await self._put_all(entries.values(), more)
+            self._set_held(self._held | more)
+
+    async def _on_network(self, nid: NetworkId) -> Snapshot:
+        """Return all endpoints of a network, and maybe some of others."""
+        for pause in backoff(0.02, 0.5):
+            try:
+                return await self._backend.snapshot(keys.endpoint(endpoint_key(nid, "")))
+            except StoreUnavailable as exc:
+                log.warning("store unavailable, retrying", extra=fields(key=nid, error=str(exc)))
+                await asyncio.sleep(pause)
+        raise AssertionError("backoff ended")
+
+    def _set_held(self, networks: frozenset[NetworkId]) -> None:
+        self._held = networks
+        self._changed.set()
+
+    def _keep(self, prefix: str) -> Keep:
+        concern = self._concern
+        if concern is None or prefix != keys.ENDPOINTS:
+            return keep_all
+        return lambda key, value: concern.may_hold(key, value, self._scanned)
+
+    def _may_hold(self, entry: Entry, more: frozenset[NetworkId]) -> bool:
+        if self._concern is None or not entry.key.startswith(keys.ENDPOINTS):
+            return True
+        return self._concern.may_hold(entry.key, entry.value, self._held | more)
 
     def _decoded(self, entry: Entry) -> Fact | None:
         try:

@@ -20,7 +20,7 @@ from netplugin.world.builder import WorldBuilder
 from netplugin.world.vrfs import MAX_VRF
 from state.lineage import Lineage, Position
 from state.records import GlobalRecord, GroupRecord, HostRecord, NetworkRecord
-from state.watch import Changed, Doubted, Event, Reached, Removed, Rewound
+from state.watch import Changed, Doubted, Event, Held, Reached, Removed, Rewound
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +65,8 @@ class RecordEvents:
             if event.prefix in self._in_doubt:
                 self._in_doubt.discard(event.prefix)
                 self._histories.notify()
+        elif isinstance(event, Held):
+            self._world.hold(event.networks)
         elif isinstance(event, Rewound | Doubted):
             self._progress.rewound(event.prefix)
             self._world.forget_revision(event.prefix)

@@ -2,7 +2,8 @@
 
 Masters are the instances of service `netmaster.rpc`. Both bridges register with each of them and
 report to it (ADR 12); an agent that ends unregisters. Endpoints, peers and policies do not use this
-channel, they come by the store. Next: `netplugin.masters.progress` (what is reported),
+channel, they come by the store. Agents spread registrations with a master that restarted, and
+reports (`netplugin.masters.spread`). Next: `netplugin.masters.progress` (what is reported),
 `ofnet.rpc.control` (the messages), `ofnet.rpc.jsonrpc` (the transport).
 """
 
@@ -21,6 +22,7 @@ from core.tasks import backoff
 from daemons.tls import TlsContexts, may_call
 from daemons.tls_faults import cause
 from netplugin.masters.progress import Progress
+from netplugin.masters.spread import Spread
 from objdb.api import Backend, Entry, Snapshot
 from ofnet.rpc import control
 from ofnet.rpc.control import Node, OfnetAgent, Report
@@ -59,8 +61,10 @@ class ControlChannel:
         progress: Progress,
         timing: ControlTiming | None = None,
         *,
+        spread: Spread | None = None,
         tls: TlsContexts | None = None,
     ) -> None:
+        self._spread = spread or Spread(lambda: 0)
         self._timing = timing or ControlTiming()
         self._tls = tls
         self._backend = backend
@@ -100,6 +104,7 @@ class ControlChannel:
     async def run(self) -> None:
         """Register with every master that appears, for ever; a silent one delays no other."""
         prefix = keys.services(keys.SERVICE_NETMASTER_RPC)
+        started = True
         async with asyncio.TaskGroup() as contacts:
             async for item in self._backend.watch(prefix):
                 puts = item.entries.values() if isinstance(item, Snapshot) else item.puts
@@ -117,9 +122,12 @@ class ControlChannel:
                         # same address has lost its list of agents.
                         self._drop(entry.key)
                         self.masters[entry.key] = master
+                        # An agent that starts does so alone. What it hears later, all hear.
+                        pause = 0.0 if started else self._spread.before_registration()
                         self._contacts[entry.key] = contacts.create_task(
-                            self._stay_in_contact(master)
+                            self._stay_in_contact(master, pause)
                         )
+                started = False
 
     def _drop(self, key: str) -> None:
         self.masters.pop(key, None)
@@ -127,9 +135,10 @@ class ControlChannel:
         if contact is not None:
             contact.cancel()
 
-    async def _stay_in_contact(self, master: Node) -> None:
-        """Register with a master and send reports for ever."""
+    async def _stay_in_contact(self, master: Node, pause: float) -> None:
+        """After a pause, register with a master and send reports for ever."""
         pauses = self._retry_pauses()
+        await asyncio.sleep(pause)
         with closing(self._client(master, self._timing.call)) as client:
             while True:
                 try:
@@ -145,7 +154,7 @@ class ControlChannel:
                     await asyncio.sleep(next(pauses))
 
     async def _report(self, client: RpcClient) -> None:
-        """Report now, after each change, and in intervals; ends only by RpcFailed."""
+        """Report now, soon after each change, and in intervals; ends only by RpcFailed."""
         reported = None
         while True:
             # The event is taken before the state is read: a change in between is not lost.
@@ -163,10 +172,11 @@ class ControlChannel:
                 reported = now
             await asyncio.sleep(self._timing.report_every)
             try:
-                async with asyncio.timeout(self._timing.repeat_after):
+                async with asyncio.timeout(self._spread.repeat_after(self._timing.repeat_after)):
                     await changed.wait()
             except TimeoutError:
                 reported = None
+            await asyncio.sleep(self._spread.before_report())  # changes meanwhile share the report
 
     async def _add_master(self, master: Node) -> None:
         """Register with a master that asks for it. Raises Invalid unless the store knows it."""

@@ -18,6 +18,7 @@ The order is docs/original/netplugin-agent.md §2; each step has a module.
 
 import asyncio
 import logging
+import os
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -28,6 +29,7 @@ from core.tasks import Supervisor, supervisor
 from daemons import metrics_page
 from daemons.tls import contexts_of
 from netplugin.kube import config
+from netplugin.kube.access import access_of
 from netplugin.kube.config import KubeConfig
 from netplugin.masters import registration
 from netplugin.masters.client import LeaderClient
@@ -52,6 +54,7 @@ from netplugin.startup.resync import resync
 from netplugin.startup.servers import start_servers
 from ofnet.openflow import packets
 from ofnet.world import FwdMode
+from state.concern import Concern
 
 log = logging.getLogger(__name__)
 
@@ -98,10 +101,14 @@ async def _start(context: Context, kube_config: KubeConfig) -> None:
     await claim_label(clients.store, record, takeover=settings.takeover_label)
     health.step = "waiting for Open vSwitch"
     switches = await start_switches(context)
-    dataplane = await build_dataplane(context, clients, switches, FwdMode(cluster.fwd_mode), macs)
+    in_kubernetes = settings.k8s_config is not None
+    # A node of Kubernetes reaches every pod, and its services and policies know no tenants.
+    a_node = in_kubernetes and access_of(kube_config, os.environ) is not None
+    concern = Concern(settings.host) if settings.own_tenants_only and not a_node else None
+    fwd_mode = FwdMode(cluster.fwd_mode)
+    dataplane = await build_dataplane(context, clients, switches, fwd_mode, macs, concern=concern)
     master = _follow_leader(context, clients)
     host_services = build_host_services(context, clients, dataplane, master)
-    in_kubernetes = settings.k8s_config is not None
     kubernetes = build_kubernetes(context, dataplane, kube_config) if in_kubernetes else None
     place = kubernetes.placement.place if kubernetes is not None else place_as_asked
     pod_services = await build_pod_services(context, clients, dataplane, master, place)

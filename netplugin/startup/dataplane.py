@@ -34,6 +34,7 @@ from netplugin.world.vrfs import stored_vrfs
 from ofnet.agent import BridgeAgent
 from ofnet.channel.switch import Switch
 from ofnet.world import Bridge, FwdMode
+from state.concern import Concern
 from state.watch import RecordFeed
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ class Dataplane:
     """The parts that turn records into flows; `datapath` is the datapath type of the bridges."""
 
     feed: RecordFeed
+    concern: Concern | None
     progress: Progress
     world: WorldBuilder
     names: NameServer
@@ -98,8 +100,13 @@ async def build_dataplane(
     switches: Mapping[Bridge, Switch],
     fwd_mode: FwdMode,
     macs: Mapping[str, str],
+    *,
+    concern: Concern | None,
 ) -> Dataplane:
-    """Ensure both bridges and build the parts that forward; `macs` are the uplinks' by name."""
+    """Ensure both bridges and build the parts that forward.
+
+    `macs` are the uplinks' by name; without a `concern` all endpoints of the cluster are held.
+    """
     settings = context.settings
     datapath = await choose_datapath(clients.links)
     controllers = {bridge: switch.target for bridge, switch in switches.items()}
@@ -122,7 +129,7 @@ async def build_dataplane(
     )
     names = _name_server(context, world)
     agents = _build_agents(switches, world, names, settings.audit_interval)
-    feed = RecordFeed(clients.store)
+    feed = RecordFeed(clients.store, concern=concern)
     purger = MegaflowPurger(
         clients.vswitchd,
         report_faults=lambda faults: progress.show("megaflows", faults),
@@ -156,6 +163,7 @@ async def build_dataplane(
     )
     return Dataplane(
         feed=feed,
+        concern=concern,
         progress=progress,
         world=world,
         names=names,

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from core.errors import ContivError, SwitchRefused, SwitchUnavailable
-from core.ids import HostLabel
+from core.ids import HostLabel, NetworkId, network_id
 from core.logs import fields
 from core.tasks import backoff
 from netplugin.bridges.bridges import USERSPACE
@@ -28,6 +28,7 @@ from netplugin.settings import Settings
 from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context
 from netplugin.startup.dataplane import Dataplane
+from netplugin.startup.held_networks import HeldNetworks
 from netplugin.startup.host_services import HostServices
 from netplugin.startup.pod_services import PodServices
 from netplugin.world import port_names
@@ -53,6 +54,9 @@ async def resync(
     # of objects that are not in it are deleted. So it comes only after every record and every
     # existing port is there: a port that is missing then loses its flows, and a running pod its
     # network.
+    held = _held_networks(dataplane, pod_services)
+    if held is not None:
+        held.mark()
     await _read_records(context, dataplane)
     await _adopt_pods(pod_services)
     await pod_services.claims.mark()
@@ -63,9 +67,22 @@ async def resync(
     _start_flow_tasks(context, dataplane)
     await _wait_for_flows(dataplane, context.timing.switch_wait)
     _start_loops(context, clients, dataplane, host_services, pod_services)
+    if held is not None:
+        context.supervisor.supervise("held networks", held.run())
     # Last: this removes what the journal does not know, and by now the journal has been read
     # and compared with OVSDB.
     await _sweep_stale_ports(clients, pod_services)
+
+
+def _held_networks(dataplane: Dataplane, pod_services: PodServices) -> HeldNetworks | None:
+    if dataplane.concern is None:
+        return None
+    registry = pod_services.host.registry
+
+    def used() -> list[NetworkId]:
+        return [network_id(entry.network, entry.tenant) for entry in registry.entries()]
+
+    return HeldNetworks(dataplane.feed, dataplane.concern, used)
 
 
 async def _read_records(context: Context, dataplane: Dataplane) -> None:

@@ -24,6 +24,7 @@ from netplugin.kube.feed import KubeFeed
 from netplugin.masters import registration
 from netplugin.masters.client import LeaderClient
 from netplugin.masters.control import ControlChannel
+from netplugin.masters.spread import Spread
 from netplugin.mesos import server as mesos
 from netplugin.pods.mtu import VXLAN_OVERHEAD
 from netplugin.startup import inspect
@@ -66,6 +67,7 @@ async def start_servers(
         settings.host,
         str(settings.ctrl_ip),
         dataplane.progress,
+        spread=Spread(lambda: len(dataplane.world.peers.tunnel_ends())),
         tls=context.tls,
     )
 

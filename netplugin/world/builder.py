@@ -116,6 +116,7 @@ class WorldBuilder:
         )
         self._profiles = AciAnnouncements()
         self._launches: dict[int, int] = {}
+        self._held_tenants: frozenset[TenantName] | None = None
         self._complete = False
         self._kubernetes_partial = False
         self._handlers: dict[type[Fact], _Handler] = {
@@ -159,10 +160,12 @@ class WorldBuilder:
         change = self.networks.put(record)  # first, for it raises Invalid
         self._set_tenant(record.id, record.tenant)
         self._follow(change)
+        self._hold_policies()
         self._mark_rules(self._policies.put_network(record))
 
     def _remove_network(self, record: NetworkRecord) -> None:
         self._follow(self.networks.remove(record.id))
+        self._hold_policies()
         self._set_tenant(record.id, split_network_id(record.id)[1])
         self._mark_rules(self._policies.remove_network(record.id))
 
@@ -266,6 +269,17 @@ class WorldBuilder:
         for group in known if self.forwarding.fabric_enforces else ():
             self._launches[group.group_id] = self._launches.get(group.group_id, 0) + 1
             self.vlan.announce(group.group_id)
+
+    def hold(self, networks: frozenset[NetworkId]) -> None:
+        """Set the networks that concern this host: endpoints of others come and go unnoticed."""
+        self._follow(self.networks.hold(networks))
+        self._hold_policies()
+
+    def _hold_policies(self) -> None:
+        tenants = self.networks.held_tenants()
+        if tenants is not None and tenants != self._held_tenants:
+            self._held_tenants = tenants
+            self._mark_rules(self._policies.hold(tenants))
 
     # -- pods of this host ---------------------------------------------------------------------
 

@@ -30,12 +30,16 @@ class NetworkChange:
 
 
 class Networks:
-    """The records of all networks; those with a VRF id are on a bridge."""
+    """The records of all networks; those with a VRF id are on a bridge.
+
+    Of networks that no pod of this host may meet that is not so, once `hold` has told which.
+    """
 
     def __init__(self, bridges: Mapping[Bridge, BridgeState], vrfs: VrfIds) -> None:
         self._bridges = bridges
         self._vrfs = vrfs
         self._records: dict[NetworkId, NetworkRecord] = {}
+        self._held: frozenset[NetworkId] | None = None
         self._complete = False
 
     def put(self, record: NetworkRecord) -> NetworkChange:
@@ -49,6 +53,22 @@ class Networks:
         """Remove a network; its tenant's VRF id becomes free with the last."""
         old = self._records.pop(nid, None)
         return self._update(nid, set() if old is None else {old.tenant})
+
+    def hold(self, networks: frozenset[NetworkId]) -> NetworkChange:
+        """Have these networks alone on the bridges, as far as they are known (ADR 27)."""
+        before, self._held = self._held, networks
+        differing = self._records.keys() if before is None else before ^ networks
+        changed = [nid for nid in differing if nid in self._records]
+        for nid in changed:
+            self._set_on_bridges(nid)
+        return NetworkChange(changed, {self._records[nid].tenant for nid in changed})
+
+    def held_tenants(self) -> frozenset[TenantName] | None:
+        """Return the tenants of the networks that concern this host; None if all networks do."""
+        if self._held is None:
+            return None
+        known = (self._records.get(nid) for nid in self._held)
+        return frozenset(record.tenant for record in known if record is not None)
 
     def set_complete(self) -> NetworkChange:
         """Note that all networks are known: tenants without one lose their VRF ids from now on."""
@@ -76,8 +96,9 @@ class Networks:
         record = self._records.get(nid)
         vrf = None if record is None else self._vrfs.of(record.tenant)
         network = None if record is None or vrf is None else network_of(record, vrf)
+        held = self._held is None or nid in self._held
         for name, bridge in self._bridges.items():
-            here = record is not None and BRIDGE_OF[record.encap] is name
+            here = held and record is not None and BRIDGE_OF[record.encap] is name
             bridge.set_network(nid, network if here else None)
 
     def _free_unused(self) -> NetworkChange:

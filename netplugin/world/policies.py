@@ -38,6 +38,9 @@ class Policies:
         self._groups: dict[GroupKey, GroupRecord] = {}
         self._networks: dict[NetworkId, NetworkRecord] = {}
         self._attachments: dict[GroupKey, Attachment] = {}
+        self._elsewhere: dict[GroupKey, Attachment] = {}
+        """Of tenants that no pod of this host may meet."""
+        self._tenants: frozenset[TenantName] | None = None
         self._members: dict[PolicyKey, set[GroupKey]] = {}
         self._policies: dict[PolicyKey, dict[str, PolicyRule]] = {}
         self._referring: dict[GroupKey | NetworkId, dict[tuple[PolicyKey, str], None]] = {}
@@ -70,6 +73,9 @@ class Policies:
     def put_attachment(self, attachment: Attachment) -> set[str]:
         """Set the policies of a group."""
         altered = self.remove_attachment(attachment.key)
+        if self._tenants is not None and attachment.tenant not in self._tenants:
+            self._elsewhere[attachment.key] = attachment
+            return altered
         self._attachments[attachment.key] = attachment
         for policy in _policies(attachment):
             self._members.setdefault(policy, set()).add(attachment.key)
@@ -78,11 +84,23 @@ class Policies:
 
     def remove_attachment(self, key: GroupKey) -> set[str]:
         """Remove the policies of a group."""
+        self._elsewhere.pop(key, None)
         gone = self._attachments.pop(key, None)
         altered: set[str] = set()
         for policy in _policies(gone) if gone is not None else ():
             discard(self._members, policy, key)
             altered |= self._derive(key, policy)
+        return altered
+
+    def hold(self, tenants: frozenset[TenantName]) -> set[str]:
+        """Set the tenants whose groups' policies are derived (ADR 27); those of all until then."""
+        self._tenants = tenants
+        here, elsewhere = self._attachments.values(), self._elsewhere.values()
+        moving = [one for one in here if one.tenant not in tenants]
+        moving += [one for one in elsewhere if one.tenant in tenants]
+        altered: set[str] = set()
+        for attachment in moving:
+            altered |= self.put_attachment(attachment)
         return altered
 
     def put_rule(self, rule: PolicyRule) -> set[str]:

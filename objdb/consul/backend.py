@@ -9,7 +9,19 @@ from collections.abc import AsyncIterator, Sequence
 
 from core import keys
 from objdb.access import Access
-from objdb.api import Change, Delta, Entry, Fence, Lease, Limits, Lock, Outcome, Snapshot
+from objdb.api import (
+    Change,
+    Delta,
+    Entry,
+    Fence,
+    Keep,
+    Lease,
+    Limits,
+    Lock,
+    Outcome,
+    Snapshot,
+    keep_all,
+)
 from objdb.consul.agents import ConsulAgents
 from objdb.consul.commit import ConsulCommitter
 from objdb.consul.leases import ConsulLeases
@@ -50,9 +62,10 @@ class ConsulBackend:
         prefix: str,
         *,
         every_revision: bool = False,  # noqa: ARG002 - there is no history
+        keep: Keep = keep_all,
     ) -> AsyncIterator[Snapshot | Delta]:
         """Yield a Snapshot, then Deltas, and another Snapshot whenever events were lost."""
-        return self._reader.stream(prefix)
+        return self._reader.stream(prefix, keep)
 
     async def lease(self, ttl: float) -> Lease:
         """Return a new lease, renewed until revoked or lost."""

@@ -10,7 +10,19 @@ from aetcd import rpc
 
 from core import keys
 from objdb.access import Access
-from objdb.api import Change, Delta, Entry, Fence, Lease, Limits, Lock, Outcome, Snapshot
+from objdb.api import (
+    Change,
+    Delta,
+    Entry,
+    Fence,
+    Keep,
+    Lease,
+    Limits,
+    Lock,
+    Outcome,
+    Snapshot,
+    keep_all,
+)
 from objdb.etcd.channel import Channels
 from objdb.etcd.commit import LIMITS, EtcdCommitter, entry
 from objdb.etcd.compaction import compact_history
@@ -50,10 +62,10 @@ class EtcdBackend:
         return await self._committer.commit(changes, fence, marker)
 
     def watch(
-        self, prefix: str, *, every_revision: bool = False
+        self, prefix: str, *, every_revision: bool = False, keep: Keep = keep_all
     ) -> AsyncIterator[Snapshot | Delta]:
         """Yield a Snapshot, then Deltas, and another Snapshot whenever events were lost."""
-        return self._watcher.stream(prefix, every_revision=every_revision)
+        return self._watcher.stream(prefix, every_revision=every_revision, keep=keep)
 
     async def lease(self, ttl: float) -> Lease:
         """Return a new lease, renewed until revoked or lost."""

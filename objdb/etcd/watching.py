@@ -20,7 +20,7 @@ from aetcd import rpc
 from core.errors import StoreDenied, StoreUnavailable
 from core.logs import fields
 from core.tasks import backoff
-from objdb.api import Delta, Entry, Snapshot, delta_of
+from objdb.api import Delta, Entry, Keep, Snapshot, delta_of, keep_all
 from objdb.etcd.channel import Channels
 from objdb.etcd.watch_stream import HEARTBEAT, StreamBroken, TooSlow, WatchRefused, WatchStreams
 
@@ -105,12 +105,11 @@ class Position:
     evidence: Evidence | None = None
 
     @classmethod
-    def of_snapshot(cls, snapshot: Snapshot, cluster: int) -> "Position":
-        """Return the position at which a snapshot was read."""
-        last = max(snapshot.entries.values(), key=lambda entry: entry.rev, default=None)
+    def of_last(cls, rev: int, cluster: int, last: Any | None) -> "Position":
+        """Return the position of a revision; `last` is the key changed last until then, if any."""
         if last is None:
-            return cls(snapshot.rev, cluster)
-        return cls(snapshot.rev, cluster, Evidence(last.key.encode(), (last.value, last.rev)))
+            return cls(rev, cluster)
+        return cls(rev, cluster, Evidence(last.key, (last.value, last.mod_revision)))
 
 
 class EtcdWatcher:
@@ -122,10 +121,10 @@ class EtcdWatcher:
 
     async def snapshot(self, prefix: str) -> Snapshot:
         """Return everything under a prefix at one revision, read in pages."""
-        return (await self._snapshot(prefix))[0]
+        return (await self._snapshot(prefix, keep_all))[0]
 
     async def stream(
-        self, prefix: str, *, every_revision: bool = False
+        self, prefix: str, *, every_revision: bool = False, keep: Keep = keep_all
     ) -> AsyncIterator[Snapshot | Delta]:
         """Yield the items of `Backend.watch`."""
         keys, rewound = KeyRange.under(prefix), False
@@ -134,15 +133,15 @@ class EtcdWatcher:
             if self._channels.closed:
                 return
             try:
-                snapshot, cluster = await self._snapshot(prefix)
+                snapshot, read_at = await self._snapshot(prefix, keep)
             except StoreUnavailable as exc:
                 log.warning("store unavailable, retrying", extra=fields(key=prefix, error=str(exc)))
                 await asyncio.sleep(delay)
                 continue
-            if at is not None and (cluster != at.cluster or snapshot.rev < at.rev):
+            if at is not None and (read_at.cluster != at.cluster or snapshot.rev < at.rev):
                 rewound = True
             yield replace(snapshot, rewound=rewound)
-            at, rewound = Position.of_snapshot(snapshot, cluster), False
+            at, rewound = read_at, False
             try:
                 async with aclosing(self.changes(keys, at)) as changes:
                     async for events in changes:
@@ -226,17 +225,18 @@ class EtcdWatcher:
             raise Rewound
         return (answer.kvs[0].value, answer.kvs[0].mod_revision) if answer.kvs else None
 
-    async def _snapshot(self, prefix: str) -> tuple[Snapshot, int]:
+    async def _snapshot(self, prefix: str, keep: Keep) -> tuple[Snapshot, Position]:
         while True:
             try:
-                return await self._pages(prefix)
+                return await self._pages(prefix, keep)
             except Compacted:
                 log.debug("snapshot compacted while reading, restarting", extra=fields(key=prefix))
 
-    async def _pages(self, prefix: str) -> tuple[Snapshot, int]:
-        """Return a snapshot and the id of the cluster."""
+    async def _pages(self, prefix: str, keep: Keep) -> tuple[Snapshot, Position]:
+        """Return a snapshot of what is kept, and the position at which it was read."""
         keys, rev = KeyRange.under(prefix), 0
         entries: dict[str, Entry] = {}
+        last: Any | None = None
         start = keys.key
         while True:
             request = rpc.RangeRequest(key=start, range_end=keys.end, limit=PAGE, revision=rev)
@@ -250,10 +250,13 @@ class EtcdWatcher:
                 raise
             rev = rev or page.header.revision  # the headers of later pages have newer revisions
             for kv in page.kvs:
-                key = _text(kv.key)
-                entries[key] = Entry(key, kv.value, kv.mod_revision)
+                key, value = _text(kv.key), kv.value
+                if keep(key, value):
+                    entries[key] = Entry(key, value, kv.mod_revision)
+                if last is None or kv.mod_revision > last.mod_revision:
+                    last = kv
             if not page.more:
-                return Snapshot(rev, entries), int(page.header.cluster_id)
+                return Snapshot(rev, entries), Position.of_last(rev, page.header.cluster_id, last)
             start = page.kvs[-1].key + b"\0"
 
     async def _authenticate_again(self, refusal: WatchRefused, *, refused: bool) -> None:

@@ -10,10 +10,12 @@ from objdb.api import (
     Delta,
     Entry,
     Fence,
+    Keep,
     Limits,
     Outcome,
     Snapshot,
     admit,
+    keep_all,
 )
 from objdb.memory.faults import Faults, LostAnswer
 from objdb.memory.leases import MemoryLease
@@ -82,9 +84,10 @@ class MemoryBackend:
         prefix: str,
         *,
         every_revision: bool = False,  # noqa: ARG002 - there is no history
+        keep: Keep = keep_all,
     ) -> AsyncIterator[Snapshot | Delta]:
         """Yield a Snapshot, then Deltas, and another Snapshot whenever events were lost."""
-        reader = self.store.subscribe(prefix, self.faults)
+        reader = self.store.subscribe(prefix, self.faults, keep)
         self._readers.add(reader)
         try:
             while (item := await reader.next()) is not None:

@@ -16,6 +16,7 @@ from objdb.api import (
     Delete,
     Delta,
     Entry,
+    Keep,
     Lease,
     Outcome,
     Put,
@@ -23,6 +24,7 @@ from objdb.api import (
     Snapshot,
     delta_of,
     holds,
+    keep_all,
 )
 from objdb.memory.faults import Faults
 from objdb.memory.leases import MemoryLease
@@ -122,9 +124,9 @@ class MemoryStore:
         for reader in self._readers:
             reader.resync(rewound=True)
 
-    def subscribe(self, prefix: str, faults: Faults) -> "Reader":
-        """Return a new reader of the changes under a prefix."""
-        reader = Reader(self, prefix, faults)
+    def subscribe(self, prefix: str, faults: Faults, keep: Keep = keep_all) -> "Reader":
+        """Return a new reader of the changes under a prefix; its snapshots have what it keeps."""
+        reader = Reader(self, prefix, faults, keep)
         self._readers.add(reader)
         return reader
 
@@ -153,7 +155,8 @@ class MemoryStore:
 class Reader:
     """One watch; its first item is a snapshot."""
 
-    def __init__(self, store: MemoryStore, prefix: str, faults: Faults) -> None:
+    def __init__(self, store: MemoryStore, prefix: str, faults: Faults, keep: Keep) -> None:
+        self._keep = keep
         self._store = store
         self._prefix = prefix
         self._faults = faults
@@ -201,7 +204,9 @@ class Reader:
         self._resync, rewound = False, self._rewound
         self._rewound, self._started = False, True
         self._pending.clear()
-        return replace(self._store.snapshot(self._prefix), rewound=rewound)
+        found = self._store.snapshot(self._prefix)
+        kept = {key: one for key, one in found.entries.items() if self._keep(key, one.value)}
+        return replace(found, entries=kept, rewound=rewound)
 
     def _delta(self) -> Delta:
         if not self._faults.coalesce:

@@ -244,7 +244,9 @@ async def build_agent(
         timing=outside.timing,
     )
     clients = outside.clients(store or MemoryBackend())
-    dataplane = await build_dataplane(context, clients, outside.switches, FwdMode.ROUTING, macs)
+    dataplane = await build_dataplane(
+        context, clients, outside.switches, FwdMode.ROUTING, macs, concern=None
+    )
     for record in networks:
         dataplane.world.put(record)
     return Agent(

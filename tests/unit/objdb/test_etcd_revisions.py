@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from objdb.api import Delta, Snapshot
+from objdb.api import Delta, Keep, Snapshot
 from objdb.etcd.watching import EtcdWatcher, KeyRange, Position
 
 
@@ -18,8 +18,8 @@ def event(key: str, rev: int, *, deleted: bool = False) -> Any:
 class _Watcher(EtcdWatcher):
     """A watcher whose store answers with three revisions at once."""
 
-    async def _snapshot(self, _prefix: str) -> tuple[Snapshot, int]:
-        return Snapshot(1, {}), 1
+    async def _snapshot(self, _prefix: str, _keep: Keep) -> tuple[Snapshot, Position]:
+        return Snapshot(1, {}), Position(1)
 
     async def changes(self, _keys: KeyRange, _at: Position) -> AsyncGenerator[list[Any], None]:
         yield [event("/a", 2), event("/b", 2), event("/a", 3, deleted=True), event("/a", 5)]

@@ -22,6 +22,7 @@ from state.watch import (
     Changed,
     Doubted,
     Event,
+    Held,
     Reached,
     RecordFeed,
     Removed,
@@ -332,6 +333,7 @@ async def take_reached(feed: RecordFeed, store: MemoryStore, *prefixes: str) -> 
 
 
 def _about(event: Event) -> str:
+    assert not isinstance(event, Held)
     return event.prefix if isinstance(event, Reached | Rewound | Doubted) else event.key
 
 

@@ -14,6 +14,7 @@ from core.tasks import background
 from netplugin.masters import control
 from netplugin.masters.control import ControlChannel, ControlTiming
 from netplugin.masters.progress import Progress
+from netplugin.masters.spread import Spread
 from objdb.api import Change, Delete, Put
 from objdb.memory import MemoryBackend
 from ofnet.rpc.control import REGISTER_NODE, REPORT, UNREGISTER_NODE, Node, Report
@@ -111,9 +112,9 @@ async def leave(backend: MemoryBackend, name: str) -> None:
 
 @asynccontextmanager
 async def running(
-    backend: MemoryBackend, timing: ControlTiming = FAST
+    backend: MemoryBackend, timing: ControlTiming = FAST, spread: Spread | None = None
 ) -> AsyncIterator[ControlChannel]:
-    channel = ControlChannel(backend, HOST, OWN, Progress({}, {}), timing)
+    channel = ControlChannel(backend, HOST, OWN, Progress({}, {}), timing, spread=spread)
     channel._servers = {
         Bridge.VXLAN: FakeServer(9002),
         Bridge.VLAN: FakeServer(9003),
@@ -144,6 +145,17 @@ async def test_a_master_that_restarted_is_told_again(net: Net) -> None:
             await eventually(lambda n=times: len(net.known.get(master, [])) == 2 * n)  # type: ignore[misc]
         backend.store.lose_continuity()
         await eventually(lambda: len(net.known[master]) == 6)
+
+
+async def test_among_many_hosts_a_restarted_master_is_told_in_turn(net: Net) -> None:
+    backend = MemoryBackend()
+    master = Node("192.0.2.10", 9001)
+    await register(backend, "a", "192.0.2.10", 9001)
+    last = Spread(lambda: 10_000, lambda: 0.99)
+    async with running(backend, spread=last):
+        await eventually(lambda: len(net.known.get(master, [])) == 2)  # an agent that starts
+        await register(backend, "a", "192.0.2.10", 9001)
+        await stays(lambda: len(net.known[master]) == 2)
 
 
 async def test_a_master_that_is_silent_is_tried_until_it_answers(net: Net) -> None:

@@ -1,0 +1,125 @@
+"""The records of a whole cluster, as netmaster writes them: tenants, networks, hosts, endpoints.
+
+A tenth of a thousandth part of it is one host's, `HERE`: its pods are all of the first tenant.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Final
+
+from bench.records import host, write
+from bench.stores import client
+from core import ids, keys
+from core.addresses import mac_text
+from core.ids import HostLabel, NetworkId, NetworkName, TenantName
+from objdb.api import Put
+from state import codec
+from state.records import (
+    Encap,
+    EndpointRecord,
+    GlobalRecord,
+    HostRecord,
+    NetworkRecord,
+    NetworkType,
+    Record,
+)
+
+HERE: Final = HostLabel("here")
+PODS: Final = 10
+"""Of `HERE`, on the networks of the first tenant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """How many of each; `networks` of each tenant, `endpoints` in all."""
+
+    tenants: int
+    networks: int
+    endpoints: int
+    hosts: int
+
+    def puts(self) -> Iterator[Put]:
+        """Yield what the store holds of the cluster, but the grants of addresses."""
+        settings = GlobalRecord(
+            infra_type="default", fwd_mode="routing", arp_mode="proxy", pvt_subnet="172.19.0.0/16"
+        )
+        yield Put(keys.GLOBAL_CONFIG, codec.encode(settings))
+        for number in range(self.hosts):
+            label = host(number)
+            yield _put(keys.host(label), _host(label, number))
+        for number in range(self.tenants * self.networks):
+            record = self._network(number)
+            yield _put(keys.network(record.id), record)
+        for number in range(self.endpoints):
+            endpoint = self.endpoint(number)
+            yield _put(keys.endpoint(endpoint.key), endpoint)
+
+    def endpoint(self, number: int) -> EndpointRecord:
+        """Return an endpoint; those below `PODS` are of `HERE`."""
+        here = number < PODS
+        slot = number % self.networks if here else number % (self.tenants * self.networks)
+        network, container = self._network(slot), f"{number:064x}"
+        address = IPv4Address(network.subnet) + 2 + number // (self.tenants * self.networks)
+        if here:
+            address += 3_000 + number
+        return EndpointRecord(
+            key=ids.endpoint_key(network.id, container),
+            network=network.id,
+            endpoint_id=container,
+            service_name="",
+            group_id=0,
+            group_key="",
+            ip_address=str(address),
+            ipv6_address="",
+            mac_address=mac_text(int(address)),
+            homing_host=HERE if here else host(number % self.hosts),
+            intf_name="",
+            vtep_ip="",
+            labels=None,
+            container_id="",
+            common_name=f"pod-{number}",
+        )
+
+    def _network(self, number: int) -> NetworkRecord:
+        tenant, slot = divmod(number, self.networks)
+        subnet = IPv4Address(f"10.{slot}.0.0")
+        return NetworkRecord(
+            tenant=TenantName(f"tenant{tenant}"),
+            name=NetworkName(f"net{slot}"),
+            type=NetworkType.DATA,
+            encap=Encap.VXLAN,
+            pkt_tag=number + 1,
+            ext_pkt_tag=10_001 + number,
+            subnet=str(subnet),
+            subnet_len=20,
+            gateway=str(subnet + 1),
+            first=str(subnet),
+            last=str(subnet + 4_095),
+            ipv6_subnet="",
+            ipv6_subnet_len=0,
+            ipv6_gateway="",
+            network_tag="",
+        )
+
+    def network(self, number: int) -> NetworkId:
+        """Return the id of a network."""
+        return self._network(number).id
+
+
+async def seed(url: str, cluster: Cluster) -> None:
+    """Write a cluster into an etcd."""
+    store = client("etcd", url)
+    try:
+        await write(store, cluster.puts())
+    finally:
+        await store.close()
+
+
+def _host(label: HostLabel, number: int) -> HostRecord:
+    address = str(IPv4Address("192.168.0.1") + number)
+    return HostRecord(label=label, control_ip=address, vtep_ip=address, vxlan_port=4789)
+
+
+def _put(key: str, record: Record) -> Put:
+    return Put(key, codec.encode(record))

@@ -1,0 +1,231 @@
+"""Agents without switch and kernel: `python -m bench.hollow URL FIRST COUNT` runs some of them.
+
+A hollow agent is an agent's real watch, World, computation of flows, registrations and reports. In
+the place of its switches are some that acknowledge every flow at once. It has an address of its own
+on loopback, and a store client of its own. Each line of standard input is answered by one line:
+
+    ready             -> seconds until all had read the store and computed their flows
+    usage             -> processor seconds of this process so far, and its MiB
+    calls SINCE UNTIL -> registrations and reports sent to masters in an interval of monotonic time
+    seen NETWORK      -> the monotonic time at which the last of them had computed its flows
+    held              -> endpoints and flows of all of them
+"""
+
+import asyncio
+import os
+import resource
+import sys
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import uvloop
+
+from bench.objects import rss
+from bench.stores import client
+from core import keys
+from core.change_notifier import ChangeNotifier
+from core.ids import HostLabel, NetworkId
+from core.tasks import Supervisor, supervisor
+from core.version import VERSION
+from daemons.collector import tune_garbage_collector
+from netplugin.bridges.record_events import RecordEvents
+from netplugin.masters.control import ControlChannel
+from netplugin.masters.progress import Progress
+from netplugin.masters.registration import register
+from netplugin.masters.spread import Spread
+from netplugin.world.builder import WorldBuilder
+from netplugin.world.conversion import LocalPort
+from objdb.api import Change, Put
+from objdb.registration import TTL
+from objdb.shared_lease import SharedLease
+from ofnet.desired import Desired
+from ofnet.rpc.jsonrpc import RpcClient
+from ofnet.world import Bridge, FwdMode, Vtep
+from state import codec
+from state.concern import Concern
+from state.records import HostRecord, ServiceInstance
+from state.watch import RecordFeed
+
+if TYPE_CHECKING:
+    from ofnet.agent import BridgeAgent
+
+_FIRST_ADDRESS: Final = IPv4Address("127.1.0.1")
+
+
+def label_of(number: int) -> HostLabel:
+    """Return the label of a hollow agent's host."""
+    return HostLabel(f"hollow{number}")
+
+
+class Switch:
+    """What `netplugin.masters.progress` asks of a bridge's agent: all flows are in force."""
+
+    fully_synced = True
+    refused: Mapping[Any, Any] = {}
+    faults: Mapping[Any, Any] = {}
+
+    def on_sync_change(self, _notify: Callable[[], None]) -> None:
+        """Never notify: nothing changes."""
+
+
+class Hollow:
+    """One agent."""
+
+    def __init__(self, number: int, url: str, sup: Supervisor, stack: AsyncExitStack) -> None:
+        self.label = label_of(number)
+        self.address = str(_FIRST_ADDRESS + number)
+        self._supervisor = sup
+        self._stack = stack
+        self._store = client("etcd", url)
+        self._feed = RecordFeed(self._store, concern=Concern(self.label))
+        self.world = WorldBuilder(self.label, FwdMode.ROUTING)
+        switches = {bridge: cast("BridgeAgent", Switch()) for bridge in Bridge}
+        self._progress = Progress(switches, self._feed.unreadable)
+        self._records = RecordEvents(self.world, self._progress)
+        self.desired = {bridge: Desired(bridge) for bridge in Bridge}
+        self.ready = asyncio.Event()
+        self.seen: dict[NetworkId, float] = {}
+        self._realised = ChangeNotifier()
+
+    async def run(self) -> None:
+        """Start, and follow the store for ever."""
+        await self._register()
+        self._supervisor.supervise(f"records {self.label}", self._feed.run())
+        while True:
+            for event in await self._feed.take(500):
+                self._records.apply(event)
+            if self._feed.complete:
+                self._realise()
+            await asyncio.sleep(0)
+
+    def _realise(self) -> None:
+        """Connect this host's pods and tunnels, compute the flows, and have them in force."""
+        if not self.ready.is_set():
+            for number, record in enumerate(self.world.endpoints.here(), start=1):
+                port = LocalPort(record=record, ofport=number, number=number)
+                self.world.put_port(record.key, port)
+            self.world.set_complete()
+        ends = self.world.peers.tunnel_ends()
+        self.world.vxlan.set_vteps(
+            {
+                host: Vtep(host=host, ip=ip, ofport=1_000 + number)
+                for number, (host, ip) in enumerate(sorted(ends.items()))
+            }
+        )
+        revisions, histories = self.world.revisions, self._progress.histories
+        for bridge, (world, changes) in self.world.take_changed().items():
+            self.desired[bridge].update(world, changes)
+        self._progress.handed_over(revisions, histories)
+        now = time.monotonic()
+        for network in self.world.networks.all():
+            self.seen.setdefault(network.id, now)
+        self.ready.set()
+        self._realised.notify()
+
+    async def saw(self, nid: NetworkId) -> float:
+        """Wait until a network's flows are computed; return the monotonic time of that."""
+        while nid not in self.seen:
+            await self._realised.next.wait()
+        return self.seen[nid]
+
+    async def _register(self) -> None:
+        record = HostRecord(
+            label=self.label,
+            control_ip=self.address,
+            vtep_ip=self.address,
+            vxlan_port=4789,
+            version=VERSION,
+        )
+        put = Put(keys.host(self.label), codec.encode(record))
+        await self._store.commit([Change((), (put,))])
+        control = ControlChannel(
+            self._store,
+            self.label,
+            self.address,
+            self._progress,
+            spread=Spread(lambda: len(self.world.peers.tunnel_ends())),
+        )
+        await control.start(dict.fromkeys(Bridge, 0), dict, self._stack)
+        self._supervisor.supervise(f"control {self.label}", control.run())
+        services = [
+            ServiceInstance(
+                service=keys.SERVICE_NETPLUGIN,
+                address=self.address,
+                port=control.port(bridge),
+                hostname=self.label,
+                version=VERSION,
+                ttl=int(TTL),
+            )
+            for bridge in Bridge
+        ]
+        register(self._store, SharedLease(self._store, TTL), services, self._supervisor)
+
+
+class Calls:
+    """When calls to masters were sent, in order."""
+
+    def __init__(self) -> None:
+        self._times: list[float] = []
+
+    def count(self) -> None:
+        """Have every call counted from now on."""
+        call = RpcClient.call
+
+        async def counted(self_: RpcClient, *args: Any, **kwargs: Any) -> Any:
+            self._times.append(time.monotonic())
+            return await call(self_, *args, **kwargs)
+
+        setattr(RpcClient, "call", counted)  # noqa: B010 - the program has no such counter
+
+    def between(self, since: float, until: float) -> int:
+        """Return how many were sent in an interval."""
+        return bisect_left(self._times, until) - bisect_left(self._times, since)
+
+
+async def _answer(agents: list[Hollow], calls: Calls, began: float, line: str) -> str:
+    verb, *words = line.split()
+    match verb:
+        case "ready":
+            for one in agents:
+                await one.ready.wait()
+            return f"{time.monotonic() - began}"
+        case "usage":
+            used = resource.getrusage(resource.RUSAGE_SELF)
+            return f"{used.ru_utime + used.ru_stime} {rss(os.getpid())}"
+        case "calls":
+            return str(calls.between(float(words[0]), float(words[1])))
+        case "seen":
+            wanted = NetworkId(words[0])
+            return str(max([await one.saw(wanted) for one in agents]))
+        case "held":
+            endpoints = sum(len(one.world.vxlan.remote) for one in agents)
+            flows = sum(len(part.flows) for one in agents for part in one.desired.values())
+            return f"{endpoints} {flows}"
+        case _:
+            raise ValueError(line)
+
+
+async def main(url: str, first: str, count: str) -> None:
+    """Run agents until standard input ends."""
+    began, calls = time.monotonic(), Calls()
+    calls.count()
+    tune_garbage_collector()
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    async with AsyncExitStack() as stack, supervisor() as sup:
+        numbers = range(int(first), int(first) + int(count))
+        agents = [Hollow(number, url, sup, stack) for number in numbers]
+        for one in agents:
+            sup.supervise(f"agent {one.label}", one.run())
+        while line := (await reader.readline()).decode():
+            print(await _answer(agents, calls, began, line), flush=True)
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    uvloop.run(main(*sys.argv[1:]))
