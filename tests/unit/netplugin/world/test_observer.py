@@ -108,6 +108,7 @@ CHANGES: Final[dict[Callable[..., object], Change]] = {
     WorldBuilder.remove_kube_service: Change(
         lambda w: w.remove_kube_service(KUBE.key), lambda w: w.put_kube_service(KUBE)
     ),
+    WorldBuilder.hold: Change(lambda w: w.hold(frozenset())),
     WorldBuilder.put_port: Change(lambda w: w.put_port(LOCAL.key, port(LOCAL))),
     WorldBuilder.remove_port: Change(lambda w: w.remove_port(LOCAL.key), local),
     WorldBuilder.set_kubernetes_partial: Change(lambda w: w.set_kubernetes_partial(partial=True)),
@@ -127,6 +128,7 @@ CHANGES: Final[dict[Callable[..., object], Change]] = {
     Endpoints.set_host_port: Change(lambda w: w.endpoints.set_host_port(HOST_PORT)),
     Networks.put: Change(lambda w: w.networks.put(network("n2"))),
     Networks.remove: Change(lambda w: w.networks.remove(NET)),
+    Networks.hold: Change(lambda w: w.networks.hold(frozenset())),
     Networks.set_complete: Change(lambda w: w.networks.set_complete(), tenant_without_vrf),
     Services.put: Change(lambda w: w.services.put(SERVED)),
     Services.remove: Change(lambda w: w.services.remove(SERVED.key), served),
@@ -187,6 +189,7 @@ QUERIES: Final[set[Callable[..., object]]] = {
     Endpoints.routed_of,
     Networks.all,
     Networks.get,
+    Networks.held_tenants,
     Networks.on_bridge,
     Peers.record,
     Peers.put_bgp,  # concern the BGP session, no flow
