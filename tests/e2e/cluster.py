@@ -233,22 +233,16 @@ class Cluster:
 
     def state(self) -> str:
         """Return what helps to find out why something failed."""
-        return "\n".join(
-            self.kubectl(*words, check=False)
-            for words in (
-                ("get", "nodes,pods", "-A", "-o", "wide"),
-                ("get", "events", "-A", "--sort-by=.lastTimestamp"),
-                (
-                    "logs",
-                    "-n",
-                    SYSTEM,
-                    "daemonset/contiv-netplugin",
-                    "-c",
-                    "netplugin",
-                    "--tail=30",
-                ),
-            )
+        agents = (
+            f"logs -n {SYSTEM} -l app.kubernetes.io/name=contiv-netplugin -c netplugin --prefix"
         )
+        asked = ("get nodes,pods -A -o wide", "get events -A --sort-by=.lastTimestamp", agents)
+        parts = [self.kubectl(*words.split(), check=False) for words in asked]
+        shown = ("tnl/neigh/show", "ovs/route/show", "dpctl/dump-flows -m")
+        for node in self.nodes:
+            parts.append(f"-- Open vSwitch of {node.name}")
+            parts += [node.run("ovs-appctl", *words.split(), check=False) for words in shown]
+        return "\n".join(parts)
 
     def pods_of(self, name: str) -> list[dict[str, Any]]:
         """Return the pods of one of the manifests' programs."""
