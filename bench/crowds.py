@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Final
 
-from bench.records import host, write
+from bench.records import endpoint, host, write
 from bench.stores import client
-from core import ids, keys
-from core.addresses import mac_text
+from core import keys
 from core.ids import HostLabel, NetworkId, NetworkName, TenantName
 from objdb.api import Put
 from state import codec
@@ -49,11 +48,11 @@ class Cluster:
             label = host(number)
             yield _put(keys.host(label), _host(label, number))
         for number in range(self.tenants * self.networks):
-            record = self._network(number)
-            yield _put(keys.network(record.id), record)
+            network = self._network(number)
+            yield _put(keys.network(network.id), network)
         for number in range(self.endpoints):
-            endpoint = self.endpoint(number)
-            yield _put(keys.endpoint(endpoint.key), endpoint)
+            pod = self.endpoint(number)
+            yield _put(keys.endpoint(pod.key), pod)
 
     def endpoint(self, number: int) -> EndpointRecord:
         """Return an endpoint; those below `PODS` are of `HERE`."""
@@ -63,22 +62,12 @@ class Cluster:
         address = IPv4Address(network.subnet) + 2 + number // (self.tenants * self.networks)
         if here:
             address += 3_000 + number
-        return EndpointRecord(
-            key=ids.endpoint_key(network.id, container),
-            network=network.id,
-            endpoint_id=container,
-            service_name="",
-            group_id=0,
-            group_key="",
-            ip_address=str(address),
-            ipv6_address="",
-            mac_address=mac_text(int(address)),
-            homing_host=HERE if here else host(number % self.hosts),
-            intf_name="",
-            vtep_ip="",
-            labels=None,
-            container_id="",
-            common_name=f"pod-{number}",
+        return endpoint(
+            network.id,
+            container,
+            address=address,
+            on=HERE if here else host(number % self.hosts),
+            name=f"pod-{number}",
         )
 
     def _network(self, number: int) -> NetworkRecord:

@@ -58,24 +58,37 @@ class Crowd:
             yield Put(keys.grant(self.network, endpoint.ip_address), codec.encode(grant))
 
     def _endpoint(self, number: int) -> EndpointRecord:
-        container, address = f"{number:064x}", self.address(number)
-        return EndpointRecord(
-            key=ids.endpoint_key(self.network, container),
-            network=self.network,
-            endpoint_id=container,
-            service_name="",
-            group_id=0,
-            group_key="",
-            ip_address=str(address),
-            ipv6_address="",
-            mac_address=mac_text(int(address)),
-            homing_host=host(number % self.hosts),
-            intf_name="",
-            vtep_ip="",
-            labels=None,
-            container_id="",
-            common_name=container,
+        container = f"{number:064x}"
+        return endpoint(
+            self.network,
+            container,
+            address=self.address(number),
+            on=host(number % self.hosts),
+            name=container,
         )
+
+
+def endpoint(
+    network: NetworkId, container: str, *, address: IPv4Address, on: HostLabel, name: str
+) -> EndpointRecord:
+    """Return an endpoint of a network, in no group."""
+    return EndpointRecord(
+        key=ids.endpoint_key(network, container),
+        network=network,
+        endpoint_id=container,
+        service_name="",
+        group_id=0,
+        group_key="",
+        ip_address=str(address),
+        ipv6_address="",
+        mac_address=mac_text(int(address)),
+        homing_host=on,
+        intf_name="",
+        vtep_ip="",
+        labels=None,
+        container_id="",
+        common_name=name,
+    )
 
 
 def host(number: int) -> HostLabel:

@@ -38,15 +38,20 @@ def is_asked(query: str) -> bool:
     }
 
 
-async def foretold(decide: Callable[[View], Plan], leader: LeaderContext) -> dict[str, Any]:
-    """Return the object as it would be, None for a deleted one, and the effects."""
+async def tried(
+    decide: Callable[[View], Plan], leader: LeaderContext
+) -> tuple[object, dict[str, Any]]:
+    """Return what a change would reply, and its effects."""
 
     def look(view: View) -> tuple[object, Foretold]:
         plan = decide(view)
         return plan.reply, effects.foretold(view, plan)
 
     reply, found = await leader.committer.read(look)
-    return {
-        "object": shown(reply) if isinstance(reply, RestObject) else None,
-        "effects": await flow_effects.effects(leader.agents, found),
-    }
+    return reply, await flow_effects.effects(leader.agents, found)
+
+
+async def foretold(decide: Callable[[View], Plan], leader: LeaderContext) -> dict[str, Any]:
+    """Return the object as it would be, None for a deleted one, and the effects."""
+    reply, found = await tried(decide, leader)
+    return {"object": shown(reply) if isinstance(reply, RestObject) else None, "effects": found}

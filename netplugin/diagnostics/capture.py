@@ -12,7 +12,7 @@ import logging
 import socket
 import struct
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -20,9 +20,10 @@ from typing import Final
 
 from aiohttp import web
 
-from core.errors import ContivError, Exhausted, HostError, Invalid, NotFound
+from core.errors import ContivError, HostError, Invalid, NotFound
 from core.ids import EndpointKey
 from core.logs import fields
+from netplugin.diagnostics.limits import IsMaster, Places, forbidden
 from netplugin.diagnostics.pcap import MEDIA, file_header, packet_filter, record
 from netplugin.ovsdb import Ovsdb
 from ofnet.agent import BridgeAgent
@@ -86,12 +87,12 @@ class Captures:
         self,
         agents: Mapping[Bridge, BridgeAgent],
         ovsdb: Ovsdb,
-        is_master: Callable[[web.Request], Awaitable[bool]],
+        is_master: IsMaster,
     ) -> None:
         self._agents = agents
         self._ovsdb = ovsdb
         self._is_master = is_master
-        self._running = 0
+        self._places = Places(AT_ONCE, "captures run on this host already; try again later")
 
     def routes(self) -> list[web.RouteDef]:
         """Return the route."""
@@ -100,15 +101,12 @@ class Captures:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         if not await self._is_master(request):
             log.warning("capture refused", extra=fields(peer=request.remote, path=request.path))
-            return web.Response(
-                status=HTTPStatus.FORBIDDEN,
-                text="packets are for netmaster alone: use netctl capture\n",
-            )
+            return forbidden("packets are for netmaster alone: use netctl capture")
         try:
             bounds = bounds_of(request.query)
             wanted = packet_filter(bounds.filter)
             link = self._link(EndpointKey(request.match_info["key"]))
-            with self._place(), packet_socket(link) as packets:
+            with self._places.taken(), packet_socket(link) as packets:
                 return await _capture(request, packets, bounds, wanted)
         except ContivError as exc:
             return web.Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, text=f"{exc}\n")
@@ -122,16 +120,6 @@ class Captures:
                     if row.ofport == endpoint.ofport:
                         return row.name
         raise NotFound(f"endpoint {key} has no port on this host")
-
-    @contextmanager
-    def _place(self) -> Iterator[None]:
-        if self._running >= AT_ONCE:
-            raise Exhausted(f"{self._running} captures run on this host already; try again later")
-        self._running += 1
-        try:
-            yield
-        finally:
-            self._running -= 1
 
 
 @contextmanager

@@ -8,7 +8,7 @@ each bridge, what `netplugin.world.foresight` finds. netmaster asks all hosts fo
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from aiohttp import web
 from contivmodel.wire import dumps
 from core.errors import Invalid
 from core.logs import fields
+from netplugin.diagnostics.limits import IsMaster, forbidden
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.foresight import foresee
 from state import intents
@@ -39,7 +40,7 @@ class Foresight:
         self,
         world: WorldBuilder,
         feed: RecordFeed,
-        is_master: Callable[[web.Request], Awaitable[bool]],
+        is_master: IsMaster,
     ) -> None:
         self._world = world
         self._feed = feed
@@ -68,9 +69,9 @@ class Foresight:
 
     async def _answer(self, request: web.Request) -> web.Response:
         if not await self._is_master(request):
-            return web.Response(
-                status=HTTPStatus.FORBIDDEN,
-                text="what a change would do is told to netmaster alone: use netctl --what-if\n",
+            log.warning("dry run refused", extra=fields(peer=request.remote, path=request.path))
+            return forbidden(
+                "what a change would do is told to netmaster alone: use netctl --what-if"
             )
         try:
             writes = read(await _body(request))

@@ -14,7 +14,7 @@ import logging
 import socket
 import struct
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final, Protocol
@@ -22,8 +22,9 @@ from typing import Any, Final, Protocol
 from aiohttp import web
 
 from contivmodel.wire import dumps
-from core.errors import ContivError, Exhausted, HostError, Invalid
+from core.errors import ContivError, HostError, Invalid
 from core.logs import fields
+from netplugin.diagnostics.limits import IsMaster, Places, forbidden
 from netplugin.ovsdb import Ovsdb
 from netplugin.trace import request as trace_request
 from netplugin.trace.request import TraceRequest
@@ -66,13 +67,13 @@ class LiveTraces:
         sender: Sender,
         agents: Mapping[Bridge, BridgeAgent],
         ovsdb: Ovsdb,
-        is_master: Callable[[web.Request], Awaitable[bool]],
+        is_master: IsMaster,
     ) -> None:
         self._sender = sender
         self._agents = agents
         self._ovsdb = ovsdb
         self._is_master = is_master
-        self._running = 0
+        self._places = Places(AT_ONCE, "packets are looked for on this host already")
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes."""
@@ -98,7 +99,7 @@ class LiveTraces:
             return _refused(request)
         try:
             mark = mark_of(request.query.get("mark", ""))
-            with self._place(), marked_packets(mark) as packets:
+            with self._places.taken(), marked_packets(mark) as packets:
                 # The head of the answer says that this host looks: the packet may be sent now.
                 reply = web.StreamResponse(headers={"Content-Type": "application/json"})
                 await reply.prepare(request)
@@ -120,16 +121,6 @@ class LiveTraces:
                 if endpoint.ofport in links:
                     found[links[endpoint.ofport]] = str(key)
         return found
-
-    @contextmanager
-    def _place(self) -> Iterator[None]:
-        if self._running >= AT_ONCE:
-            raise Exhausted(f"{self._running} packets are looked for on this host already")
-        self._running += 1
-        try:
-            yield
-        finally:
-            self._running -= 1
 
 
 @contextmanager
@@ -228,5 +219,4 @@ def _seconds(text: str) -> float:
 
 def _refused(request: web.Request) -> web.Response:
     log.warning("live trace refused", extra=fields(peer=request.remote, path=request.path))
-    text = "live traces are for netmaster alone: use netctl trace --live\n"
-    return web.Response(status=HTTPStatus.FORBIDDEN, text=text)
+    return forbidden("live traces are for netmaster alone: use netctl trace --live")

@@ -27,7 +27,7 @@ from contivmodel.representation import (
 from contivmodel.service_objects import Bgp
 from core.errors import Malformed, PreconditionFailed
 from core.ids import HostLabel
-from netmaster.api import flow_effects
+from netmaster.api import dry_run
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.objects import ObjectClass
 from netmaster.api.problems import PREFIX, UnsupportedMedia
@@ -36,9 +36,7 @@ from netmaster.api.replies import json_reply
 from netmaster.api.v2 import changes, idempotency, queries
 from netmaster.api.v2.changes import Answer, Decide, Preconditions
 from netmaster.api.v2.idempotency import KeyedRequest, Replayed
-from netmaster.plan import effects
 from netmaster.plan.change_log import recorded
-from netmaster.plan.effects import Foretold
 from netmaster.plan.show import address_use, change_pages
 from netmaster.view import View
 
@@ -227,11 +225,7 @@ async def _change(
 
 
 async def _foretold(decide: Decide, leader: LeaderContext) -> Json:
-    def look(view: View) -> tuple[object, Foretold]:
-        plan = decide(view)
-        return plan.reply, effects.foretold(view, plan)
-
-    answer, found = await leader.committer.read(look)
+    answer, found = await dry_run.tried(decide, leader)
     if not isinstance(answer, Answer):
         raise TypeError(f"a change replied {answer!r}")
     return {
@@ -239,7 +233,7 @@ async def _foretold(decide: Decide, leader: LeaderContext) -> Json:
         "key": answer.key,
         "etag": answer.etag,
         "object": json.loads(answer.body) if answer.body else None,
-        "effects": await flow_effects.effects(leader.agents, found),
+        "effects": found,
     }
 
 

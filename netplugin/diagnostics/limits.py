@@ -1,0 +1,41 @@
+"""Who may ask what costs this host much, and how often at the same time.
+
+For routes of `netplugin.diagnostics` that read packets, send them, or compute for long. netmaster
+alone may ask them, since it knows who may ask in whose name.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+
+from aiohttp import web
+
+from core.errors import Exhausted
+
+IsMaster = Callable[[web.Request], Awaitable[bool]]
+"""Returns whether a request comes from a master (`netplugin.startup.inspect`)."""
+
+
+def forbidden(text: str) -> web.Response:
+    """Return the answer to one who is no master."""
+    return web.Response(status=HTTPStatus.FORBIDDEN, text=f"{text}\n")
+
+
+class Places:
+    """So many requests at once; `what` says what runs on this host, for those that are refused."""
+
+    def __init__(self, most: int, what: str) -> None:
+        self._most = most
+        self._what = what
+        self._running = 0
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Have a place for the length of the body. Raises Exhausted."""
+        if self._running >= self._most:
+            raise Exhausted(f"{self._running} {self._what}")
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
