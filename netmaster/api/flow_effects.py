@@ -1,7 +1,7 @@
 """What a change would do to the flows of every host's switches, for a dry run.
 
 In come the writes that `netmaster.plan.effects` has foretold. The agents of all hosts are asked
-(`netplugin.diagnostics.foresight`), each for its own switches: only an agent knows its ports, and
+(`netplugin.diagnostics.dry_run`), each for its own switches: only an agent knows its ports, and
 its code makes the flows. The leader computes nothing.
 """
 
@@ -17,7 +17,7 @@ from netmaster.plan.effects import Foretold
 from netmaster.stored import Write
 from state.watch import AGENT_PREFIXES
 
-ASKED: Final = "/foresight"
+ASKED: Final = "/dry-run"
 SECONDS: Final = 5.0
 """Seconds that each host has to answer."""
 _COUNTS: Final = ("added", "removed", "replaced")

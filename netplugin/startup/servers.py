@@ -16,7 +16,7 @@ from daemons.request_stats import RequestStats
 from netplugin.cni import server as cni
 from netplugin.diagnostics import diagnosis, rule_hits
 from netplugin.diagnostics.capture import Captures
-from netplugin.diagnostics.foresight import Foresight
+from netplugin.diagnostics.dry_run import DryRuns
 from netplugin.diagnostics.live_trace import LiveTraces
 from netplugin.diagnostics.selftest import SelfTest
 from netplugin.kernel import icmp
@@ -135,7 +135,7 @@ async def start_servers(
     asked = [
         *live.routes(),
         *captures.routes(),
-        *Foresight(dataplane.world, dataplane.feed, inspector.asked_by_master).routes(),
+        *DryRuns(dataplane.world, dataplane.feed, inspector.asked_by_master).routes(),
         *tests.routes(),
         *rule_hits.routes(dataplane.agents, dataplane.world.pod_policies.policies),
         *diagnosis.routes({

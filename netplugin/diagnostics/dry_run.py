@@ -1,7 +1,7 @@
-"""POST /foresight: how many flows this host would gain and lose by records that are not written.
+"""POST /dry-run: how many flows this host would gain and lose by records that are not written.
 
 In come records by their keys in the store, with null for one that would be removed; out goes, for
-each bridge, what `netplugin.world.foresight` finds. netmaster asks all hosts for a dry run
+each bridge, what `netplugin.world.flow_changes` finds. netmaster asks all hosts for a dry run
 (`netmaster.api.flow_effects`). Changes nothing.
 """
 
@@ -19,19 +19,19 @@ from core.errors import Invalid
 from core.logs import fields
 from netplugin.diagnostics.limits import IsMaster, forbidden
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.foresight import foresee
+from netplugin.world.flow_changes import flow_changes
 from state import intents
 from state.intents import Fact
 from state.watch import RecordFeed
 
-PATH: Final = "/foresight"
+PATH: Final = "/dry-run"
 LONGEST: Final = 16 << 20
 """Bytes of a question that are read."""
 
 log = logging.getLogger(__name__)
 
 
-class Foresight:
+class DryRuns:
     """Answers masters for this host, one question at a time."""
 
     # An answer costs up to a second of processor time, so that not everybody may ask.
@@ -57,7 +57,7 @@ class Foresight:
             # All flows of two Worlds are computed, beside the event loop: with 10 000 endpoints it
             # takes half a second.
             own, records = self._world.twin(), dict(self._feed.records)
-            found = await asyncio.to_thread(foresee, own, records, writes)
+            found = await asyncio.to_thread(flow_changes, own, records, writes)
         return {
             str(bridge): {
                 "added": one.added,

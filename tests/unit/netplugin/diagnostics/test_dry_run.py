@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from core import keys
 from core.errors import Invalid
-from netplugin.diagnostics.foresight import PATH, Foresight, read
+from netplugin.diagnostics.dry_run import PATH, DryRuns, read
 from objdb.memory import MemoryBackend
 from ofnet.world import Bridge
 from state import codec
@@ -48,7 +48,7 @@ def test_another_question_is_refused(body: bytes) -> None:
 async def test_figures_are_told_by_bridge(unread: RecordFeed) -> None:
     world = built()
     world.set_complete()
-    told = await Foresight(world, unread, nobody).report({"net": records.network()})
+    told = await DryRuns(world, unread, nobody).report({"net": records.network()})
     assert told.keys() == {str(bridge) for bridge in Bridge}
     vxlan = told[str(Bridge.VXLAN)]
     assert vxlan["added"] > 0
@@ -57,7 +57,7 @@ async def test_figures_are_told_by_bridge(unread: RecordFeed) -> None:
 
 async def test_who_is_no_master_is_refused(unread: RecordFeed) -> None:
     app = web.Application()
-    app.add_routes(Foresight(built(), unread, nobody).routes())
+    app.add_routes(DryRuns(built(), unread, nobody).routes())
     async with TestClient(TestServer(app)) as client:
         answer = await client.post(PATH, data=asked())
         assert answer.status == HTTPStatus.FORBIDDEN

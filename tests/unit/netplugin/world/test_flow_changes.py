@@ -6,7 +6,7 @@ from ipaddress import IPv4Address
 import pytest
 
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.foresight import FlowChange, foresee
+from netplugin.world.flow_changes import FlowChange, flow_changes
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
 from ofnet.flows import FlowKey
@@ -83,7 +83,7 @@ def flows(builder: WorldBuilder) -> dict[Bridge, dict[FlowKey, int]]:
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_is_foreseen_is_what_becomes(change: str) -> None:
     builder, writes = fed(KNOWN), CHANGES[change]
-    foreseen = foresee(builder.twin(), KNOWN, writes)
+    expected = flow_changes(builder.twin(), KNOWN, writes)
     before = flows(builder)
     for key, fact in writes.items():
         if fact is not None:
@@ -91,7 +91,7 @@ def test_what_is_foreseen_is_what_becomes(change: str) -> None:
         elif key in KNOWN:
             builder.remove(KNOWN[key])
     after = flows(builder)
-    assert foreseen == {
+    assert expected == {
         bridge: FlowChange(
             added=len(after[bridge].keys() - before[bridge].keys()),
             removed=len(before[bridge].keys() - after[bridge].keys()),
@@ -103,14 +103,14 @@ def test_what_is_foreseen_is_what_becomes(change: str) -> None:
         for bridge in Bridge
     }
     nothing = FlowChange(0, 0, 0)
-    changed = any(one != nothing for one in foreseen.values())
+    changed = any(one != nothing for one in expected.values())
     assert changed == (change not in {"nothing", "unknown removed"})
 
 
 def test_the_agents_own_world_is_not_touched() -> None:
     builder = fed(KNOWN)
     before = flows(builder)
-    foresee(builder.twin(), KNOWN, {"net": None, "net2": records.network("n2", "blue", tag=2)})
+    flow_changes(builder.twin(), KNOWN, {"net": None, "net2": records.network("n2", "blue", tag=2)})
     assert not any(builder.dirty(bridge) for bridge in Bridge)
     assert flows(builder) == before
     assert dict(builder.vrfs) == {"default": 1}

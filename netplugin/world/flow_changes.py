@@ -27,7 +27,7 @@ class FlowChange:
     replaced: int
 
 
-def foresee(
+def flow_changes(
     own: WorldBuilder, records: Mapping[str, Fact], writes: Mapping[str, Fact | None]
 ) -> dict[Bridge, FlowChange]:
     """Return what records, by store key, would change on each bridge; None removes a record.
