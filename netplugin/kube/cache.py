@@ -1,18 +1,18 @@
-"""What the Kubernetes API server said last, on this host's disk: one file for each resource.
+"""What the Kubernetes API server said last, on this host's disk: a database of SQLite.
 
-`netplugin.kube.feed` saves the objects of a resource after changes, and starts from them: an agent
-that starts while the server is away knows no less than the agent before it. A file is replaced as a
-whole; one that cannot be read, or is of another format, counts as absent. It has a line of JSON for
-the format and the version reached, and one for each object.
+`netplugin.kube.feed` saves the objects of a resource as they change, and starts from them: an agent
+that starts while the server is away knows no less than the agent before it. A database that cannot
+be read, or is of another format, counts as absent.
 """
 
 import json
 import logging
-import os
-from collections.abc import Iterable
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from core.errors import HostError
 from core.logs import fields
@@ -20,12 +20,20 @@ from netplugin.world.kube_objects import KubeObject
 
 log = logging.getLogger(__name__)
 
-FORMAT: Final = 1
-LARGEST: Final = 256 * 1024 * 1024
-"""Bytes of one file; a cluster with more in one resource is not cached."""
+_Result = TypeVar("_Result")
 
-_SUFFIX: Final = ".jsonl"
-_HALF: Final = ".tmp"
+FORMAT: Final = 1
+LARGEST: Final = 1024 * 1024 * 1024
+"""Bytes of the database; a cluster with more is not cached."""
+
+FILE: Final = "objects.sqlite"
+
+_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS resources (name TEXT PRIMARY KEY, version TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS objects (
+    resource TEXT NOT NULL, key TEXT NOT NULL, line BLOB NOT NULL, PRIMARY KEY (resource, key)
+) WITHOUT ROWID;
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,81 +45,115 @@ class Cached:
 
 
 class KubeCache:
-    """The files in one directory. Its methods block: `save` is to be called from a thread."""
+    """The database in one directory. Its methods block: one call at a time, from any thread."""
+
+    # A policy that is in force must be in the file before the agent can be killed: each save is a
+    # commit, and waits for no disk. A killed process loses nothing that it wrote. After a power
+    # failure the write-ahead log ends at its last whole commit, half a minute old at most: by then
+    # the kernel has written it.
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._connection: sqlite3.Connection | None = None
 
     def load(self, name: str) -> Cached | None:
         """Return the objects of a resource, None if nothing usable is there."""
-        path = self._path(name)
         try:
-            with path.open("rb") as file:
-                head, *lines = (json.loads(line) for line in file)
-            return _cached(head, lines)
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as exc:
+            return self._with(lambda connection: _load(connection, name))
+        except HostError as exc:
             log.warning(
-                "Kubernetes cache not usable, asking the API server",
-                extra=fields(path=path, error=exc),
+                "Kubernetes cache not usable, asking the API server", extra=fields(error=exc)
             )
             return None
 
-    def save(self, name: str, version: str, lines: Iterable[bytes]) -> None:
-        """Replace the objects of a resource, each a line of JSON. Raises HostError."""
-        # Write beside, sync, rename: a crash leaves the old file or the new one, never half of one.
-        path = self._path(name)
-        half = path.with_suffix(_HALF)
-        try:
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            size = self._write(half, version, lines)
-            if size > LARGEST:
-                # An old file would claim that the server still says what it said then.
-                half.unlink()
-                path.unlink(missing_ok=True)
-                raise HostError(f"Kubernetes cache {path}: {size} bytes are too many")
-            half.replace(path)
-        except OSError as exc:
-            raise HostError(f"Kubernetes cache {path}: {exc.strerror or exc}") from exc
+    def save(self, name: str, version: str, changes: Mapping[str, bytes | None]) -> None:
+        """Record the version that a resource has reached and what changed since the last save.
+
+        `changes` has objects by key, each as a line of JSON; None for one that is gone. Raises
+        HostError; the cache is empty then, and everything must be saved anew.
+        """
+        self._with(lambda connection: _save(connection, name, version, changes))
 
     def remove(self, name: str) -> None:
         """Forget a resource. Raises HostError."""
-        path = self._path(name)
+        self._with(lambda connection: _remove(connection, name))
+
+    def close(self) -> None:
+        """Close the file; the next call opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _with(self, action: Callable[[sqlite3.Connection], _Result]) -> _Result:
+        """Run an action as one transaction. Raises HostError, and the cache is empty then."""
         try:
-            path.unlink(missing_ok=True)
-        except OSError as exc:
-            raise HostError(f"Kubernetes cache {path}: {exc.strerror or exc}") from exc
+            if self._connection is None:
+                self._connection = self._open()
+            with self._connection as connection:
+                return action(connection)
+        except (OSError, sqlite3.Error, ValueError, TypeError, RecursionError) as exc:
+            # What lacks a change must not be begun with: it would claim that the server still says
+            # what it said before.
+            self._discard()
+            raise HostError(f"Kubernetes cache {self._directory / FILE}: {exc}") from exc
 
-    @staticmethod
-    def _write(path: Path, version: str, lines: Iterable[bytes]) -> int:
-        """Write the lines up to the limit; return the size reached."""
-        size, count = 0, 0
-        path.unlink(missing_ok=True)
+    def _open(self) -> sqlite3.Connection:
+        path = self._directory / FILE
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600)
-        with path.open("wb") as file:
-            file.write(json.dumps({"format": FORMAT, "version": version}).encode() + b"\n")
-            for count, line in enumerate(lines, start=1):  # noqa: B007 - the last one is used
-                size += file.write(line + b"\n")
-                if size > LARGEST:
-                    return size
-            # The last line tells a whole file from one that lost its end.
-            file.write(json.dumps({"count": count}).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        return size
+        connection = sqlite3.connect(path, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            (size,) = connection.execute("PRAGMA page_size").fetchone()
+            connection.execute(f"PRAGMA max_page_count = {LARGEST // size}")
+            _prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
-    def _path(self, name: str) -> Path:
-        return self._directory / f"{name}{_SUFFIX}"
+    def _discard(self) -> None:
+        with suppress(sqlite3.Error):
+            self.close()
+        self._connection = None
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(OSError):
+                (self._directory / f"{FILE}{suffix}").unlink()
 
 
-def _cached(head: KubeObject, lines: list[KubeObject]) -> Cached:
-    """Return the content of a file. Raises ValueError, KeyError or TypeError."""
-    if head["format"] != FORMAT:
-        raise ValueError(f"format {head['format']} instead of {FORMAT}")
-    if not lines or lines[-1]["count"] != len(lines) - 1:
-        raise ValueError("its end is missing")
-    objects = tuple(lines[:-1])
-    if not isinstance(head["version"], str) or not all(isinstance(one, dict) for one in objects):
+def _prepare(connection: sqlite3.Connection) -> None:
+    """Make the tables if they are absent. Raises sqlite3.Error or ValueError."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version not in (0, FORMAT):
+        raise ValueError(f"format {version} instead of {FORMAT}")
+    connection.executescript(_TABLES)
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def _load(connection: sqlite3.Connection, name: str) -> Cached | None:
+    """Return the objects of a resource. Raises sqlite3.Error, ValueError or TypeError."""
+    row = connection.execute("SELECT version FROM resources WHERE name = ?", (name,)).fetchone()
+    if row is None:
+        return None
+    lines = connection.execute("SELECT line FROM objects WHERE resource = ?", (name,))
+    with closing(lines):
+        objects = tuple(json.loads(line) for (line,) in lines)
+    if not all(isinstance(one, dict) for one in objects):
         raise TypeError("not objects of Kubernetes")
-    return Cached(head["version"], objects)
+    return Cached(row[0], objects)
+
+
+def _save(
+    connection: sqlite3.Connection, name: str, version: str, changes: Mapping[str, bytes | None]
+) -> None:
+    put = [(name, key, line) for key, line in changes.items() if line is not None]
+    gone = [(name, key) for key, line in changes.items() if line is None]
+    connection.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?)", put)
+    connection.executemany("DELETE FROM objects WHERE resource = ? AND key = ?", gone)
+    connection.execute("INSERT OR REPLACE INTO resources VALUES (?, ?)", (name, version))
+
+
+def _remove(connection: sqlite3.Connection, name: str) -> None:
+    connection.execute("DELETE FROM objects WHERE resource = ?", (name,))
+    connection.execute("DELETE FROM resources WHERE name = ?", (name,))

@@ -26,11 +26,8 @@ from netplugin.world.kube_objects import KubeObject, key_of
 
 log = logging.getLogger(__name__)
 
-SAVE_PAUSE: Final = 1.0
-"""Seconds between two writes of the cache: a rollout changes slices many times a second."""
-
-SAVE_SHARE: Final = 20.0
-"""A pause is at least so many times as long as the write before it, however much is known."""
+SAVE_RETRY: Final = 5.0
+"""Seconds after a cache that could not be written: it is written anew as a whole."""
 
 STEP: Final = 50
 """Objects of a list that are applied at once: a slice may have a thousand endpoints."""
@@ -63,6 +60,9 @@ class _State:
     listed: bool = False
     version: str = ""
     unsaved: bool = False
+    changed: set[str] = field(default_factory=set)
+    """The keys of objects that are not as the cache has them."""
+
     connected: float | None = None
     heard: float | None = None
     fault: str = ""
@@ -174,6 +174,7 @@ class KubeFeed:
                     state.known, state.version = True, cached.version
                     for _ in self._put_all(one, handler, cached.objects):
                         await asyncio.sleep(0)
+                    state.changed.clear()
         log.info("Kubernetes cache read", extra=fields(count=sum(self._counts())))
         self._changed.notify()
 
@@ -239,6 +240,7 @@ class KubeFeed:
         keys = {key_of(one) for one in objects}
         state = self._states[resource.name]
         handler.retain(resource.name, keys)
+        state.changed.update(key for key in state.lines if key not in keys)
         state.lines = {key: line for key, line in state.lines.items() if key in keys}
         yield from self._put_all(resource, handler, objects)
 
@@ -252,20 +254,23 @@ class KubeFeed:
 
     def _put(self, resource: Resource, handler: KubeHandler, received: KubeObject) -> None:
         reduced = resource.reduced(received)
-        lines, key = self._states[resource.name].lines, key_of(received)
+        state, key = self._states[resource.name], key_of(received)
         line = json.dumps(reduced, separators=(",", ":")).encode()
-        if lines.get(key) == line:
+        if state.lines.get(key) == line:
             return  # most of a list that is not the first
         try:
             handler.put(resource.name, reduced)
         except Invalid as exc:
             log.warning("Kubernetes object invalid", extra=fields(error=exc))
             return
-        lines[key] = line
+        state.lines[key] = line
+        state.changed.add(key)
 
     def _remove(self, resource: Resource, handler: KubeHandler, key: str) -> None:
         handler.remove(resource.name, key)
-        self._states[resource.name].lines.pop(key, None)
+        state = self._states[resource.name]
+        if state.lines.pop(key, None) is not None:
+            state.changed.add(key)
 
     def _forget(self, resource: Resource, handler: KubeHandler) -> None:
         """Drop what a resource said that is not followed any more, but another in its place."""
@@ -309,28 +314,35 @@ class KubeFeed:
     # -- cache -----------------------------------------------------------------------------------
 
     async def _save_changes(self) -> None:
+        # At once: what is in force must not be unknown to the next agent, whenever this one is
+        # killed. A write takes as much as has changed while the last one ran.
         while True:
             await self._to_save.wait()
             self._to_save.clear()
-            began = self._clock()
             await self.save()
-            await asyncio.sleep(max(SAVE_PAUSE, SAVE_SHARE * (self._clock() - began)))
+            if self._cache_fault:
+                await asyncio.sleep(SAVE_RETRY)
+                self._to_save.set()
 
     async def save(self) -> None:
         """Write what has changed since it was saved."""
-        for name, state in tuple(self._states.items()):
-            if state.unsaved:
-                await self._save(name, state)
+        try:
+            for name, state in tuple(self._states.items()):
+                if state.unsaved:
+                    await self._save(name, state)
+            self._cache_fault = ""
+        except HostError as exc:
+            self._cache_fault = f"{exc}; an agent that starts without a server knows no services"
+            log.warning("Kubernetes cache not written", extra=fields(error=exc))
+            for state in self._states.values():
+                state.unsaved = True
+                state.changed.update(state.lines)
 
     async def _save(self, name: str, state: _State) -> None:
-        state.unsaved = False
-        lines = tuple(state.lines.values())
-        try:
-            if state.known:
-                await asyncio.to_thread(self._cache.save, name, state.version, lines)
-            else:
-                await asyncio.to_thread(self._cache.remove, name)
-            self._cache_fault = ""
-        except HostError as exc:  # what changes next is saved anew; until then the agent works
-            self._cache_fault = f"{exc}; after a restart without a server, services are as before"
-            log.warning("Kubernetes cache not written", extra=fields(error=exc))
+        # Taken before the thread starts: what changes meanwhile is saved next.
+        changes = {key: state.lines.get(key) for key in state.changed}
+        state.unsaved, state.changed = False, set()
+        if state.known:
+            await asyncio.to_thread(self._cache.save, name, state.version, changes)
+        else:
+            await asyncio.to_thread(self._cache.remove, name)

@@ -4,7 +4,6 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -125,10 +124,6 @@ def test_pods_reach_a_service_by_its_address(api: ApiServer, pods: list[Pod]) ->
     api.delete(SERVICES, "shop", "web")
 
 
-def is_saved(file: Path, text: str) -> bool:
-    return file.exists() and text in file.read_text()
-
-
 def service_flows(host: Host) -> int:
     """Return how many flows send packets for the service's address on."""
     return host.ovs.ofctl("dump-flows", "contivVxlanBridge", "table=3").count("10.96.0.10")
@@ -146,11 +141,6 @@ def test_services_outlive_a_restart_without_an_api_server(
         reached = partial(dials, client.namespace, "10.96.0.10", 80, patience=2.0)
         eventually(reached, "the service answers", within=40)
         eventually(lambda: node_ports(host), "a rule")
-        # what an earlier test said of the service had no node port
-        saved = partial(is_saved, cache / "services.jsonl", str(NODE_PORT))
-        eventually(saved, "the service is saved")
-        pieces = cache / "endpointslices.jsonl"
-        eventually(lambda: is_saved(pieces, f'"{provider.address}"'), "its slice is saved")
         before = service_flows(host), node_ports(host)
         assert before[0]
         api.failing = 503

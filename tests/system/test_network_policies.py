@@ -18,6 +18,8 @@ from netplugin.world.kube_policies.objects import (
     BASELINE_POLICIES,
     NETWORK_POLICIES,
 )
+from ofnet.tables import TableId
+from ofnet.world import Bridge
 from tests.bed.cluster import Bed
 from tests.bed.hosts import FABRIC_ADDRESS
 from tests.bed.kubernetes import ApiServer
@@ -191,11 +193,17 @@ def test_a_new_pod_is_judged_from_its_first_packet(scene: Scene) -> None:
 
 def test_policies_outlive_the_agent_and_the_api_server(scene: Scene) -> None:
     agent = scene.bed.agents[0]
+    # A change after another, and an end as soon as it is in force: none may wait to be saved.
+    open_flows = isolations(scene.bed)
+    scene.put("before", **DENY)
+    eventually(lambda: isolations(scene.bed) > open_flows, "a policy is in force")
+    scene.api.delete(NETWORK_POLICIES, NAMESPACE, "before")
+    eventually(lambda: isolations(scene.bed) == open_flows, "it is gone")
     scene.put("deny", **DENY)
-    scene.becomes()
+    eventually(lambda: isolations(scene.bed) > open_flows, "the policy is in force")
+    agent.kill()
     scene.api.failing = 503
     try:
-        agent.kill()
         assert scene.reached() == set()
         agent.start()
         eventually(partial(is_ready, scene.bed), "the agent is ready", within=60)
@@ -204,6 +212,13 @@ def test_policies_outlive_the_agent_and_the_api_server(scene: Scene) -> None:
         scene.api.failing = 0
     scene.api.delete(NETWORK_POLICIES, NAMESPACE, "deny")
     scene.becomes(scene.near, scene.far)
+
+
+def isolations(bed: Bed) -> int:
+    """Return how many flows on the server's host end what no policy of Kubernetes allows."""
+    table = f"table={TableId.KUBE_INGRESS.value}"
+    switch = bed.hosts[0].ovs
+    return sum(len(switch.ofctl("dump-flows", one, table).splitlines()) for one in Bridge)
 
 
 def is_ready(bed: Bed) -> bool:

@@ -1,6 +1,7 @@
 """What Kubernetes tells becomes the World's services and names, and outlives the agent."""
 
 import asyncio
+import json
 import logging
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -13,7 +14,7 @@ from core.ids import TenantName
 from core.tasks import background
 from netplugin.kube.access import KubeAccess
 from netplugin.kube.api import KubeApi, KubeChange, KubeList, KubeSign
-from netplugin.kube.cache import KubeCache
+from netplugin.kube.cache import FILE, KubeCache
 from netplugin.kube.feed import KubeFeed
 from netplugin.kube.resources import ENDPOINTS, SERVICES, SLICES, Resource
 from netplugin.kube.services import ServiceHandler
@@ -181,10 +182,6 @@ def test_one_of_two_sources_of_endpoints_counts(feed: KubeFeed, world: WorldBuil
 # -- never less than known -------------------------------------------------------------------------
 
 
-def saved(directory: Path) -> set[str]:
-    return {one.name for one in directory.iterdir()}
-
-
 async def test_an_agent_begins_with_what_the_one_before_knew(
     feed: KubeFeed, tmp_path: Path
 ) -> None:
@@ -208,7 +205,11 @@ async def test_what_is_followed_no_more_is_not_begun_with(feed: KubeFeed, tmp_pa
     await feed.save()
     tell(feed, all_of(SLICES, piece("web-a", at("10.1.0.7"))))
     await feed.save()
-    assert saved(tmp_path) == {"endpointslices.jsonl"}
+    cache = KubeCache(tmp_path)
+    assert cache.load("endpoints") is None
+    pieces = cache.load("endpointslices")
+    assert pieces is not None
+    assert len(pieces.objects) == 1
 
 
 async def test_without_a_cache_nothing_is_known(feed: KubeFeed) -> None:
@@ -217,10 +218,19 @@ async def test_without_a_cache_nothing_is_known(feed: KubeFeed) -> None:
 
 
 async def test_a_cache_that_cannot_be_written_is_a_fault(feed: KubeFeed, tmp_path: Path) -> None:
-    (tmp_path / "services.tmp").mkdir()
-    tell(feed, all_of(SERVICES, WEB))
+    (tmp_path / FILE).mkdir()
+    tell(feed, all_of(SERVICES, WEB), all_of(ENDPOINTS, SERVING))
     await feed.save()
     assert "Kubernetes cache" in feed.faults()[0]
+    (tmp_path / FILE).rmdir()
+    tell(feed, change(SERVICES, said(service("10.96.0.12"), "db")))
+    await feed.save()
+    assert feed.faults() == []
+    services, endpoints = (KubeCache(tmp_path).load(one) for one in ("services", "endpoints"))
+    assert services is not None
+    assert endpoints is not None
+    assert len(services.objects) == 2, "all of it, not only what changed since"
+    assert len(endpoints.objects) == 1
 
 
 async def test_secrets_and_bookkeeping_are_not_saved(feed: KubeFeed, tmp_path: Path) -> None:
@@ -228,7 +238,9 @@ async def test_secrets_and_bookkeeping_are_not_saved(feed: KubeFeed, tmp_path: P
     meta = {**WEB["metadata"], "managedFields": ["managed"], "annotations": annotations}
     tell(feed, all_of(SERVICES, {**WEB, "metadata": meta}))
     await feed.save()
-    text = (tmp_path / "services.jsonl").read_text()
+    cached = KubeCache(tmp_path).load("services")
+    assert cached is not None
+    text = json.dumps(cached.objects)
     assert "mine" in text
     assert "managed" not in text
     assert "applied" not in text
