@@ -15,7 +15,7 @@ OLD ?= aa5f26e
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-units test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread overload docker-cycles upgrade-check kube-proxy-answers docker-plugin swarm-check trace-check ui-check bench-scale
+.PHONY: help root setup demo demo-down test test-units test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread overload docker-cycles upgrade-check kube-proxy-answers docker-plugin swarm-check trace-check alerts-check ui-check bench-scale
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -28,6 +28,7 @@ help:
 	@echo 'make soak         random policies under load in all modes, SOAK_ROUNDS=20 of them in each, SOAK_SEED=1'
 	@echo 'make spread       SPREAD_CONNECTIONS=10000 connections to a service in all modes, TCP, UDP, IPv4 and IPv6'
 	@echo 'make trace-check  TRACE_WAYS=100 traces of each case of rules beside real packets, TRACE_BREAKS=50 broken clusters in each mode'
+	@echo 'make alerts-check   every alert rule under a real Prometheus, on a cluster that fails as the rule says'
 	@echo 'make ui-check     every view of the user interface in headless Chromium, beside 10, 1 000 and 10 000 endpoints'
 	@echo 'make kube-proxy-answers KUBE_PROXY=PROGRAM   record anew what the table of services is compared with'
 	@echo 'make faults       clients while masters, store and network fail, OPERATIONS=100000 requests on etcd and on consul'
@@ -124,6 +125,10 @@ spread: root setup
 # minutes: traces beside real packets, and of broken clusters; not part of `make test`
 trace-check: root setup
 	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/tracing.py
+
+# minutes of failures under a real Prometheus; not part of `make test`
+alerts-check: root setup
+	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/alerting.py
 
 # minutes in a browser; not part of `make test`. UI_PICTURES=FOLDER keeps pictures of the views
 ui-check: root

@@ -6,6 +6,7 @@ never what a client may make up: `UNKNOWN` stands for that.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from core.metrics import HistogramMap
@@ -22,6 +23,14 @@ class RequestStats:
         """By the labels of the request, and the status of its answer."""
         self.seconds = HistogramMap()
         """By the labels of the request."""
+
+    def expect(self, statuses: Iterable[int], *labels: str) -> None:
+        """Show answers of these statuses as 0 before there is one.
+
+        Prometheus sees no increase in a counter that begins with what it counts.
+        """
+        for status in statuses:
+            self.answered[*labels, str(status)] += 0
 
     def count(self, status: int, seconds: float, *labels: str) -> None:
         """Count a request that was answered."""

@@ -15,8 +15,8 @@ class CommitStats:
     """The commits of one master."""
 
     def __init__(self) -> None:
-        self.outcomes: Counter[str] = Counter()
-        """Commits by outcome: `committed`, `refused` (a part of it), `failed`, `fenced`."""
+        self.outcomes = Counter(dict.fromkeys(("committed", "refused", "failed", "fenced"), 0))
+        """Commits by outcome; `refused` is a part of it."""
         self.group_sizes = Histogram(_SIZES)
         self.seconds = Histogram(SECONDS)
         self.watch_lag = Histogram(SECONDS)

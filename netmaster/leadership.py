@@ -162,7 +162,7 @@ class Leadership:
         self._state = ElectionState.FOLLOWER
         self._current: _Term | None = None
         self._repaired: Counter[str] = Counter()
-        self.inputs: Counter[str] = Counter()
+        self.inputs = Counter({one.name.lower(): 0 for one in Input})
         """How often each input of `netmaster.election` happened."""
         self._claims = ClaimWindow(parties.reports)
         server.role = forward

@@ -77,7 +77,10 @@ async def serve(
     Raises Invalid for a path that is too long, HostError when the socket cannot be created.
     """
     plugins = PluginSocket("CNI", limits, body_time)
-    endpoint = _Endpoint(handler, plugins, stats or RequestStats())
+    stats = stats or RequestStats()
+    for verb in PATHS:
+        stats.expect((200, 500), verb)
+    endpoint = _Endpoint(handler, plugins, stats)
     async with plugins.listening(path, endpoint.answer):
         yield
 

@@ -9,21 +9,27 @@ import re
 import shutil
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from core.metrics import Metric
+from netmaster import metrics as of_master
+from netplugin.startup import metric_names as of_agent
 from tests.bed.etcd import Etcd
 from tests.bed.hosts import Fabric, Host
-from tests.bed.netns import answers, fresh_name
+from tests.bed.metrics import Metrics, parsed
+from tests.bed.netns import answers, fresh_name, http_request
 from tests.bed.waiting import eventually
 from tests.packaging.kinds import ROOT, debian_package
 from tests.packaging.machine import Machine
 from tests.packaging.root import IGNORED, overlaid
+from tests.system.test_metrics import NOT_HERE
 
 INSTALLATION: Final = ROOT / "docs" / "installation.md"
 SOCKET: Final = "/run/contiv/contiv-cni.sock"
@@ -148,6 +154,33 @@ def test_a_service_is_started_when_it_has_said_so(site: Site, daemon: str) -> No
     status = site.machine.run("cat", f"/proc/{pid}/status").stdout
     assert "NoNewPrivs:\t1" in status
     assert "Seccomp:\t2" in status
+
+
+def test_metrics_and_health_are_whole_in_the_sandbox(site: Site) -> None:
+    """What reads the process, the kernel and Open vSwitch for a figure is allowed to."""
+    site.add("counted")
+    try:
+        whole(f"http://{site.host.address}:9999", site, of_master.METRICS)
+        found = whole(f"http://{site.host.address}:9090", site, of_agent.METRICS)
+        bridge = "contivVxlanBridge"
+        flows = found.value(of_agent.WANTED.name, bridge=bridge)
+        assert found.total(of_agent.INSTALLED.name, bridge=bridge) == flows > 0
+        assert found.value(of_agent.ENDPOINTS.name, bridge=bridge, side="local") == 1
+    finally:
+        site.delete("counted")
+
+
+def whole(url: str, site: Site, metrics: Iterable[Metric]) -> Metrics:
+    """Return a daemon's metrics, which are those of a daemon to which nothing is forbidden."""
+    namespace = site.host.namespace
+    eventually(partial(answers, f"{url}/readyz", namespace=namespace), f"{url} is ready")
+    status, page = http_request(f"{url}/metrics", namespace=namespace)
+    assert status == 200
+    found = parsed(page)
+    assert set(found.kinds) >= {one.name.removesuffix("_total") for one in set(metrics) - NOT_HERE}
+    assert found.value("process_resident_memory_bytes") > 0
+    assert found.value("process_open_fds") > 0
+    return found
 
 
 def test_calls_wait_in_the_socket_while_the_agent_restarts(site: Site) -> None:

@@ -12,8 +12,10 @@ import pytest
 import yaml
 
 from core.metrics import Kind, Metric
+from daemons.request_stats import RequestStats
 from netctl.main import cli
 from netmaster import metrics as of_master
+from netmaster.commit_stats import CommitStats
 from netplugin.startup import metric_names as of_agent
 
 ROOT: Final = Path(__file__).parents[3]
@@ -112,3 +114,13 @@ def test_panels_of_the_dashboard_do_not_overlap_and_have_units() -> None:
         assert panel["type"] == "row" or panel["fieldConfig"]["defaults"]["unit"]
     numbers = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(numbers) == len(set(numbers))
+
+
+def test_counters_of_alerts_are_there_before_they_count() -> None:
+    """Prometheus sees no increase in a counter that begins with what it counts."""
+    assert CommitStats().outcomes == dict.fromkeys(("committed", "refused", "failed", "fenced"), 0)
+    stats = RequestStats()
+    stats.expect((200, 500), "ADD")
+    stats.count(500, 0.1, "ADD")
+    stats.expect((200, 500), "ADD")
+    assert stats.answered == {("ADD", "200"): 0, ("ADD", "500"): 1}

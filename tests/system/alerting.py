@@ -1,0 +1,457 @@
+"""The alert rules on a cluster that really fails: each begins with its failure and ends after it.
+
+Run by `make alerts-check`, not by `make test`. A real Prometheus reads two masters and two agents
+every second, with the rules of `deploy/monitoring` at a twelfth of their times. No other alert
+than those of a failure may begin with it.
+"""
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from tests.bed.cluster import AGENT_PORT, NETMASTER_PORT, ROOT, STORE_PORT, Bed
+from tests.bed.daemon import Daemon
+from tests.bed.etcd import Etcd
+from tests.bed.hosts import FABRIC_ADDRESS
+from tests.bed.kubernetes import ApiServer
+from tests.bed.netns import answers, http_request
+from tests.bed.pods import CniFailed, Pod
+from tests.bed.waiting import eventually
+from tests.system.planes import planes
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+
+RULES: Final = ROOT / "deploy" / "monitoring" / "alerts.yml"
+FASTER: Final = 12
+SECOND_PORT, FOREIGN_PORT, FOREIGN_STORE = 9998, 9997, 2479
+API_PORT, PROMETHEUS_PORT = 6443, 9091
+BEGINS, ENDS = 150.0, 150.0
+"""Seconds after which an alert must have begun or ended; the longest counts 60 s by itself."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """The cluster with its second master, and what watches it."""
+
+    bed: Bed
+    second: Daemon
+    api: ApiServer
+
+    @property
+    def masters(self) -> tuple[Daemon, Daemon]:
+        return self.bed.netmaster, self.second
+
+    def alerts(self, state: str = "firing") -> set[str]:
+        """Return the names of the alerts in a state."""
+        url = f"http://127.0.0.1:{PROMETHEUS_PORT}/api/v1/alerts"
+        _, body = http_request(url, namespace=self.bed.fabric.namespace)
+        found = json.loads(body)["data"]["alerts"]
+        return {one["labels"]["alertname"] for one in found if one["state"] == state}
+
+    def leader(self) -> Daemon:
+        """Return the master that leads."""
+        leading: list[Daemon] = []
+
+        def found() -> bool:
+            leading[:] = [one for one in self.masters if self._leads(one)]
+            return bool(leading)
+
+        eventually(found, "a master leads")
+        return leading[0]
+
+    def _leads(self, master: Daemon) -> bool:
+        return self.serves(master, f'"leader-ip":"{self.address(master)}"')
+
+    def serves(self, master: Daemon, told: str = "") -> bool:
+        """Return whether a master answers, with this in its answer."""
+        if not master.running or master.frozen:
+            return False
+        url = f"http://{self.address(master)}/info"
+        return answers(url, text=told.encode(), namespace=self.bed.fabric.namespace)
+
+    def address(self, master: Daemon) -> str:
+        """Return where a master listens."""
+        port = NETMASTER_PORT if master is self.bed.netmaster else SECOND_PORT
+        return f"{self.bed.fabric.address}:{port}"
+
+
+def scaled(text: str) -> str:
+    """Return rules with their times divided; thresholds stay."""
+
+    def seconds(match: re.Match[str]) -> str:
+        return f"{match[1]}{int(match[2]) * 60 // FASTER}s"
+
+    return re.sub(r"(for: |\[)(\d+)m", seconds, text)
+
+
+def prometheus(bed: Bed) -> Daemon:
+    """Return a Prometheus of the bed's daemons."""
+    directory = bed.dir / "prometheus"
+    directory.mkdir()
+    masters = [f"{bed.fabric.address}:{port}" for port in (NETMASTER_PORT, SECOND_PORT)]
+    agents = [f"{host.address}:{AGENT_PORT}" for host in bed.hosts]
+    jobs = {"netmaster": [*masters, f"{bed.fabric.address}:{FOREIGN_PORT}"], "netplugin": agents}
+    config = {
+        "global": dict.fromkeys(("scrape_interval", "scrape_timeout", "evaluation_interval"), "1s"),
+        "rule_files": ["alerts.yml"],
+        "scrape_configs": [
+            {"job_name": job, "static_configs": [{"targets": targets}]}
+            for job, targets in jobs.items()
+        ],
+    }
+    (directory / "alerts.yml").write_text(scaled(RULES.read_text()))
+    (directory / "prometheus.yml").write_text(yaml.safe_dump(config))
+    address = f"127.0.0.1:{PROMETHEUS_PORT}"
+    command = [
+        *("prometheus", f"--config.file={directory / 'prometheus.yml'}"),
+        *(f"--storage.tsdb.path={directory / 'data'}", f"--web.listen-address={address}"),
+    ]
+    namespace = bed.fabric.namespace
+    ready = partial(answers, f"http://{address}/-/ready", namespace=namespace)
+    return Daemon(command, log=directory / "log", namespace=namespace, ready=ready)
+
+
+@pytest.fixture(scope="module")
+def site(bed_dirs: Iterator[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Run the cluster, and Prometheus beside it."""
+    file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
+    server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
+    file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
+    often = ["--probe-interval", "1", "--audit-interval", "10"]
+    flags = {"netplugin": ["--k8s-config", str(file), *often]}
+    with ExitStack() as stack:
+        bed = stack.enter_context(planes(next(bed_dirs), "routing", flags=flags))
+        server_ = ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace)
+        api = stack.enter_context(server_)
+        api.token = "secret"
+        bed.api = api
+        site = Site(bed, bed.another_master(SECOND_PORT), api)
+        for daemon in (site.second, prometheus(bed)):
+            stack.callback(daemon.kill)
+            daemon.start(within=30)
+        eventually(lambda: not site.alerts() | site.alerts("pending"), "quiet", within=ENDS)
+        yield site
+
+
+# -- failures --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def no_leader(site: Site) -> Iterator[None]:
+    for master in site.masters:
+        master.kill()
+    try:
+        yield
+    finally:
+        for master in site.masters:
+            master.start(within=30)
+
+
+@contextmanager
+def a_master_of_another_store(site: Site) -> Iterator[None]:
+    bed = site.bed
+    where = bed.dir / "foreign"
+    store = Etcd(where, bed.fabric.namespace, bed.fabric.address, FOREIGN_STORE)
+    master = bed.another_master(FOREIGN_PORT)
+    master.command = [one.replace(f":{STORE_PORT}", f":{FOREIGN_STORE}") for one in master.command]
+    try:
+        store.start()
+        master.start()
+        yield
+    finally:
+        master.kill()
+        store.kill()
+
+
+@contextmanager
+def leaders_that_hang(site: Site) -> Iterator[None]:
+    leader = site.leader()
+    for _ in range(7):
+        hanging = leader
+        hanging.pause()
+        try:
+            leader = site.leader()
+        finally:
+            hanging.resume()
+    yield
+
+
+@contextmanager
+def leaders_that_crash(site: Site) -> Iterator[None]:
+    leader = site.leader()
+    for _ in range(7):
+        crashed = leader
+        crashed.kill()
+        try:
+            leader = site.leader()
+        finally:
+            crashed.spawn()
+        eventually(partial(site.serves, crashed), "it is back", within=30)
+    yield
+
+
+@contextmanager
+def repeated(action: Callable[[], object], pause: float = 0.5) -> Iterator[None]:
+    """Do something again and again, whether it works or not, until the end."""
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(pause):
+            with suppress(Exception):
+                action()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def change(site: Site) -> None:
+    """Have netmaster commit something."""
+    bed = site.bed
+    for verb in (["create", "--subnet=10.99.0.0/24"], ["delete"]):
+        bed.netctl("net", verb[0], *verb[1:], "changing", check=False)
+
+
+@contextmanager
+def a_full_store(site: Site) -> Iterator[None]:
+    store = site.bed.store
+    assert isinstance(store, Etcd)
+    store.alarm("ACTIVATE")
+    try:
+        with repeated(partial(change, site)):
+            yield
+    finally:
+        store.alarm("DEACTIVATE")
+
+
+@contextmanager
+def a_slow_store(site: Site) -> Iterator[None]:
+    store = site.bed.store
+
+    def hang() -> None:
+        store.pause()
+        try:
+            time.sleep(0.7)  # the failure itself
+        finally:
+            store.resume()
+
+    with repeated(partial(change, site), 0.0), repeated(hang, 0.1):
+        yield
+
+
+@contextmanager
+def pods(site: Site, number: int, network: str) -> Iterator[list[Pod]]:
+    bed = site.bed
+    made = [bed.add_pod(bed.hosts[0], f"{network}{one}", network=network) for one in range(number)]
+    try:
+        yield made
+    finally:
+        for pod in made:
+            bed.delete_pod(pod)
+
+
+@contextmanager
+def a_full_network(site: Site) -> Iterator[None]:
+    bed = site.bed
+    bed.netctl("net", "create", "--subnet=10.98.0.10-10.98.0.12/24", "small")
+    try:
+        with pods(site, 3, "small"):
+            yield
+    finally:
+        bed.netctl("net", "delete", "small")
+
+
+@contextmanager
+def no_agent(site: Site) -> Iterator[None]:
+    agent = site.bed.agents[1]
+    agent.kill()
+    try:
+        yield
+    finally:
+        agent.start(within=30)
+
+
+@contextmanager
+def no_switch(site: Site) -> Iterator[None]:
+    host = site.bed.hosts[1]
+    host.ovs.vswitchd.kill()
+    try:
+        change(site)
+        yield
+    finally:
+        host.ovs.vswitchd.start()
+
+
+@contextmanager
+def flows_taken_away(site: Site, pause: float) -> Iterator[None]:
+    switch = site.bed.hosts[0].ovs
+    with repeated(partial(switch.ofctl, "del-flows", "contivVlanBridge", "table=0"), pause):
+        yield
+
+
+@contextmanager
+def a_switch_that_refuses(site: Site) -> Iterator[None]:
+    switch = site.bed.hosts[0].ovs
+    limit = ["--id=@limit", "create", "flow_table", "flow_limit=1", "overflow_policy=refuse"]
+    switch.vsctl("--", *limit, "--", "set", "bridge", "contivVlanBridge", "flow_tables:6=@limit")
+    bed = site.bed
+    try:
+        for number in range(3):
+            with suppress(CniFailed):
+                bed.add_pod(bed.hosts[0], f"refused{number}", network="vlan")
+        yield
+    finally:
+        switch.vsctl("clear", "bridge", "contivVlanBridge", "flow_tables")
+        for pod in list(bed.pods):
+            bed.delete_pod(pod)
+
+
+@contextmanager
+def pods_of_no_network(site: Site) -> Iterator[None]:
+    bed = site.bed
+    for number in range(6):
+        with pytest.raises(CniFailed):
+            bed.add_pod(bed.hosts[0], f"absent{number}", network="absent")
+    yield
+
+
+@contextmanager
+def a_slow_switch(site: Site) -> Iterator[None]:
+    bed = site.bed
+    switch = bed.hosts[0].ovs.vswitchd
+    numbers = iter(range(1000))
+
+    def add_slowly() -> None:
+        name = f"slow{next(numbers)}"
+        switch.pause()
+        resumed = threading.Timer(3.0, switch.resume)
+        resumed.start()
+        try:
+            bed.delete_pod(bed.add_pod(bed.hosts[0], name))
+        finally:
+            resumed.join()
+
+    with repeated(add_slowly, 0.1):
+        yield
+
+
+@contextmanager
+def a_tunnel_that_is_taken(site: Site) -> Iterator[None]:
+    near, far = site.bed.hosts
+    agent = site.bed.agents[0]
+    tunnel = ["type=vxlan", f"options:remote_ip={far.address}", "options:key=flow"]
+    agent.kill()
+    name = next(
+        one
+        for one in near.ovs.vsctl("list-ports", "contivVxlanBridge").split()
+        if one.startswith("vxif")
+    )
+    near.ovs.vsctl("del-port", name)
+    near.ovs.vsctl("add-br", "foreign", "--", "set", "bridge", "foreign", "datapath_type=netdev")
+    near.ovs.vsctl("add-port", "foreign", "taken", "--", "set", "interface", "taken", *tunnel)
+    try:
+        agent.start(within=30)
+        yield
+    finally:
+        near.ovs.vsctl("del-br", "foreign")
+
+
+@contextmanager
+def a_narrow_path(site: Site) -> Iterator[None]:
+    bed = site.bed
+    set_mtu = ["ip", "link", "set", bed.hosts[1].link, "mtu"]
+    bed.fabric.namespace.run([*set_mtu, "1400"])
+    try:
+        yield
+    finally:
+        bed.fabric.namespace.run([*set_mtu, "1500"])
+
+
+@contextmanager
+def no_bgp_peer(site: Site) -> Iterator[None]:
+    bed, label = site.bed, site.bed.hosts[0].label
+    local = ["--router-ip=10.97.0.1/24", "--as=65001"]
+    bed.netctl("bgp", "create", label, *local, "--neighbor=10.97.0.2", "--neighbor-as=65002")
+    try:
+        yield
+    finally:
+        bed.netctl("bgp", "delete", label)
+
+
+@contextmanager
+def no_api_server(site: Site) -> Iterator[None]:
+    site.api.failing = 503
+    site.api.hang_up()
+    try:
+        yield
+    finally:
+        site.api.failing = 0
+
+
+Failure = Callable[[Site], AbstractContextManager[None]]
+FAILURES: Final[Mapping[str, tuple[Failure, set[str], set[str]]]] = {
+    "no leader": (no_leader, {"ContivNoLeader"}, set()),
+    "another store": (a_master_of_another_store, {"ContivTwoLeaders"}, set()),
+    "leaders that hang": (leaders_that_hang, {"ContivLeaderFlaps"}, {"ContivNoLeader"}),
+    "leaders that crash": (
+        leaders_that_crash,
+        {"ContivLeaderFlaps", "ContivRestarts"},
+        {"ContivNoLeader"},
+    ),
+    "full store": (a_full_store, {"ContivCommitsFail"}, set()),
+    "slow store": (a_slow_store, {"ContivCommitsSlow"}, set()),
+    "full network": (a_full_network, {"ContivNetworkFull"}, set()),
+    "no agent": (no_agent, {"ContivAgentDown", "ContivHostsWithoutAgent"}, set()),
+    "no switch": (no_switch, {"ContivSwitchGone", "ContivHostsBehind", "ContivAgentBehind"}, set()),
+    "missing flows": (partial(flows_taken_away, pause=0.0), {"ContivFlowsMissing"}, set()),
+    "drift": (partial(flows_taken_away, pause=7.0), {"ContivFlowsDrift"}, set()),
+    "refused flows": (a_switch_that_refuses, {"ContivFlowsRefused"}, set()),
+    "failing ADDs": (pods_of_no_network, {"ContivAddsFail"}, set()),
+    "slow ADDs": (a_slow_switch, {"ContivAddsSlow"}, set()),
+    "tunnel taken": (a_tunnel_that_is_taken, {"ContivTunnelsMissing"}, set()),
+    "narrow path": (a_narrow_path, {"ContivPathMtu"}, set()),
+    "no BGP peer": (no_bgp_peer, {"ContivBgpDown"}, set()),
+    "no API server": (no_api_server, {"ContivKubernetesFeed"}, set()),
+}
+"""What fails -> how, the alerts that must begin, and those that may."""
+
+
+def test_every_alert_has_its_failure() -> None:
+    groups: list[dict[str, Any]] = yaml.safe_load(RULES.read_text())["groups"]
+    named = {rule["alert"] for group in groups for rule in group["rules"]}
+    assert set().union(*(wanted for _, wanted, _ in FAILURES.values())) == named
+
+
+@pytest.mark.parametrize("what", FAILURES)
+def test_an_alert_begins_with_its_failure_and_ends_after_it(site: Site, what: str) -> None:
+    failure, wanted, allowed = FAILURES[what]
+    assert site.alerts() == set()
+    began = time.monotonic()
+    seen: set[str] = set()
+    with failure(site):
+        eventually(lambda: wanted <= _note(seen, site), f"{wanted} begin", within=BEGINS)
+        raised = time.monotonic() - began
+    ended = time.monotonic()
+    eventually(lambda: not site.alerts(), "all alerts end", within=ENDS)
+    print(f"{what}: {raised:.0f} s to begin, {time.monotonic() - ended:.0f} s to end; {seen}")  # noqa: T201 - measured
+    assert seen <= wanted | allowed
+
+
+def _note(seen: set[str], site: Site) -> set[str]:
+    now = site.alerts()
+    seen |= now
+    return now
