@@ -61,27 +61,28 @@ log = logging.getLogger(__name__)
 
 async def run(settings: Settings, version: str) -> None:
     """Run the agent until SIGTERM or SIGINT. Flows and ports stay when it ends."""
-    async with supervisor(signals=True) as sup:
+    # The stack is the outer one: tasks end before what they use is closed. A task that finds a
+    # closed server or client fails of that, and would hide why the agent ends.
+    async with AsyncExitStack() as stack, supervisor(signals=True) as sup:
         sup.supervise("watchdog", feed_watchdog())
-        sup.supervise("agent", _agent(settings, version, sup))
+        sup.supervise("agent", _agent(settings, version, sup, stack))
         await sup.wait()
         notify(STOPPING)
 
 
-async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
-    async with AsyncExitStack() as stack:
-        kube_config = config.load(settings.k8s_config) if settings.k8s_config else KubeConfig()
-        log.info("agent starts", extra=fields(host=settings.host, address=settings.ctrl_ip))
-        context = Context(
-            settings=settings,
-            version=version,
-            supervisor=sup,
-            stack=stack,
-            service_subnet=kube_config.services,
-            tls=contexts_of(settings.tls),
-        )
-        await _start(context, kube_config)
-        await asyncio.Event().wait()
+async def _agent(settings: Settings, version: str, sup: Supervisor, stack: AsyncExitStack) -> None:
+    kube_config = config.load(settings.k8s_config) if settings.k8s_config else KubeConfig()
+    log.info("agent starts", extra=fields(host=settings.host, address=settings.ctrl_ip))
+    context = Context(
+        settings=settings,
+        version=version,
+        supervisor=sup,
+        stack=stack,
+        service_subnet=kube_config.services,
+        tls=contexts_of(settings.tls),
+    )
+    await _start(context, kube_config)
+    await asyncio.Event().wait()
 
 
 async def _start(context: Context, kube_config: KubeConfig) -> None:
