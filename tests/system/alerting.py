@@ -19,6 +19,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from ofnet.tables import TableId
 from tests.bed.cluster import AGENT_PORT, NETMASTER_PORT, ROOT, STORE_PORT, Bed
 from tests.bed.daemon import Daemon
 from tests.bed.etcd import Etcd
@@ -254,9 +255,10 @@ def a_slow_store(site: Site) -> Iterator[None]:
 
 
 @contextmanager
-def pods(site: Site, number: int, network: str) -> Iterator[list[Pod]]:
-    bed = site.bed
-    made = [bed.add_pod(bed.hosts[0], f"{network}{one}", network=network) for one in range(number)]
+def pods(site: Site, number: int, network: str, group: str = "") -> Iterator[list[Pod]]:
+    bed, (host, _) = site.bed, site.bed.hosts
+    add = partial(bed.add_pod, host, network=network, group=group)
+    made = [add(f"{network}{one}") for one in range(number)]
     try:
         yield made
     finally:
@@ -316,17 +318,17 @@ def flows_taken_away(site: Site, pause: float) -> Iterator[None]:
 def a_switch_that_refuses(site: Site) -> Iterator[None]:
     switch = site.bed.hosts[0].ovs
     limit = ["--id=@limit", "create", "flow_table", "flow_limit=1", "overflow_policy=refuse"]
-    switch.vsctl("--", *limit, "--", "set", "bridge", "contivVlanBridge", "flow_tables:6=@limit")
+    table = f"flow_tables:{TableId.POLICY.value}=@limit"
+    switch.vsctl("--", *limit, "--", "set", "bridge", "contivVlanBridge", table)
     bed = site.bed
+    rule = ["-d", "in", "--protocol=tcp", "--port=80", "--action=deny", "guard-vlan", "1"]
     try:
-        for number in range(3):
-            with suppress(CniFailed):
-                bed.add_pod(bed.hosts[0], f"refused{number}", network="vlan")
-        yield
+        with pods(site, 1, "vlan", "web-vlan"):
+            bed.netctl("policy", "rule-add", *rule)
+            yield
+            bed.netctl("policy", "rule-rm", "guard-vlan", "1")
     finally:
         switch.vsctl("clear", "bridge", "contivVlanBridge", "flow_tables")
-        for pod in list(bed.pods):
-            bed.delete_pod(pod)
 
 
 @contextmanager
@@ -347,7 +349,7 @@ def a_slow_switch(site: Site) -> Iterator[None]:
     def add_slowly() -> None:
         name = f"slow{next(numbers)}"
         switch.pause()
-        resumed = threading.Timer(3.0, switch.resume)
+        resumed = threading.Timer(2.8, switch.resume)
         resumed.start()
         try:
             bed.delete_pod(bed.add_pod(bed.hosts[0], name))
@@ -434,7 +436,7 @@ FAILURES: Final[Mapping[str, tuple[Failure, set[str], set[str]]]] = {
     "drift": (partial(flows_taken_away, pause=7.0), {"ContivFlowsDrift"}, set()),
     "refused flows": (a_switch_that_refuses, {"ContivFlowsRefused"}, set()),
     "failing ADDs": (pods_of_no_network, {"ContivAddsFail"}, set()),
-    "slow ADDs": (a_slow_switch, {"ContivAddsSlow"}, set()),
+    "slow ADDs": (a_slow_switch, {"ContivAddsSlow"}, {"ContivAddsFail"}),
     "tunnel taken": (a_tunnel_that_is_taken, {"ContivTunnelsMissing"}, set()),
     "narrow path": (a_narrow_path, {"ContivPathMtu"}, set()),
     "no BGP peer": (no_bgp_peer, {"ContivBgpDown"}, set()),
