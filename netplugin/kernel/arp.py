@@ -1,12 +1,13 @@
 """ARP frames that this host sends by a link of its own: requests and announcements (RFC 826, 5227).
 
-Nothing is received: who asks reads the answer elsewhere, such as in Open vSwitch. Needs the
-capability to open raw sockets.
+Nothing is received: who asks reads the answer elsewhere, such as in Open vSwitch, or in what the
+kernel has resolved. Needs the capability to open raw sockets.
 """
 
 import socket
 import struct
 from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Final
 
 from core.errors import HostError
@@ -15,6 +16,9 @@ _BROADCAST: Final = b"\xff" * 6
 _UNKNOWN: Final = bytes(6)
 _ETH_ARP: Final = 0x0806
 _HEADER: Final = struct.Struct(">6s6sHHHBBH")
+_TABLE: Final = Path("/proc/net/arp")
+_COMPLETE: Final = 0x2
+"""The flag of an entry that has a MAC (ATF_COM)."""
 
 
 def ask(link: str, address: IPv4Address, target: IPv4Address) -> None:
@@ -32,6 +36,20 @@ def ask(link: str, address: IPv4Address, target: IPv4Address) -> None:
 def announce(link: str, address: IPv4Address) -> None:
     """Broadcast by a link that `address` is at its MAC (gratuitous ARP). Raises HostError."""
     ask(link, address, address)
+
+
+def resolved(table: Path = _TABLE) -> dict[tuple[IPv4Address, str], str]:
+    """Return the MACs that the kernel has resolved, by address and link. Raises HostError."""
+    try:
+        lines = table.read_text(encoding="ascii").splitlines()[1:]
+    except OSError as exc:
+        raise HostError(f"cannot read {table}: {exc.strerror}") from exc
+    found = {}
+    for line in lines:
+        address, _type, flags, mac, _mask, link = line.split()
+        if int(flags, 16) & _COMPLETE:
+            found[IPv4Address(address), link] = mac
+    return found
 
 
 def request(mac: bytes, address: IPv4Address, target: IPv4Address) -> bytes:

@@ -1,4 +1,4 @@
-"""A lane between two hosts that ARP was lost on is named and heals, though packets keep coming."""
+"""A lane that ARP was lost on is named and heals, and so does one to a MAC that is no longer."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +13,7 @@ from tests.bed.waiting import eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.usefixtures("no_pods_left")]
 
+OTHER_MAC = "02:00:00:00:77:77"
 SLOW = 60.0
 """Seconds within which a lane is checked, asked for and reported, on a busy machine."""
 
@@ -60,7 +61,7 @@ def test_a_closed_lane_is_named_and_heals(bed: Bed) -> None:
     here, there = bed.hosts
     pods = [bed.add_pod(host, f"lane-{host.label}") for host in bed.hosts]
     near, far = pods
-    eventually(partial(passes, near, far), "the lane is open")
+    eventually(partial(passes, near, far), "the lane is open", within=SLOW)
     with arp_lost(bed, here, there):
         for one, other in ((there, here), (here, there)):
             eventually(partial(forget, one, other), "the tunnels forget")
@@ -91,6 +92,55 @@ def test_a_host_announces_itself_to_new_peers(bed: Bed) -> None:
         bed.agents[1].resume()
         for agent in bed.agents:
             agent.await_ready()
+
+
+@contextmanager
+def another_mac(host: Host) -> Iterator[None]:
+    """Give the bridge of a host's tunnel end another MAC, as when the address moves to another."""
+    bridge = ["bridge", "br-phy"]
+    host.ovs.vsctl("set", *bridge, f"other-config:hwaddr={OTHER_MAC}")
+    try:
+        yield
+    finally:
+        host.ovs.vsctl("remove", *bridge, "other-config", "hwaddr")
+
+
+def test_a_tunnel_end_that_moved_is_announced(bed: Bed) -> None:
+    """Peers that do nothing themselves send to its new MAC: the agent there is paused."""
+    there = bed.hosts[1]
+    near, far = (bed.add_pod(host, f"moved-{host.label}") for host in bed.hosts)
+    eventually(partial(passes, near, far), "the lane is open", within=SLOW)
+    bed.agents[0].pause()
+    try:
+        with another_mac(there):
+            eventually(lambda: not passes(near, far), "packets go to the MAC that was")
+            eventually(partial(passes, near, far), "the announcement is heard", within=SLOW)
+    finally:
+        bed.agents[0].resume()
+        bed.agents[0].await_ready()
+
+
+def test_a_mac_that_the_kernel_knows_better_is_asked_for(bed: Bed) -> None:
+    """The kernel learns from what a peer asks too, of which Open vSwitch takes no note.
+
+    The peer's agent is paused. An entry that is permanent keeps the kernel from asking itself, as
+    connections between the hosts do that make progress.
+    """
+    here, there = bed.hosts
+    near, far = (bed.add_pod(host, f"asked-{host.label}") for host in bed.hosts)
+    eventually(partial(passes, near, far), "the lane is open", within=SLOW)
+    entry = [there.address, "dev", "br-phy"]
+    bed.agents[1].pause()
+    try:
+        with another_mac(there):
+            eventually(lambda: not passes(near, far), "packets go to the MAC that was")
+            learnt = ["ip", "neigh", "replace", *entry, "lladdr", OTHER_MAC, "nud", "permanent"]
+            here.namespace.run(learnt)
+            eventually(partial(passes, near, far), "the MAC is asked for", within=SLOW)
+    finally:
+        here.namespace.run(["ip", "neigh", "delete", *entry])
+        bed.agents[1].resume()
+        bed.agents[1].await_ready()
 
 
 def passes(near: Pod, far: Pod) -> bool:

@@ -1,4 +1,7 @@
-"""A lane whose next hop Open vSwitch does not know is asked for, and named if that is in vain."""
+"""A lane whose next hop Open vSwitch does not know is asked for, and named if that is in vain.
+
+So is one whose MAC has changed; a tunnel end that has moved is announced.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -9,13 +12,21 @@ import pytest
 from core.errors import HostError, SwitchRefused, SwitchUnavailable
 from core.ids import HostLabel
 from core.tasks import background
-from netplugin.bridges.lanes import Lanes, LaneTiming, known_neighbours, route_of
+from netplugin.bridges.lanes import (
+    ANNOUNCEMENTS,
+    Lanes,
+    LaneTiming,
+    TunnelEnd,
+    known_neighbours,
+    route_of,
+)
 from tests.unit.netplugin.agent import eventually
 
 OWN = IPv4Address("192.0.2.1")
 NEAR, FAR = HostLabel("near"), HostLabel("far")
 NEAR_END, FAR_END = IPv4Address("192.0.2.2"), IPv4Address("198.51.100.2")
 GATEWAY = IPv4Address("192.0.2.254")
+MAC, OTHER_MAC = "02:00:00:00:00:01", "02:00:00:00:00:02"
 TABLE = """\
 IP                                            MAC                 Bridge
 ==========================================================================
@@ -27,7 +38,9 @@ class Net:
 
     def __init__(self) -> None:
         self.peers = {NEAR: NEAR_END, FAR: FAR_END}
+        self.end: TunnelEnd | None = None
         self.known: set[IPv4Address] = {NEAR_END, GATEWAY}
+        self.in_kernel: dict[tuple[IPv4Address, str], str] = {}
         self.answering: set[IPv4Address] = {NEAR_END, GATEWAY}
         self.asked: list[tuple[str, IPv4Address, IPv4Address]] = []
         self.announced: list[tuple[str, IPv4Address]] = []
@@ -40,7 +53,7 @@ class Net:
         if self.away:
             raise SwitchUnavailable("no ovs-vswitchd")
         if command == "tnl/neigh/show":
-            lines = [f"{address}    02:00:00:00:00:01   br-phy" for address in self.known]
+            lines = [f"{address}    {MAC}   br-phy" for address in self.known]
             return TABLE + "\n".join([*lines, "fe80::1    02:00:00:00:00:01   br-phy"])
         assert command == "ovs/route/lookup"
         if arguments == ("203.0.113.9",):
@@ -58,12 +71,21 @@ class Net:
     def announce(self, link: str, address: IPv4Address) -> None:
         self.announced.append((link, address))
 
+    def resolved(self) -> Mapping[tuple[IPv4Address, str], str]:
+        return self.in_kernel
+
+    async def own_end(self) -> TunnelEnd:
+        if self.end is None:
+            raise HostError(f"no link of this host has the address {OWN}")
+        return self.end
+
     def take(self, faults: Mapping[HostLabel, str]) -> None:
         self.found = faults
 
     def lanes(self) -> Lanes:
         return Lanes(
             peers=lambda: self.peers,
+            own_end=self.own_end,
             control=self,
             arp=self,
             report_faults=self.take,
@@ -128,6 +150,65 @@ async def test_a_peer_that_is_silent_is_asked_for_anew() -> None:
     assert len(net.asked) == 1
 
 
+async def test_a_tunnel_end_that_moves_is_announced_in_the_next_checks() -> None:
+    net = Net()
+    lanes = net.lanes()
+    await lanes.check()
+    for end in (TunnelEnd(OWN, "br-phy", MAC), TunnelEnd(OWN, "br-phy", OTHER_MAC)):
+        net.announced.clear()
+        net.end = end
+        await lanes.check()
+        assert net.announced == [("br-phy", OWN)] * 2, "by its link, and by the routes to peers"
+        for _ in range(5):
+            await lanes.check()
+        assert len(net.announced) == ANNOUNCEMENTS + 1
+
+
+async def test_a_host_whose_end_has_moved_asks_for_all_next_hops() -> None:
+    net = Net()
+    lanes = net.lanes()
+    await lanes.check()
+    net.asked.clear()
+    net.end = TunnelEnd(OWN, "br-phy", MAC)
+    await lanes.check()
+    assert {target for _, _, target in net.asked} == {NEAR_END, GATEWAY}
+
+
+async def test_a_tunnel_end_that_cannot_be_announced_is_announced_later() -> None:
+    net = Net()
+    lanes = net.lanes()
+    await lanes.check()
+    announce, net.end = net.announce, TunnelEnd(OWN, "br-phy", MAC)
+
+    def refuse(link: str, address: IPv4Address) -> None:
+        raise HostError(f"cannot send ARP by {link} for {address}: down")
+
+    net.announce = refuse  # type: ignore[method-assign]
+    await lanes.check()
+    net.announce = announce  # type: ignore[method-assign]
+    net.announced.clear()
+    for _ in range(5):
+        await lanes.check()
+    assert len(net.announced) == ANNOUNCEMENTS
+
+
+@pytest.mark.parametrize(("address", "asked"), [(NEAR_END, NEAR_END), (GATEWAY, GATEWAY)])
+async def test_a_mac_that_the_kernel_knows_differently_is_asked_for(
+    address: IPv4Address, asked: IPv4Address
+) -> None:
+    net = Net()
+    lanes = net.lanes()
+    await lanes.check()
+    net.asked.clear()
+    net.in_kernel = {(address, "br-phy"): MAC, (address, "eth9"): OTHER_MAC}
+    await lanes.check()
+    assert net.asked == []
+    net.in_kernel = {(address, "br-phy"): OTHER_MAC}
+    await lanes.check()
+    assert net.asked == [("br-phy", OWN, asked)]
+    assert net.found == {}
+
+
 async def test_a_lane_without_a_route_is_named() -> None:
     net = Net()
     net.peers = {NEAR: NEAR_END, FAR: IPv4Address("203.0.113.9")}
@@ -171,7 +252,12 @@ def test_a_host_without_peers_has_no_lanes() -> None:
 
 
 def test_addresses_of_ipv6_are_no_neighbours_of_tunnels() -> None:
-    assert known_neighbours(TABLE + "fe80::1  02:00:00:00:00:01  br-phy\n") == frozenset()
+    assert known_neighbours(TABLE + f"fe80::1  {MAC}  br-phy\n") == {}
+
+
+def test_a_neighbour_is_known_by_address_and_bridge() -> None:
+    text = TABLE + f"192.0.2.2     {MAC}   br-phy\n"
+    assert known_neighbours(text) == {(NEAR_END, "br-phy"): MAC}
 
 
 def test_an_answer_without_a_route_is_refused() -> None:
