@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from ipaddress import IPv4Address
 
 import pytest
 
+from netplugin.world import port_names
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.pods import Pod
@@ -141,6 +143,35 @@ def test_a_mac_that_the_kernel_knows_better_is_asked_for(bed: Bed) -> None:
         here.namespace.run(["ip", "neigh", "delete", *entry])
         bed.agents[1].resume()
         bed.agents[1].await_ready()
+
+
+def test_a_tunnel_port_in_error_is_named_and_tried_again(bed: Bed) -> None:
+    """A port of somebody else has its address for a while.
+
+    The row of that port goes before the tunnel itself does, and nothing in the database changes
+    afterwards: Open vSwitch does not try again of its own accord.
+    """
+    here, there = bed.hosts
+    near, far = (bed.add_pod(host, f"error-{host.label}") for host in bed.hosts)
+    eventually(partial(passes, near, far), "the lane is open", within=SLOW)
+    error = f"no tunnel to {there.label}: could not add network device"
+    bed.agents[0].pause()
+    try:
+        here.ovs.vsctl("del-port", port_names.vtep_name(IPv4Address(there.address), ()))
+        other = ["set", "interface", "other", "type=vxlan", "options:key=flow"]
+        other += [f"options:remote_ip={there.address}", "options:dst_port=4789"]
+        here.ovs.vsctl("add-port", "br-phy", "other", "--", *other)
+    finally:
+        bed.agents[0].resume()
+    eventually(
+        lambda: error in bed.netctl("host", "inspect", here.label), "it is named", within=SLOW
+    )
+    assert not passes(near, far)
+    here.ovs.vsctl("del-port", "other")
+    eventually(partial(passes, near, far), "it is tried again", within=SLOW)
+    eventually(
+        lambda: error not in bed.netctl("host", "inspect", here.label), "it is well", within=SLOW
+    )
 
 
 def passes(near: Pod, far: Pod) -> bool:
