@@ -8,8 +8,8 @@ afterwards is a fault of this host.
 
 Nor does it verify a MAC that it knows: it sends there for as long as packets come, though the peer
 has another one, as after its address moved from a card to a bridge. So a host whose tunnel end has
-moved announces it. A next hop for which the host's own stack, which verifies, has another MAC than
-Open vSwitch is asked for anew.
+moved announces it, and each minute again. A next hop for which the host's own stack, which
+verifies, has another MAC than Open vSwitch is asked for anew.
 
 In come the tunnel ends (`netplugin.world.peers`), and what Open vSwitch and the kernel know; out go
 ARP frames (`netplugin.kernel.arp`). The kernel's datapath needs none of it: there the kernel keeps
@@ -18,7 +18,7 @@ asking.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Final, NamedTuple, Protocol
@@ -30,8 +30,9 @@ from core.logs import fields
 log = logging.getLogger(__name__)
 
 NO_GATEWAY: Final = IPv4Address(0)
-ANNOUNCEMENTS: Final = 3
-"""How often a tunnel end that moved is announced, one check apart: a broadcast may be lost."""
+REFRESH: Final = 6
+"""A tunnel end that stays is announced in every so many checks: a broadcast may be lost, and an
+address that moved and came back between two checks has left peers with a MAC that is no longer."""
 
 Macs = Mapping[tuple[IPv4Address, str], str]
 """The MACs of neighbours, by address and by the link that they are on."""
@@ -56,6 +57,10 @@ class Arp(Protocol):
         """Announce `address` by a link."""
         ...
 
+    def mac_of(self, link: str) -> str:
+        """Return the MAC of a link."""
+        ...
+
     def resolved(self) -> Macs:
         """Return the MACs that the kernel has resolved."""
         ...
@@ -75,14 +80,6 @@ class Route(NamedTuple):
     next_hop: IPv4Address
     link: str
     source: IPv4Address
-
-
-class TunnelEnd(NamedTuple):
-    """Where the tunnels of this host end: an address, the link that has it, and its MAC."""
-
-    address: IPv4Address
-    link: str
-    mac: str
 
 
 def known_neighbours(text: str) -> Macs:
@@ -110,22 +107,22 @@ def route_of(text: str, peer: IPv4Address) -> Route:
 class Lanes:
     """The lanes to all peers. One per agent with a userspace datapath.
 
-    `own_end` returns where the tunnels of this host end, or raises HostError while no link has the
-    address. `report_faults` is given all faults after each check, by host.
+    `own` is the address at which the tunnels of this host end. `report_faults` is given all faults
+    after each check, by host.
     """
 
     def __init__(
         self,
         *,
         peers: Callable[[], Mapping[HostLabel, IPv4Address]],
-        own_end: Callable[[], Awaitable[TunnelEnd]],
+        own: IPv4Address,
         control: Control,
         arp: Arp,
         report_faults: Callable[[Mapping[HostLabel, str]], None],
         timing: LaneTiming | None = None,
     ) -> None:
         self._peers = peers
-        self._own_end = own_end
+        self._own = own
         self._control = control
         self._arp = arp
         self._report_faults = report_faults
@@ -133,9 +130,10 @@ class Lanes:
         self._before: Mapping[HostLabel, IPv4Address] = {}
         self._next_hops: dict[IPv4Address, IPv4Address] = {}
         self._suspected: set[HostLabel] = set()
+        self._outdated_before: set[HostLabel] = set()
         self._closed: set[HostLabel] = set()
-        self._end: TunnelEnd | None = None
-        self._announcements = 0
+        self._place: tuple[str, str] | None = None
+        self._until_announced = 0
 
     def suspect(self, host: HostLabel) -> None:
         """Have the next check ask for a peer anew, because it does not answer this host."""
@@ -166,10 +164,13 @@ class Lanes:
     async def _heal(self, peers: Mapping[HostLabel, IPv4Address]) -> dict[HostLabel, str]:
         if not peers:
             return {}
-        await self._announce_move()
+        await self._notice_move()
         known = await self._known()
         unresolved = self._unresolved(peers, known)
-        outdated = self._outdated(peers, known)
+        # Not in two checks running: Open vSwitch takes no note of an answer for which its datapath
+        # has a flow, and one that arrives every 10 s keeps that flow.
+        outdated = self._outdated(peers, known) - self._outdated_before
+        self._outdated_before = outdated
         # Peers that came since the last check are told of this host: they may have asked for it
         # when it, or its Open vSwitch, was not up.
         new = {host for host, address in peers.items() if self._before.get(host) != address}
@@ -193,21 +194,20 @@ class Lanes:
                 faults.setdefault(host, _closed(routes[host]))
         return faults
 
-    async def _announce_move(self) -> None:
-        """Announce where the tunnels of this host end, in the checks after that has changed."""
+    async def _notice_move(self) -> None:
+        """Have this host announced if its tunnels end on another link or MAC than before."""
         try:
-            end = await self._own_end()
-            if end != self._end:
-                about = fields(address=end.address, mac=end.mac, port=end.link)
-                log.info("tunnel end announced", extra=about)
-                self._end, self._announcements = end, ANNOUNCEMENTS
-                self._before = {}  # the routes to all peers may be others now
-            if self._announcements:
-                self._arp.announce(end.link, end.address)
-                self._announcements -= 1
-        except HostError as exc:
-            # While the address moves, no link has it, or one that is not up yet.
-            log.debug("tunnel end not announced", extra=fields(error=exc))
+            link = (await self._lookup(self._own)).link
+            place = link, self._arp.mac_of(link)
+        except (SwitchRefused, ValueError, HostError) as exc:
+            # While the address moves it is on no link.
+            log.debug("tunnel end not found", extra=fields(error=exc))
+            return
+        if place != self._place:
+            about = fields(address=self._own, port=link, mac=place[1])
+            log.info("tunnel end announced", extra=about)
+            self._place, self._until_announced = place, 0
+            self._before = {}  # the routes to all peers may be others now
 
     async def _known(self) -> Macs:
         return known_neighbours(await self._control.call("tnl/neigh/show"))
@@ -233,16 +233,23 @@ class Lanes:
         return self._next_hops.get(peer, peer)
 
     async def _route(self, peer: IPv4Address) -> Route:
-        route = route_of(await self._control.call("ovs/route/lookup", str(peer)), peer)
+        route = await self._lookup(peer)
         self._next_hops[peer] = route.next_hop
         return route
+
+    async def _lookup(self, address: IPv4Address) -> Route:
+        return route_of(await self._control.call("ovs/route/lookup", str(address)), address)
 
     def _send(self, routes: Mapping[HostLabel, Route]) -> None:
         """Ask for each next hop, and announce this host on each link, once."""
         for route in sorted(set(routes.values())):
             self._arp.ask(route.link, route.source, route.next_hop)
-        for link, source in sorted({(route.link, route.source) for route in routes.values()}):
+        ends = {(route.link, route.source) for route in routes.values()}
+        if self._place is not None and not self._until_announced:
+            ends.add((self._place[0], self._own))
+        for link, source in sorted(ends):
             self._arp.announce(link, source)
+        self._until_announced = (self._until_announced or REFRESH) - 1
 
 
 def _closed(route: Route) -> str:

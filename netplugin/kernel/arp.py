@@ -4,6 +4,7 @@ Nothing is received: who asks reads the answer elsewhere, such as in Open vSwitc
 kernel has resolved. Needs the capability to open raw sockets.
 """
 
+import fcntl
 import socket
 import struct
 from ipaddress import IPv4Address
@@ -16,6 +17,9 @@ _BROADCAST: Final = b"\xff" * 6
 _UNKNOWN: Final = bytes(6)
 _ETH_ARP: Final = 0x0806
 _HEADER: Final = struct.Struct(">6s6sHHHBBH")
+_GET_MAC: Final = 0x8927
+"""The request SIOCGIFHWADDR (netdevice(7)): an ifreq, whose address begins with its family."""
+_MAC: Final = slice(18, 24)
 _TABLE: Final = Path("/proc/net/arp")
 _COMPLETE: Final = 0x2
 """The flag of an entry that has a MAC (ATF_COM)."""
@@ -36,6 +40,17 @@ def ask(link: str, address: IPv4Address, target: IPv4Address) -> None:
 def announce(link: str, address: IPv4Address) -> None:
     """Broadcast by a link that `address` is at its MAC (gratuitous ARP). Raises HostError."""
     ask(link, address, address)
+
+
+def mac_of(link: str) -> str:
+    """Return the MAC of a link. Raises HostError."""
+    asked = struct.pack("16s24x", link.encode())
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as door:
+            answer = fcntl.ioctl(door, _GET_MAC, asked)
+    except OSError as exc:
+        raise HostError(f"cannot read the MAC of {link}: {exc.strerror}") from exc
+    return answer[_MAC].hex(":")
 
 
 def resolved(table: Path = _TABLE) -> dict[tuple[IPv4Address, str], str]:

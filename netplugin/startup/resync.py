@@ -19,7 +19,7 @@ from core.logs import fields
 from core.tasks import backoff
 from netplugin.bridges.bridges import USERSPACE
 from netplugin.bridges.host_access import warn_unless_forwarding
-from netplugin.bridges.lanes import Lanes, TunnelEnd
+from netplugin.bridges.lanes import Lanes
 from netplugin.bridges.path_mtu import PathMtu, ProbeTiming
 from netplugin.bridges.record_events import RecordEvents
 from netplugin.kernel import arp, icmp
@@ -205,16 +205,12 @@ def _start_loops(
 
 
 def _build_lanes(settings: Settings, clients: Clients, dataplane: Dataplane) -> Lanes:
-    async def own_end() -> TunnelEnd:
-        (nic,) = await clients.links.cards([await clients.links.holder(settings.vtep_ip)])
-        return TunnelEnd(settings.vtep_ip, nic.name, nic.mac)
-
     def report_faults(faults: Mapping[HostLabel, str]) -> None:
         dataplane.progress.show("lanes", (f"lane to {host}: {why}" for host, why in faults.items()))
 
     return Lanes(
         peers=dataplane.world.peers.tunnel_ends,
-        own_end=own_end,
+        own=settings.vtep_ip,
         control=clients.vswitchd,
         arp=arp,
         report_faults=report_faults,

@@ -1,5 +1,6 @@
 """A lane that ARP was lost on is named and heals, and so does one to a MAC that is no longer."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -10,6 +11,7 @@ import pytest
 from netplugin.world import port_names
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
+from tests.bed.netns import answers
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 
@@ -97,6 +99,19 @@ def test_a_host_announces_itself_to_new_peers(bed: Bed) -> None:
 
 
 @contextmanager
+def paused(bed: Bed, host: Host) -> Iterator[None]:
+    """Freeze the agent of a host for a while; Open vSwitch may hang up, and connects again."""
+    agent = bed.agents[bed.hosts.index(host)]
+    agent.pause()
+    try:
+        yield
+    finally:
+        agent.resume()
+        ready = partial(answers, f"{bed.agent_url()}/readyz", namespace=host.namespace)
+        eventually(ready, "the agent is ready again", within=SLOW)
+
+
+@contextmanager
 def another_mac(host: Host) -> Iterator[None]:
     """Give the bridge of a host's tunnel end another MAC, as when the address moves to another."""
     bridge = ["bridge", "br-phy"]
@@ -108,18 +123,17 @@ def another_mac(host: Host) -> Iterator[None]:
 
 
 def test_a_tunnel_end_that_moved_is_announced(bed: Bed) -> None:
-    """Peers that do nothing themselves send to its new MAC: the agent there is paused."""
-    there = bed.hosts[1]
+    """Peers that do nothing themselves send to its new MAC: the agent here is paused."""
+    here, there = bed.hosts
     near, far = (bed.add_pod(host, f"moved-{host.label}") for host in bed.hosts)
-    eventually(partial(passes, near, far), "the lane is open", within=SLOW)
-    bed.agents[0].pause()
-    try:
+    opens = partial(eventually, partial(passes, near, far), within=SLOW)
+    opens("the lane is open")
+    with paused(bed, here):
         with another_mac(there):
-            eventually(lambda: not passes(near, far), "packets go to the MAC that was")
-            eventually(partial(passes, near, far), "the announcement is heard", within=SLOW)
-    finally:
-        bed.agents[0].resume()
-        bed.agents[0].await_ready()
+            with paused(bed, there):
+                eventually(lambda: not passes(near, far), "packets go to the MAC that was")
+            opens("the announcement is heard")
+        opens("so is the next one")
 
 
 def test_a_mac_that_the_kernel_knows_better_is_asked_for(bed: Bed) -> None:
@@ -130,19 +144,19 @@ def test_a_mac_that_the_kernel_knows_better_is_asked_for(bed: Bed) -> None:
     """
     here, there = bed.hosts
     near, far = (bed.add_pod(host, f"asked-{host.label}") for host in bed.hosts)
-    eventually(partial(passes, near, far), "the lane is open", within=SLOW)
+    opens = partial(eventually, partial(passes, near, far), within=SLOW)
+    opens("the lane is open")
     entry = [there.address, "dev", "br-phy"]
-    bed.agents[1].pause()
-    try:
-        with another_mac(there):
-            eventually(lambda: not passes(near, far), "packets go to the MAC that was")
-            learnt = ["ip", "neigh", "replace", *entry, "lladdr", OTHER_MAC, "nud", "permanent"]
-            here.namespace.run(learnt)
-            eventually(partial(passes, near, far), "the MAC is asked for", within=SLOW)
-    finally:
+    mac = json.loads(there.namespace.run(["ip", "-j", "link", "show", "br-phy"]).stdout)[0][
+        "address"
+    ]
+    with paused(bed, there):
+        here.namespace.run(["ip", "neigh", "replace", *entry, "lladdr", mac, "nud", "permanent"])
+        with paused(bed, here):
+            here.ovs.appctl("tnl/neigh/set", "br-phy", there.address, OTHER_MAC)
+            eventually(lambda: not passes(near, far), "packets go to another MAC")
+        opens("the MAC is asked for")
         here.namespace.run(["ip", "neigh", "delete", *entry])
-        bed.agents[1].resume()
-        bed.agents[1].await_ready()
 
 
 def test_a_tunnel_port_in_error_is_named_and_tried_again(bed: Bed) -> None:
@@ -155,14 +169,11 @@ def test_a_tunnel_port_in_error_is_named_and_tried_again(bed: Bed) -> None:
     near, far = (bed.add_pod(host, f"error-{host.label}") for host in bed.hosts)
     eventually(partial(passes, near, far), "the lane is open", within=SLOW)
     error = f"no tunnel to {there.label}: could not add network device"
-    bed.agents[0].pause()
-    try:
+    with paused(bed, here):
         here.ovs.vsctl("del-port", port_names.vtep_name(IPv4Address(there.address), ()))
         other = ["set", "interface", "other", "type=vxlan", "options:key=flow"]
         other += [f"options:remote_ip={there.address}", "options:dst_port=4789"]
         here.ovs.vsctl("add-port", "br-phy", "other", "--", *other)
-    finally:
-        bed.agents[0].resume()
     eventually(
         lambda: error in bed.netctl("host", "inspect", here.label), "it is named", within=SLOW
     )

@@ -33,6 +33,12 @@ def test_what_the_kernel_has_resolved_is_read(tmp_path: Path) -> None:
         arp.resolved(tmp_path / "none")
 
 
+def test_a_links_mac_is_read() -> None:
+    assert arp.mac_of("lo") == "00:00:00:00:00:00"
+    with pytest.raises(HostError, match="cannot read the MAC of none0: No such device"):
+        arp.mac_of("none0")
+
+
 def test_a_link_that_is_not_there_is_named() -> None:
     with pytest.raises(HostError, match="cannot send ARP by none0"):
         arp.ask("none0", OWN, OTHER)
