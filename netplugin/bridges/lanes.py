@@ -6,8 +6,14 @@ good. So the agent looks which next hops are unknown, asks for them, and has thi
 own address, since a lane that is closed here may be so at the other end. What is still unknown
 afterwards is a fault of this host.
 
-In come the tunnel ends (`netplugin.world.peers`), and what Open vSwitch knows; out go ARP frames
-(`netplugin.kernel.arp`). The kernel's datapath needs none of it: there the kernel keeps asking.
+Nor does it verify a MAC that it knows: it sends there for as long as packets come, though the peer
+has another one, as after its address moved from a card to a bridge. So a host whose tunnel end has
+moved announces it, and each minute again. A next hop for which the host's own stack, which
+verifies, has another MAC than Open vSwitch is asked for anew.
+
+In come the tunnel ends (`netplugin.world.peers`), and what Open vSwitch and the kernel know; out go
+ARP frames (`netplugin.kernel.arp`). The kernel's datapath needs none of it: there the kernel keeps
+asking.
 """
 
 import asyncio
@@ -24,6 +30,12 @@ from core.logs import fields
 log = logging.getLogger(__name__)
 
 NO_GATEWAY: Final = IPv4Address(0)
+REFRESH: Final = 6
+"""A tunnel end that stays is announced in every so many checks: a broadcast may be lost, and an
+address that moved and came back between two checks has left peers with a MAC that is no longer."""
+
+Macs = Mapping[tuple[IPv4Address, str], str]
+"""The MACs of neighbours, by address and by the link that they are on."""
 
 
 class Control(Protocol):
@@ -35,7 +47,7 @@ class Control(Protocol):
 
 
 class Arp(Protocol):
-    """What is used of `netplugin.kernel.arp`. Both raise HostError."""
+    """What is used of `netplugin.kernel.arp`. All raise HostError."""
 
     def ask(self, link: str, address: IPv4Address, target: IPv4Address) -> None:
         """Ask by a link who has `target`."""
@@ -43,6 +55,14 @@ class Arp(Protocol):
 
     def announce(self, link: str, address: IPv4Address) -> None:
         """Announce `address` by a link."""
+        ...
+
+    def mac_of(self, link: str) -> str:
+        """Return the MAC of a link."""
+        ...
+
+    def resolved(self) -> Macs:
+        """Return the MACs that the kernel has resolved."""
         ...
 
 
@@ -62,14 +82,14 @@ class Route(NamedTuple):
     source: IPv4Address
 
 
-def known_neighbours(text: str) -> frozenset[IPv4Address]:
-    """Return the addresses in an answer to `tnl/neigh/show`: a table of address, MAC, bridge."""
-    found = set()
+def known_neighbours(text: str) -> Macs:
+    """Return the neighbours in an answer to `tnl/neigh/show`: a table of address, MAC, bridge."""
+    found = {}
     for line in text.splitlines():
-        first, _, rest = line.partition(" ")
-        if rest.strip().count(":") >= 5 and ":" not in first:
-            found.add(IPv4Address(first))
-    return frozenset(found)
+        address, mac, bridge, *_ = [*line.split(), "", "", ""]
+        if mac.count(":") == 5 and ":" not in address:
+            found[IPv4Address(address), bridge] = mac
+    return found
 
 
 def route_of(text: str, peer: IPv4Address) -> Route:
@@ -87,19 +107,22 @@ def route_of(text: str, peer: IPv4Address) -> Route:
 class Lanes:
     """The lanes to all peers. One per agent with a userspace datapath.
 
-    `report_faults` is given all faults after each check, by host.
+    `own` is the address at which the tunnels of this host end. `report_faults` is given all faults
+    after each check, by host.
     """
 
     def __init__(
         self,
         *,
         peers: Callable[[], Mapping[HostLabel, IPv4Address]],
+        own: IPv4Address,
         control: Control,
         arp: Arp,
         report_faults: Callable[[Mapping[HostLabel, str]], None],
         timing: LaneTiming | None = None,
     ) -> None:
         self._peers = peers
+        self._own = own
         self._control = control
         self._arp = arp
         self._report_faults = report_faults
@@ -107,7 +130,10 @@ class Lanes:
         self._before: Mapping[HostLabel, IPv4Address] = {}
         self._next_hops: dict[IPv4Address, IPv4Address] = {}
         self._suspected: set[HostLabel] = set()
+        self._outdated_before: set[HostLabel] = set()
         self._closed: set[HostLabel] = set()
+        self._place: tuple[str, str] | None = None
+        self._until_announced = 0
 
     def suspect(self, host: HostLabel) -> None:
         """Have the next check ask for a peer anew, because it does not answer this host."""
@@ -138,7 +164,13 @@ class Lanes:
     async def _heal(self, peers: Mapping[HostLabel, IPv4Address]) -> dict[HostLabel, str]:
         if not peers:
             return {}
-        unresolved = await self._unresolved(peers)
+        await self._notice_move()
+        known = await self._known()
+        unresolved = self._unresolved(peers, known)
+        # Not in two checks running: Open vSwitch takes no note of an answer for which its datapath
+        # has a flow, and one that arrives every 10 s keeps that flow.
+        outdated = self._outdated(peers, known) - self._outdated_before
+        self._outdated_before = outdated
         # Peers that came since the last check are told of this host: they may have asked for it
         # when it, or its Open vSwitch, was not up.
         new = {host for host, address in peers.items() if self._before.get(host) != address}
@@ -146,7 +178,7 @@ class Lanes:
         self._before = peers
         routes: dict[HostLabel, Route] = {}
         faults: dict[HostLabel, str] = {}
-        for host in sorted(unresolved | new | suspected):
+        for host in sorted(unresolved | outdated | new | suspected):
             try:
                 routes[host] = await self._route(peers[host])
             except (SwitchRefused, ValueError) as exc:
@@ -157,27 +189,67 @@ class Lanes:
             faults |= dict.fromkeys(routes, str(exc))
         if unresolved & routes.keys():
             await asyncio.sleep(self._timing.answer)
-            for host in await self._unresolved({host: peers[host] for host in routes}):
+            asked = {host: peers[host] for host in routes}
+            for host in self._unresolved(asked, await self._known()):
                 faults.setdefault(host, _closed(routes[host]))
         return faults
 
-    async def _unresolved(self, peers: Mapping[HostLabel, IPv4Address]) -> set[HostLabel]:
+    async def _notice_move(self) -> None:
+        """Have this host announced if its tunnels end on another link or MAC than before."""
+        try:
+            link = (await self._lookup(self._own)).link
+            place = link, self._arp.mac_of(link)
+        except (SwitchRefused, ValueError, HostError) as exc:
+            # While the address moves it is on no link.
+            log.debug("tunnel end not found", extra=fields(error=exc))
+            return
+        if place != self._place:
+            about = fields(address=self._own, port=link, mac=place[1])
+            log.info("tunnel end announced", extra=about)
+            self._place, self._until_announced = place, 0
+            self._before = {}  # the routes to all peers may be others now
+
+    async def _known(self) -> Macs:
+        return known_neighbours(await self._control.call("tnl/neigh/show"))
+
+    def _unresolved(self, peers: Mapping[HostLabel, IPv4Address], known: Macs) -> set[HostLabel]:
         """Return the peers that packets cannot be sent to, for want of the next hop's MAC."""
-        known = known_neighbours(await self._control.call("tnl/neigh/show"))
-        hops = self._next_hops
-        return {host for host, address in peers.items() if hops.get(address, address) not in known}
+        addresses = {address for address, _ in known}
+        return {host for host, peer in peers.items() if self._next_hop(peer) not in addresses}
+
+    def _outdated(self, peers: Mapping[HostLabel, IPv4Address], known: Macs) -> set[HostLabel]:
+        """Return the peers whose next hop has another MAC for the kernel than for Open vSwitch."""
+        # Open vSwitch learns from answers alone, the kernel from what peers ask as well. Neither
+        # need be right: both take the answer to another question.
+        resolved = self._arp.resolved()
+        differing = {
+            address
+            for (address, link), mac in known.items()
+            if resolved.get((address, link), mac) != mac
+        }
+        return {host for host, peer in peers.items() if self._next_hop(peer) in differing}
+
+    def _next_hop(self, peer: IPv4Address) -> IPv4Address:
+        return self._next_hops.get(peer, peer)
 
     async def _route(self, peer: IPv4Address) -> Route:
-        route = route_of(await self._control.call("ovs/route/lookup", str(peer)), peer)
+        route = await self._lookup(peer)
         self._next_hops[peer] = route.next_hop
         return route
+
+    async def _lookup(self, address: IPv4Address) -> Route:
+        return route_of(await self._control.call("ovs/route/lookup", str(address)), address)
 
     def _send(self, routes: Mapping[HostLabel, Route]) -> None:
         """Ask for each next hop, and announce this host on each link, once."""
         for route in sorted(set(routes.values())):
             self._arp.ask(route.link, route.source, route.next_hop)
-        for link, source in sorted({(route.link, route.source) for route in routes.values()}):
+        ends = {(route.link, route.source) for route in routes.values()}
+        if self._place is not None and not self._until_announced:
+            ends.add((self._place[0], self._own))
+        for link, source in sorted(ends):
             self._arp.announce(link, source)
+        self._until_announced = (self._until_announced or REFRESH) - 1
 
 
 def _closed(route: Route) -> str:

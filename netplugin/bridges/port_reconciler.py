@@ -9,6 +9,7 @@ wrong is corrected by `netplugin.bridges.bridge_keeper`, `netplugin.bridges.upli
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from core.errors import ContivError, SwitchRefused
 from core.logs import fields
@@ -48,7 +49,10 @@ class PortReconciler:
         self._due = asyncio.Event()
 
     async def run(self) -> None:
-        """Reconcile after every change of OVSDB and of the hosts, for ever; retry failures."""
+        """Reconcile after every change of OVSDB and of the hosts, for ever; retry failures.
+
+        A tunnel port that Open vSwitch could not add may be tried again without any change.
+        """
         async with asyncio.TaskGroup() as triggers:
             for changed in (self._ovsdb.changed, self._records.hosts_changed):
                 triggers.create_task(set_on_change(changed, self._due))
@@ -57,7 +61,9 @@ class PortReconciler:
     async def _reconcile_forever(self) -> None:
         waits = backoff()
         while True:
-            await self._due.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._tunnels.next_retry()):
+                    await self._due.wait()
             self._due.clear()
             try:
                 await self._keep_bridges()

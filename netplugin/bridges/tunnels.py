@@ -2,7 +2,8 @@
 
 In come the peers (`netplugin.world.peers`) and OVSDB's own report; out go ports on the vxlan
 bridge, and to the World (`netplugin.world.bridge_state`) those that are ready.
-`netplugin.bridges.port_reconciler` calls it after every change of either.
+`netplugin.bridges.port_reconciler` calls it after every change of either, and when a port that Open
+vSwitch could not add is to be tried again (`netplugin.bridges.port_retries`).
 """
 
 import logging
@@ -12,6 +13,7 @@ from ipaddress import IPv4Address
 from core.errors import ContivError, SwitchRefused
 from core.ids import HostLabel
 from core.logs import fields
+from netplugin.bridges.port_retries import PortRetries
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
 from netplugin.world import port_names
 from netplugin.world.builder import WorldBuilder
@@ -71,8 +73,13 @@ class Tunnels:
         self._world = world
         self._vxlan_port = vxlan_port
         self._report_faults = report_faults
+        self._retries = PortRetries()
         self._last_ofport = 0
         self._logged: dict[str, str | None] = {}
+
+    def next_retry(self) -> float | None:
+        """Return the seconds until a port is to be tried again, None if all have been added."""
+        return self._retries.next_due()
 
     async def converge(self) -> None:
         """Make the ports match the peers once; set those that are ready on the World.
@@ -85,11 +92,13 @@ class Tunnels:
         # is removed afterwards.
         peers = self._world.peers.tunnel_ends()
         tunnels = self._rows()
+        self._retries.observe(tunnels.values())
         failures: dict[IPv4Address, ContivError] = {}
         try:
             for remote, host in _first_of_each(peers).items():
                 found = tunnels.get(str(remote))
-                if found is None or found.options != vtep_options(remote, self._vxlan_port):
+                wanted = vtep_options(remote, self._vxlan_port)
+                if found is None or found.options != wanted or self._retries.take(found.name):
                     try:
                         await self._add(host, remote, found)
                     except SwitchRefused as exc:

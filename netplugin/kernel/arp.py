@@ -1,12 +1,14 @@
 """ARP frames that this host sends by a link of its own: requests and announcements (RFC 826, 5227).
 
-Nothing is received: who asks reads the answer elsewhere, such as in Open vSwitch. Needs the
-capability to open raw sockets.
+Nothing is received: who asks reads the answer elsewhere, such as in Open vSwitch, or in what the
+kernel has resolved. Needs the capability to open raw sockets.
 """
 
+import fcntl
 import socket
 import struct
 from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Final
 
 from core.errors import HostError
@@ -15,6 +17,12 @@ _BROADCAST: Final = b"\xff" * 6
 _UNKNOWN: Final = bytes(6)
 _ETH_ARP: Final = 0x0806
 _HEADER: Final = struct.Struct(">6s6sHHHBBH")
+_GET_MAC: Final = 0x8927
+"""The request SIOCGIFHWADDR (netdevice(7)): an ifreq, whose address begins with its family."""
+_MAC: Final = slice(18, 24)
+_TABLE: Final = Path("/proc/net/arp")
+_COMPLETE: Final = 0x2
+"""The flag of an entry that has a MAC (ATF_COM)."""
 
 
 def ask(link: str, address: IPv4Address, target: IPv4Address) -> None:
@@ -32,6 +40,31 @@ def ask(link: str, address: IPv4Address, target: IPv4Address) -> None:
 def announce(link: str, address: IPv4Address) -> None:
     """Broadcast by a link that `address` is at its MAC (gratuitous ARP). Raises HostError."""
     ask(link, address, address)
+
+
+def mac_of(link: str) -> str:
+    """Return the MAC of a link. Raises HostError."""
+    asked = struct.pack("16s24x", link.encode())
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as door:
+            answer = fcntl.ioctl(door, _GET_MAC, asked)
+    except OSError as exc:
+        raise HostError(f"cannot read the MAC of {link}: {exc.strerror}") from exc
+    return answer[_MAC].hex(":")
+
+
+def resolved(table: Path = _TABLE) -> dict[tuple[IPv4Address, str], str]:
+    """Return the MACs that the kernel has resolved, by address and link. Raises HostError."""
+    try:
+        lines = table.read_text(encoding="ascii").splitlines()[1:]
+    except OSError as exc:
+        raise HostError(f"cannot read {table}: {exc.strerror}") from exc
+    found = {}
+    for line in lines:
+        address, _type, flags, mac, _mask, link = line.split()
+        if int(flags, 16) & _COMPLETE:
+            found[IPv4Address(address), link] = mac
+    return found
 
 
 def request(mac: bytes, address: IPv4Address, target: IPv4Address) -> bytes:

@@ -195,7 +195,7 @@ def _start_loops(
     supervise("host ports", pod_services.mappings.run())
     supervise("claims", pod_services.claims.run())
     supervise("MTU", pod_services.mtus.run())
-    lanes = _build_lanes(clients, dataplane)
+    lanes = _build_lanes(context.settings, clients, dataplane)
     if dataplane.datapath == USERSPACE:
         supervise("lanes", lanes.run())
     if context.settings.probe_interval:
@@ -204,12 +204,13 @@ def _start_loops(
     supervise("interfaces to the host", pod_services.host_interfaces.run())
 
 
-def _build_lanes(clients: Clients, dataplane: Dataplane) -> Lanes:
+def _build_lanes(settings: Settings, clients: Clients, dataplane: Dataplane) -> Lanes:
     def report_faults(faults: Mapping[HostLabel, str]) -> None:
         dataplane.progress.show("lanes", (f"lane to {host}: {why}" for host, why in faults.items()))
 
     return Lanes(
         peers=dataplane.world.peers.tunnel_ends,
+        own=settings.vtep_ip,
         control=clients.vswitchd,
         arp=arp,
         report_faults=report_faults,

@@ -1,18 +1,23 @@
-"""A lane between two hosts that ARP was lost on is named and heals, though packets keep coming."""
+"""A lane that ARP was lost on is named and heals, and so does one to a MAC that is no longer."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from ipaddress import IPv4Address
 
 import pytest
 
+from netplugin.world import port_names
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
+from tests.bed.netns import answers
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.usefixtures("no_pods_left")]
 
+OTHER_MAC = "02:00:00:00:77:77"
 SLOW = 60.0
 """Seconds within which a lane is checked, asked for and reported, on a busy machine."""
 
@@ -60,7 +65,7 @@ def test_a_closed_lane_is_named_and_heals(bed: Bed) -> None:
     here, there = bed.hosts
     pods = [bed.add_pod(host, f"lane-{host.label}") for host in bed.hosts]
     near, far = pods
-    eventually(partial(passes, near, far), "the lane is open")
+    eventually(partial(passes, near, far), "the lane is open", within=SLOW)
     with arp_lost(bed, here, there):
         for one, other in ((there, here), (here, there)):
             eventually(partial(forget, one, other), "the tunnels forget")
@@ -91,6 +96,93 @@ def test_a_host_announces_itself_to_new_peers(bed: Bed) -> None:
         bed.agents[1].resume()
         for agent in bed.agents:
             agent.await_ready()
+
+
+@contextmanager
+def paused(bed: Bed, host: Host) -> Iterator[None]:
+    """Freeze the agent of a host for a while; Open vSwitch may hang up, and connects again."""
+    agent = bed.agents[bed.hosts.index(host)]
+    agent.pause()
+    try:
+        yield
+    finally:
+        agent.resume()
+        ready = partial(answers, f"{bed.agent_url()}/readyz", namespace=host.namespace)
+        eventually(ready, "the agent is ready again", within=SLOW)
+
+
+@contextmanager
+def another_mac(host: Host) -> Iterator[None]:
+    """Give the bridge of a host's tunnel end another MAC, as when the address moves to another."""
+    bridge = ["bridge", "br-phy"]
+    host.ovs.vsctl("set", *bridge, f"other-config:hwaddr={OTHER_MAC}")
+    try:
+        yield
+    finally:
+        host.ovs.vsctl("remove", *bridge, "other-config", "hwaddr")
+
+
+def test_a_tunnel_end_that_moved_is_announced(bed: Bed) -> None:
+    """Peers that do nothing themselves send to its new MAC: the agent here is paused."""
+    here, there = bed.hosts
+    near, far = (bed.add_pod(host, f"moved-{host.label}") for host in bed.hosts)
+    opens = partial(eventually, partial(passes, near, far), within=SLOW)
+    opens("the lane is open")
+    with paused(bed, here):
+        with another_mac(there):
+            with paused(bed, there):
+                eventually(lambda: not passes(near, far), "packets go to the MAC that was")
+            opens("the announcement is heard")
+        opens("so is the next one")
+
+
+def test_a_mac_that_the_kernel_knows_better_is_asked_for(bed: Bed) -> None:
+    """The kernel learns from what a peer asks too, of which Open vSwitch takes no note.
+
+    The peer's agent is paused. An entry that is permanent keeps the kernel from asking itself, as
+    connections between the hosts do that make progress.
+    """
+    here, there = bed.hosts
+    near, far = (bed.add_pod(host, f"asked-{host.label}") for host in bed.hosts)
+    opens = partial(eventually, partial(passes, near, far), within=SLOW)
+    opens("the lane is open")
+    entry = [there.address, "dev", "br-phy"]
+    mac = json.loads(there.namespace.run(["ip", "-j", "link", "show", "br-phy"]).stdout)[0][
+        "address"
+    ]
+    with paused(bed, there):
+        here.namespace.run(["ip", "neigh", "replace", *entry, "lladdr", mac, "nud", "permanent"])
+        with paused(bed, here):
+            here.ovs.appctl("tnl/neigh/set", "br-phy", there.address, OTHER_MAC)
+            eventually(lambda: not passes(near, far), "packets go to another MAC")
+        opens("the MAC is asked for")
+        here.namespace.run(["ip", "neigh", "delete", *entry])
+
+
+def test_a_tunnel_port_in_error_is_named_and_tried_again(bed: Bed) -> None:
+    """A port of somebody else has its address for a while.
+
+    The row of that port goes before the tunnel itself does, and nothing in the database changes
+    afterwards: Open vSwitch does not try again of its own accord.
+    """
+    here, there = bed.hosts
+    near, far = (bed.add_pod(host, f"error-{host.label}") for host in bed.hosts)
+    eventually(partial(passes, near, far), "the lane is open", within=SLOW)
+    error = f"no tunnel to {there.label}: could not add network device"
+    with paused(bed, here):
+        here.ovs.vsctl("del-port", port_names.vtep_name(IPv4Address(there.address), ()))
+        other = ["set", "interface", "other", "type=vxlan", "options:key=flow"]
+        other += [f"options:remote_ip={there.address}", "options:dst_port=4789"]
+        here.ovs.vsctl("add-port", "br-phy", "other", "--", *other)
+    eventually(
+        lambda: error in bed.netctl("host", "inspect", here.label), "it is named", within=SLOW
+    )
+    assert not passes(near, far)
+    here.ovs.vsctl("del-port", "other")
+    eventually(partial(passes, near, far), "it is tried again", within=SLOW)
+    eventually(
+        lambda: error not in bed.netctl("host", "inspect", here.label), "it is well", within=SLOW
+    )
 
 
 def passes(near: Pod, far: Pod) -> bool:

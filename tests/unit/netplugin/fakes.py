@@ -280,7 +280,10 @@ class FakeLinks(KernelLinks):
         return frozenset(self.there)
 
     async def cards(self, names: Iterable[str]) -> tuple[Nic, ...]:
-        return tuple(self.found[name] for name in names)
+        wanted = list(names)
+        if missing := [name for name in wanted if name not in self.found]:
+            raise HostError(f"uplink {missing[0]}: No such device")
+        return tuple(self.found[name] for name in wanted)
 
     async def pod_places(self, names: Collection[str]) -> dict[str, PodPlace]:
         if "pod places" in self._faults.failing:

@@ -1,4 +1,7 @@
-"""A lane whose next hop Open vSwitch does not know is asked for, and named if that is in vain."""
+"""A lane whose next hop Open vSwitch does not know is asked for, and named if that is in vain.
+
+So is one whose MAC has changed; a tunnel end that has moved is announced.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -9,13 +12,20 @@ import pytest
 from core.errors import HostError, SwitchRefused, SwitchUnavailable
 from core.ids import HostLabel
 from core.tasks import background
-from netplugin.bridges.lanes import Lanes, LaneTiming, known_neighbours, route_of
+from netplugin.bridges.lanes import (
+    REFRESH,
+    Lanes,
+    LaneTiming,
+    known_neighbours,
+    route_of,
+)
 from tests.unit.netplugin.agent import eventually
 
 OWN = IPv4Address("192.0.2.1")
 NEAR, FAR = HostLabel("near"), HostLabel("far")
 NEAR_END, FAR_END = IPv4Address("192.0.2.2"), IPv4Address("198.51.100.2")
 GATEWAY = IPv4Address("192.0.2.254")
+MAC, OTHER_MAC = "02:00:00:00:00:01", "02:00:00:00:00:02"
 TABLE = """\
 IP                                            MAC                 Bridge
 ==========================================================================
@@ -27,7 +37,10 @@ class Net:
 
     def __init__(self) -> None:
         self.peers = {NEAR: NEAR_END, FAR: FAR_END}
+        self.own_mac = MAC
+        self.own_link = "br-phy"
         self.known: set[IPv4Address] = {NEAR_END, GATEWAY}
+        self.in_kernel: dict[tuple[IPv4Address, str], str] = {}
         self.answering: set[IPv4Address] = {NEAR_END, GATEWAY}
         self.asked: list[tuple[str, IPv4Address, IPv4Address]] = []
         self.announced: list[tuple[str, IPv4Address]] = []
@@ -40,9 +53,11 @@ class Net:
         if self.away:
             raise SwitchUnavailable("no ovs-vswitchd")
         if command == "tnl/neigh/show":
-            lines = [f"{address}    02:00:00:00:00:01   br-phy" for address in self.known]
+            lines = [f"{address}    {MAC}   br-phy" for address in self.known]
             return TABLE + "\n".join([*lines, "fe80::1    02:00:00:00:00:01   br-phy"])
         assert command == "ovs/route/lookup"
+        if arguments == (str(OWN),):
+            return f"src {OWN}\ngateway ::\ndev {self.own_link}\n" if self.own_link else ""
         if arguments == ("203.0.113.9",):
             raise SwitchRefused("Not found")
         gateway = GATEWAY if arguments == (str(FAR_END),) else "::"
@@ -58,41 +73,55 @@ class Net:
     def announce(self, link: str, address: IPv4Address) -> None:
         self.announced.append((link, address))
 
+    def resolved(self) -> Mapping[tuple[IPv4Address, str], str]:
+        return self.in_kernel
+
+    def mac_of(self, link: str) -> str:
+        assert link == self.own_link
+        return self.own_mac
+
     def take(self, faults: Mapping[HostLabel, str]) -> None:
         self.found = faults
 
     def lanes(self) -> Lanes:
         return Lanes(
             peers=lambda: self.peers,
+            own=OWN,
             control=self,
             arp=self,
             report_faults=self.take,
             timing=LaneTiming(check=0.001, answer=0.001),
         )
 
+    async def settled(self) -> Lanes:
+        """Return lanes that have told the peers of this host, and what they did since: nothing."""
+        lanes = self.lanes()
+        await lanes.check()
+        assert (self.announced, self.found) == ([("br-phy", OWN)], {})
+        self.asked.clear()
+        self.announced.clear()
+        return lanes
+
 
 async def test_new_peers_are_told_of_this_host_once() -> None:
     net = Net()
-    lanes = net.lanes()
+    lanes = await net.settled()
     await lanes.check()
-    assert (net.announced, net.found) == ([("br-phy", OWN)], {})
-    await lanes.check()
-    assert len(net.announced) == 1
+    assert (net.announced, net.found) == ([], {})
     net.peers[NEAR] = IPv4Address("192.0.2.3")
     net.answering.add(net.peers[NEAR])
-    await lanes.check()
-    assert len(net.announced) == 2
+    for _ in range(3):
+        await lanes.check()
+        assert (net.announced, net.found) == ([("br-phy", OWN)], {})
 
 
 async def test_what_is_unknown_is_asked_for_and_heals_unnamed() -> None:
     net = Net()
-    lanes = net.lanes()
-    await lanes.check()
-    net.asked.clear()
+    lanes = await net.settled()
     net.known -= {NEAR_END}
     await lanes.check()
     assert net.asked == [("br-phy", OWN, NEAR_END)]
-    assert len(net.announced) == 2
+    assert len(net.announced) == 1
     assert net.found == {}
 
 
@@ -100,8 +129,8 @@ async def test_a_lane_that_stays_closed_is_named_until_it_opens(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     net = Net()
+    lanes = await net.settled()
     net.known, net.answering = set(), {NEAR_END}
-    lanes = net.lanes()
     with caplog.at_level("INFO"):
         await lanes.check()
         await lanes.check()
@@ -117,15 +146,76 @@ async def test_a_lane_that_stays_closed_is_named_until_it_opens(
 
 async def test_a_peer_that_is_silent_is_asked_for_anew() -> None:
     net = Net()
-    lanes = net.lanes()
-    await lanes.check()
-    net.asked.clear()
+    lanes = await net.settled()
     lanes.suspect(NEAR)
     lanes.suspect(HostLabel("gone"))
     await lanes.check()
     assert net.asked == [("br-phy", OWN, NEAR_END)]
     await lanes.check()
     assert len(net.asked) == 1
+
+
+async def test_a_tunnel_end_that_moves_is_announced() -> None:
+    net = Net()
+    lanes = await net.settled()
+    for net.own_link, net.own_mac in (("br-phy", OTHER_MAC), ("br-ex", OTHER_MAC)):
+        net.announced.clear()
+        await lanes.check()
+        assert (net.own_link, OWN) in net.announced
+        net.announced.clear()
+        await lanes.check()
+        assert net.announced == []
+
+
+async def test_a_tunnel_end_that_stays_is_announced_now_and_then() -> None:
+    net = Net()
+    lanes = await net.settled()
+    for _ in range(REFRESH - 1):
+        await lanes.check()
+    assert net.announced == []
+    for _ in range(2 * REFRESH):
+        await lanes.check()
+    assert net.announced == [("br-phy", OWN)] * 2
+
+
+async def test_a_host_whose_end_has_moved_asks_for_all_next_hops() -> None:
+    net = Net()
+    lanes = await net.settled()
+    net.own_mac = OTHER_MAC
+    await lanes.check()
+    assert {target for _, _, target in net.asked} == {NEAR_END, GATEWAY}
+
+
+async def test_a_tunnel_end_on_no_link_is_announced_when_it_is_on_one() -> None:
+    net = Net()
+    lanes = await net.settled()
+    net.own_link = ""
+    await lanes.check()
+    assert net.announced == []
+    net.own_link, net.link_up = "br-ex", False
+    await lanes.check()
+    assert net.announced == []
+    net.link_up = True
+    await lanes.check()
+    assert ("br-ex", OWN) in net.announced
+
+
+@pytest.mark.parametrize(("address", "asked"), [(NEAR_END, NEAR_END), (GATEWAY, GATEWAY)])
+async def test_a_mac_that_the_kernel_knows_differently_is_asked_for(
+    address: IPv4Address, asked: IPv4Address
+) -> None:
+    net = Net()
+    lanes = await net.settled()
+    net.in_kernel = {(address, "br-phy"): MAC, (address, "eth9"): OTHER_MAC}
+    await lanes.check()
+    assert net.asked == []
+    net.in_kernel = {(address, "br-phy"): OTHER_MAC}
+    for _ in range(2):
+        await lanes.check()
+        assert net.asked == [("br-phy", OWN, asked)], "not in two checks running"
+    await lanes.check()
+    assert len(net.asked) == 2
+    assert net.found == {}
 
 
 async def test_a_lane_without_a_route_is_named() -> None:
@@ -171,7 +261,12 @@ def test_a_host_without_peers_has_no_lanes() -> None:
 
 
 def test_addresses_of_ipv6_are_no_neighbours_of_tunnels() -> None:
-    assert known_neighbours(TABLE + "fe80::1  02:00:00:00:00:01  br-phy\n") == frozenset()
+    assert known_neighbours(TABLE + f"fe80::1  {MAC}  br-phy\n") == {}
+
+
+def test_a_neighbour_is_known_by_address_and_bridge() -> None:
+    text = TABLE + f"192.0.2.2     {MAC}   br-phy\n"
+    assert known_neighbours(text) == {(NEAR_END, "br-phy"): MAC}
 
 
 def test_an_answer_without_a_route_is_refused() -> None:

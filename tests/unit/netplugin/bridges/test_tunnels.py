@@ -9,6 +9,7 @@ import pytest
 
 from core.errors import SwitchRefused
 from core.ids import HostLabel
+from netplugin.bridges import port_retries
 from netplugin.bridges.tunnels import vtep_options
 from netplugin.ovsdb import PortSpec
 from netplugin.world import port_names
@@ -137,8 +138,9 @@ async def test_a_tunnel_port_with_another_number_is_followed(outside: Outside) -
 
 
 async def test_one_bad_tunnel_stops_no_other(
-    outside: Outside, caplog: pytest.LogCaptureFixture
+    outside: Outside, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(port_retries, "FIRST", port_retries.LONGEST)
     async with running(outside) as agent:
         tell(agent, host("a", "192.0.2.1"), host("b", "192.0.2.2"), host("c", "192.0.2.3"))
         outside.ovsdb.given["vxif192022"] = -1
@@ -156,6 +158,22 @@ async def test_one_bad_tunnel_stops_no_other(
         assert [r.error for r in caplog.records if r.message == "tunnel port error"] == ["in use"]  # type: ignore[attr-defined]
         recovered = [r.levelname for r in caplog.records if r.message == "tunnel port recovered"]
         assert recovered == ["INFO"]
+
+
+async def test_a_tunnel_port_that_the_switch_could_not_add_is_tried_again(
+    outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing changes meanwhile: "File exists" passes by itself."""
+    monkeypatch.setattr(port_retries, "FIRST", 0.001)
+    async with running(outside) as agent:
+        tell(agent, host(), host("h3", "192.0.2.3"))
+        outside.ovsdb.given["vxif192022"] = -1
+        agent.sup.supervise("ports", agent.ports.run())
+        await eventually(lambda: vteps(agent).keys() == {"h3"})
+        assert f"no tunnel to {PEER}: its port is not ready" in agent.progress.standing.errors
+        del outside.ovsdb.given["vxif192022"]
+        await eventually(lambda: vteps(agent).keys() == {PEER, "h3"})
+        assert agent.progress.standing.errors == ()
 
 
 async def test_one_refused_tunnel_stops_no_other(outside: Outside) -> None:
