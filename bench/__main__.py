@@ -17,6 +17,7 @@ from bench import (
     netctl_start,
     objects,
     policies,
+    policy_log,
     restore,
     rules,
     runtime,
@@ -47,6 +48,7 @@ BENCHMARKS: Final[dict[str, Callable[[], Iterable[Row]]]] = {
     "throughput": throughput.rows,
     "names": names.rows,
     "metrics": metrics.rows,
+    "policy_log": policy_log.rows,
     "services": services.rows,
 }
 

@@ -129,6 +129,13 @@ class RestClient:
         """Return the hits of a policy's rules on all hosts, and which hosts did not answer."""
         return self._object(f"/api/v2/rule-hits?{urlencode({'tenant': tenant, 'policy': policy})}")
 
+    def policy_log(self, asked: Mapping[str, str], most: int) -> Json:
+        """Return the last records of rules with `log` that the query asks for, newest first.
+
+        Also how many packets have none, and which hosts did not answer.
+        """
+        return self._object(f"/api/v2/policy-log?{urlencode({**asked, 'limit': most})}")
+
     def self_test(self) -> Json:
         """Have every host test itself and its ways to all others; return the outcomes."""
         return self._object("/api/v2/selftest")

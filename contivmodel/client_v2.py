@@ -86,11 +86,12 @@ class ObjectEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Events:
-    """What one transaction changed, at a revision of the store.
+    """What one transaction changed, at a revision of the store; `id` is to be sent to go on.
 
-    With `reset` changes may have been missed: read all objects again.
+    With `reset` changes may have been missed, or the store went back: read all objects again.
     """
 
+    id: str
     revision: int
     changes: tuple[ObjectEvent, ...] = ()
     reset: bool = False
@@ -179,13 +180,35 @@ class ApiClient:
             effects=told["effects"],
         )
 
-    def events(self, after: int | None = None) -> Iterator[Events]:
-        """Yield what changes behind a revision, or from now on, until the connection ends.
+    def follow(self, model: type[M]) -> Iterator[Mapping[str, M]]:
+        """Yield all objects of a class by key, as they are now, and again after each change.
+
+        Connects again where it ended, and reads the whole list again where the events do not tell
+        all. Raises MasterUnavailable; whoever goes on after that begins anew.
+        """
+        found: dict[str, M] = {}
+        after: str | None = None
+        while True:
+            for event in self.events(after):
+                whole = after is None or event.reset
+                after = event.id
+                if whole:
+                    found = {one.object_key(): one for one in self.list_all(model)}
+                changed = [one for one in event.changes if one.plural == model.plural]
+                for one in changed:
+                    found.pop(one.key, None)
+                    if one.obj is not None:
+                        found[one.key] = loaded(model, one.obj)
+                if whole or changed:
+                    yield dict(found)
+
+    def events(self, after: str | None = None) -> Iterator[Events]:
+        """Yield what changes behind an event's id, or from now on, until the connection ends.
 
         The first one has no changes if `after` is None: it says where the watch begins. Go on
-        with the last revision, with any netmaster. Raises MasterUnavailable.
+        with the last id, with any netmaster. Raises MasterUnavailable.
         """
-        headers = {} if after is None else {"Last-Event-ID": str(after)}
+        headers = {} if after is None else {"Last-Event-ID": after}
         with self._rest.opened("GET", f"{API}/events", headers=headers) as response:
             if response.status != HTTPStatus.OK:
                 body, told = response.read(), dict(response.headers)
@@ -219,7 +242,8 @@ def _events(lines: Iterator[str]) -> Iterator[Events]:
         if "id" in fields:
             told = json.loads(fields.get("data", "{}"))
             yield Events(
-                revision=int(fields["id"]),
+                id=fields["id"],
+                revision=int(fields["id"].rpartition(".")[2]),
                 changes=tuple(map(_change, told.get("changes", ()))),
                 reset=fields.get("event") == "reset",
             )

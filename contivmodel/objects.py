@@ -211,7 +211,10 @@ class RuleLinks(WireModel):
 
 
 class Rule(RestObject):
-    """Allows or denies traffic into (`in`) or out of (`out`) a policy's groups."""
+    """Allows or denies traffic into (`in`) or out of (`out`) a policy's groups.
+
+    `log`, which the original does not have, records what it decides; it is not shown unless set.
+    """
 
     kind: ClassVar[str] = "rule"
     plural: ClassVar[str] = "rules"
@@ -222,6 +225,7 @@ class Rule(RestObject):
     from_endpoint_group: OptionalName = field("fromEndpointGroup")
     from_ip_address: AddressMatch = field("fromIpAddress")
     from_network: OptionalName = field("fromNetwork")
+    log: bool = field("log", default=False)
     policy_name: Name = field("policyName")
     port: Port = field("port", default=0)
     priority: Priority = field("priority", default=0)

@@ -144,10 +144,9 @@ def _table(model: type[WireModel]) -> Mapping[str, tuple[str, _Reader, str, tupl
 
 
 def _reader(annotation: Any) -> _Reader:
-    if annotation is str:
-        return _read_text
-    if annotation is int:
-        return _read_int
+    plain = _PLAIN.get(annotation)
+    if plain is not None:
+        return plain
     if get_origin(annotation) is list:
         return _read_list
     if get_origin(annotation) is dict:
@@ -188,6 +187,15 @@ def _read_int(raw: Any, struct: str, path: tuple[str, ...]) -> int:
             return number
         raise _mismatch_of(f"number {raw}", struct, path, "int")
     raise _mismatch(raw, struct, path, "int")
+
+
+def _read_bool(raw: Any, struct: str, path: tuple[str, ...]) -> bool:
+    if type(raw) is not bool:
+        raise _mismatch(raw, struct, path, "bool")
+    return raw
+
+
+_PLAIN: Final[Mapping[Any, _Reader]] = {str: _read_text, int: _read_int, bool: _read_bool}
 
 
 def _read_list(raw: Any, struct: str, path: tuple[str, ...]) -> list[str]:

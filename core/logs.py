@@ -7,7 +7,8 @@ of the project:
 
 task, host, tenant, network, group, endpoint, container, address, mac, port, ofport, bridge, peer,
 master, service, flag, key, revision, generation, flows, cards, count, seconds, rate, burst, error,
-path, method, status, user, role, reason, version.
+path, method, status, user, role, reason, version, policy, rule, action, protocol, source,
+destination.
 """
 
 import json

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from core.errors import Invalid, SwitchRefused, SwitchUnavailable
 from core.ids import EndpointKey
 from core.logs import fields
+from ofnet import policy_log
 from ofnet.changes import EVERYTHING, Changes, ObjectId, ObjectKind
 from ofnet.channel.switch import Switch
 from ofnet.channel.wire import PacketIn
@@ -30,6 +31,7 @@ from ofnet.names import Resolver, no_resolver
 from ofnet.openflow.actions import PORT_IN_PORT, Output
 from ofnet.openflow.packets import Neighbour
 from ofnet.packetin import PacketOut, react
+from ofnet.policy_log import LoggedRules, Notice
 from ofnet.services.refusal import refusal
 from ofnet.services.stats import service_counters
 from ofnet.tables import FLAT_VRF, Mode, TableId, mode_of, zone_of
@@ -64,7 +66,7 @@ class BridgeObserver(Protocol):
 class BridgeAgent:
     """The desired state of one bridge and the task that realises it. `stats` counts packets.
 
-    `resolve` answers the pods' DNS requests.
+    `resolve` answers the pods' DNS requests, `notice` takes the packets of rules with `log`.
     """
 
     def __init__(
@@ -75,11 +77,14 @@ class BridgeAgent:
         *,
         audit_interval: float = AUDIT_INTERVAL,
         resolve: Resolver = no_resolver,
+        notice: Notice | None = None,
     ) -> None:
         self.bridge = bridge
         self.stats: Counter[str] = Counter()
         self._switch = switch
         self._resolve = resolve
+        self._notice = notice
+        self._logged = LoggedRules()
         self._world = world
         self._desired = Desired(bridge)
         self._directory = Directory()
@@ -130,6 +135,8 @@ class BridgeAgent:
         # directory without the flows.
         self._directory.update(world, changes)
         delta = self._desired.update(world, changes)
+        if any(flow.owner is ObjectKind.RULE for flow in (*delta.add, *delta.delete)):
+            self._logged.forget()
         self._world = world
         if self._observer is not None:
             self._observer.on_world(world)
@@ -266,6 +273,15 @@ class BridgeAgent:
         counted = await self._switch.counts(kind)
         return hits_by_object(self._desired.cookies(kind), counted)
 
+    async def logged_packets(self) -> dict[str, int]:
+        """Return how many packets rules with `log` decided about, read now, by the rules' ids.
+
+        Those that arrive and are allowed are left out. Raises SwitchUnavailable or SwitchRefused.
+        """
+        rules = self._logged.by_cookie(self._world)
+        counted = await self._switch.counts(ObjectKind.RULE) if rules else []
+        return policy_log.packets_by_rule(rules, counted)
+
     def _tenants(self) -> dict[int, str]:
         """Return the names of tenants by the VRF ids that flows have."""
         named = tenants(self._world)
@@ -318,6 +334,9 @@ class BridgeAgent:
         if packet.table == TableId.SRV_PROXY_DNAT:
             self._refuse(packet)
             return
+        if packet.table in policy_log.TABLES:
+            self._note(packet)
+            return
         mode = mode_of(self.bridge, self._world.fwd_mode)
         reaction = react(packet, mode, self._directory, self._world, self._resolve)
         self.stats["PktRcvd"] += 1
@@ -336,6 +355,16 @@ class BridgeAgent:
         self.stats["SvcPktRefused" if answer is not None else "SvcPktInvalid-ERROR"] += 1
         if answer is not None:
             self._switch.send_packet(answer, _BACK, in_port=packet.in_port)
+
+    def _note(self, packet: PacketIn) -> None:
+        """Pass on what a packet of a rule with `log` says."""
+        rules = self._logged.by_cookie(self._world)
+        mode = mode_of(self.bridge, self._world.fwd_mode)
+        vrfs = policy_log.vrfs_of(packet, mode, self._world)
+        found = policy_log.read(packet, rules, self._directory, vrfs)
+        self.stats["PolicyPktLogged" if found is not None else "PolicyPktInvalid-ERROR"] += 1
+        if found is not None and self._notice is not None:
+            self._notice(found)
 
     # -- before a comparison -------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from ofnet.openflow.meters import Meter
 from ofnet.ownership import Ownership
 from ofnet.pipelines import PIPELINES, service_nat
 from ofnet.pipelines.pipeline import Pipeline
-from ofnet.tables import Mode, mode_of
+from ofnet.tables import Mode, TableId, mode_of
 from ofnet.translations import Translated, begun
 from ofnet.world import Bridge, World
 
@@ -73,8 +73,9 @@ class Desired:
 
     def meters(self) -> frozenset[Meter]:
         """Return the meters that the flows use."""
-        used = (flow.instructions.meter for flow in self.flows.values())
-        return frozenset(meter for meter in used if meter is not None)
+        return frozenset(
+            meter for flow in self.flows.values() for meter in flow.instructions.meters
+        )
 
     def keys_of(self, oid: ObjectId) -> frozenset[FlowKey]:
         """Return the keys of an object's flows."""
@@ -83,14 +84,15 @@ class Desired:
     def cookies(self, kind: ObjectKind) -> dict[int, str]:
         """Return the names of the objects of a kind by the cookies of the flows they have.
 
-        A flow that several objects yield is that of the smallest.
+        A flow that several objects yield is that of the smallest. Those of `POLICY_LOG`, which
+        packets meet after a rule's own, are left out.
         """
         return {
             self.flows[key].cookie: oid.name
             for oid in self._ownership.owners()
             if oid.kind is kind
             for key in self._ownership.claimed(oid)
-            if self._ownership.owner(key) == oid
+            if self._ownership.owner(key) == oid and key.table != TableId.POLICY_LOG
         }
 
     def owner(self, key: FlowKey) -> ObjectId | None:

@@ -39,7 +39,7 @@ class Difference:
         return Difference(add=self.add, delete=tuple(delete))
 
 
-_POLICY_TABLES: Final = (TableId.POLICY, TableId.DST_GRP)
+_POLICY_TABLES: Final = (TableId.POLICY_LOG, TableId.POLICY, TableId.DST_GRP)
 _ENTRY_TABLES: Final = (TableId.INPUT, TableId.VLAN)
 _OTHER_TABLES: Final = sorted(set(TableId) - {*_POLICY_TABLES, *_ENTRY_TABLES}, reverse=True)
 _PLACE: Final[Mapping[int, int]] = {

@@ -125,6 +125,9 @@ class TableId(IntEnum):
     HAIRPIN = 15
     HOST_ANSWERS = 16
     HAIRPIN_SOURCE = 17
+    POLICY_LOG = 18
+    """New connections that a rule with `log` allows."""
+
     SHORT_PREFIXES = 22
     """IPv6 prefixes learned by BGP that are too short for the priorities of table 7."""
 
@@ -205,6 +208,10 @@ _BRIDGED: Final = goto(TableId.MAC_DEST)
 _PACKET: Final = frozenset({"eth_type", "metadata", "ip_proto", "ip_frag"})
 _REQUEST: Final = _PACKET | {"ipv4_dst", "ipv6_dst", "tcp_dst", "udp_dst"}
 _ANSWER: Final = _PACKET | {"ipv4_src", "ipv6_src", "tcp_src", "udp_src"}
+_OF_RULES: Final = frozenset(
+    {"eth_type", "metadata", "ip_proto", "tcp_flags", "tcp_src", "tcp_dst", "udp_src", "udp_dst"}
+    | {"ipv4_src", "ipv4_dst", "ipv6_src", "ipv6_dst"}
+)
 _TRACKED: Final = frozenset({"ct_state", "ct_nw_proto", "ct_tp_dst"})
 """The fields that identify requests to services, and answers of their providers."""
 
@@ -300,12 +307,9 @@ _DECLARED: Final = (
     ),
     Table(
         id=TableId.POLICY,
-        matches=frozenset(
-            {"eth_type", "metadata", "ip_frag", "ip_proto", "icmpv6_type", "tcp_flags"}
-            | {"ipv4_src", "ipv4_dst", "ipv6_src", "ipv6_dst"}
-            | {"tcp_src", "tcp_dst", "udp_src", "udp_dst"}
-        ),
-        next=frozenset({TableId.SRV_PROXY_SNAT, TableId.HOST_SNAT}),
+        matches=_OF_RULES | {"ip_frag", "icmpv6_type"},
+        actions=frozenset({"report"}),
+        next=frozenset({TableId.SRV_PROXY_SNAT, TableId.HOST_SNAT, TableId.POLICY_LOG}),
         misses=_everywhere(goto(TableId.SRV_PROXY_SNAT)),
     ),
     Table(
@@ -401,6 +405,12 @@ _DECLARED: Final = (
         matches=frozenset({"eth_type", "metadata", "ct_state", "ct_nw_dst", "ct_ipv6_dst"}),
         actions=frozenset({"ct"}),
         resumes=frozenset({TableId.HAIRPIN}),
+    ),
+    Table(
+        id=TableId.POLICY_LOG,
+        matches=_OF_RULES,
+        actions=frozenset({"report", "lookup"}),
+        resumes=frozenset({TableId.SRV_PROXY_SNAT}),
     ),
     Table(
         id=TableId.SHORT_PREFIXES,

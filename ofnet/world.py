@@ -203,7 +203,8 @@ class Rule:
     """A policy rule: allows or denies packets between groups; 0 and None mean any.
 
     `priority` is 1..100; the greatest wins. Both addresses are of one family. Ports and flags apply
-    to the protocols that have them.
+    to the protocols that have them. With `log` the agent is told of what it denies, and of new
+    connections that it allows.
     """
 
     id: str
@@ -217,6 +218,7 @@ class Rule:
     src_port: int = 0
     dst_port: int = 0
     tcp_flags: Flags | None = None
+    log: bool = False
 
 
 class PolicyStage(IntEnum):

@@ -111,6 +111,7 @@ def decode_rule(key: str, value: bytes) -> PolicyRule:
             network=fields.text("fromNetwork") or fields.text("toNetwork"),
             source=fields.text("fromIpAddress"),
             destination=fields.text("toIpAddress"),
+            log=fields.flag("log"),
         )
     except ValueError as exc:
         raise Invalid(f"record {key}: {exc}") from exc

@@ -59,6 +59,7 @@ class PolicyRule:
     network: NetworkName | None = None
     source: Span | None = None
     destination: Span | None = None
+    log: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,7 @@ class OfnetRule:
     """The match and action of a flow of the policy table; 0 and "" mean any.
 
     Groups are ids, addresses are written `a` or `a/len`, `priority` is 1..100, the highest first.
-    Ports apply to TCP and UDP only.
+    Ports apply to TCP and UDP only. `log`: what it decides is recorded; not so for answers.
     """
 
     rule_id: str
@@ -80,6 +81,7 @@ class OfnetRule:
     dst_port: int = 0
     tcp_flags: str = ""
     action: Action
+    log: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ def policy_rule(
     network: str,
     source: str,
     destination: str,
+    log: bool = False,
 ) -> PolicyRule:
     """Return a rule from the fields of its REST object; "" means not given.
 
@@ -122,6 +125,7 @@ def policy_rule(
         network=NetworkName(network) if network else None,
         source=parse_match(source) if source else None,
         destination=parse_match(destination) if destination else None,
+        log=log,
     )
 
 
@@ -210,6 +214,7 @@ def _request_rules(rule_id: str, rule: PolicyRule, ends: _Ends) -> Iterator[Ofne
             dst_port=rule.port,
             tcp_flags=NEW_CONNECTION if rule.protocol == TCP and not rule.port else "",
             action=rule.action,
+            log=rule.log,
         )
 
 

@@ -1,9 +1,9 @@
-"""`netctl policy`: policies. The commands of their rules are in `rule`."""
+"""`netctl policy`: policies. The commands of their rules are in `rule` and `policy_log`."""
 
 import click
 
 from netctl.commandline import Command, CommandGroup
-from netctl.commands import flags, rule
+from netctl.commands import flags, policy_log, rule
 from netctl.commands.tenancy import TenantResource
 from netctl.connection import MasterConnection
 from netctl.render import ListFormat, text
@@ -42,5 +42,6 @@ policy.add(_RESOURCE.lister("List policies"), "list")
 policy.add(_RESOURCE.inspector("Inspect a policy"))
 policy.add(rule.list_rules)
 policy.add(rule.kube_stats)
+policy.add(policy_log.policy_log)
 policy.add(rule.remove)
 policy.add(rule.add)

@@ -270,6 +270,7 @@ def remove(master: MasterConnection, tenant: str, policy: str, rule_id: str) -> 
     show_default=True,
     help="Action to take (allow or deny)",
 )
+@switch("--log", help_text="Record what the rule denies, and new connections that it allows")
 @flags.what_if
 @click.pass_obj
 def add(
@@ -289,6 +290,7 @@ def add(
     protocol: str,
     port: int,
     action: str,
+    log: bool,
 ) -> None:
     """Add a rule; prints nothing. Fails for flags that do not apply to its direction."""
     body = {
@@ -306,6 +308,7 @@ def add(
         "protocol": protocol,
         "port": port,
         "action": action,
+        **({"log": True} if log else {}),
     }
     if error := _direction_error(body):
         raise CommandFailed(error, HELP)

@@ -83,6 +83,7 @@ _ROUTES: Final = (
     ("/api/v2/diagnosis", RouteClass.DEBUG),
     ("/diagnosis", RouteClass.DEBUG),
     ("/api/v2/rule-hits", RouteClass.TENANT_OBJECTS),
+    ("/api/v2/policy-log", RouteClass.ENDPOINTS),
     ("/api/v2/trace", RouteClass.ENDPOINTS),
     ("/api/v2/reach", RouteClass.ENDPOINTS),
     ("/api/v2/whoami", RouteClass.STATUS),

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 
 from core.logs import fields
@@ -23,6 +24,7 @@ from netplugin.bridges.reconciler import Reconciler
 from netplugin.bridges.record_events import RecordEvents
 from netplugin.bridges.tunnels import Tunnels
 from netplugin.bridges.uplinks import Uplinks, attached_cards
+from netplugin.diagnostics.policy_log import PolicyLog
 from netplugin.dns.nameserver import ClusterDns, NameServer
 from netplugin.dns.rate_limit import RateLimit
 from netplugin.dns.upstream import Upstream, servers_of_host
@@ -49,6 +51,7 @@ class Dataplane:
     progress: Progress
     world: WorldBuilder
     names: NameServer
+    policy_log: PolicyLog
     agents: dict[Bridge, BridgeAgent]
     records: RecordEvents
     reconciler: Reconciler
@@ -128,7 +131,8 @@ async def build_dataplane(
         cluster_domain=settings.cluster_domain,
     )
     names = _name_server(context, world)
-    agents = _build_agents(switches, world, names, settings.audit_interval)
+    policy_log = PolicyLog(world.endpoints, partial(datetime.now, UTC))
+    agents = _build_agents(switches, world, names, policy_log, settings.audit_interval)
     feed = RecordFeed(clients.store, concern=concern)
     purger = MegaflowPurger(
         clients.vswitchd,
@@ -167,6 +171,7 @@ async def build_dataplane(
         progress=progress,
         world=world,
         names=names,
+        policy_log=policy_log,
         agents=agents,
         records=records,
         reconciler=reconciler,
@@ -191,6 +196,7 @@ def _build_agents(
     switches: Mapping[Bridge, Switch],
     world: WorldBuilder,
     names: NameServer,
+    policy_log: PolicyLog,
     audit_interval: float,
 ) -> dict[Bridge, BridgeAgent]:
     return {
@@ -200,6 +206,7 @@ def _build_agents(
             world.take(bridge)[0],
             audit_interval=audit_interval,
             resolve=names.resolve,
+            notice=policy_log.note,
         )
         for bridge, switch in switches.items()
     }

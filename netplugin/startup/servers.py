@@ -137,6 +137,7 @@ async def start_servers(
         *captures.routes(),
         *DryRuns(dataplane.world, dataplane.feed, inspector.asked_by_master).routes(),
         *tests.routes(),
+        *dataplane.policy_log.routes(dataplane.agents),
         *rule_hits.routes(dataplane.agents, dataplane.world.pod_policies.policies),
         *diagnosis.routes({
             "version.txt": partial(told, f"{context.version}\n"),

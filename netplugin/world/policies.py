@@ -187,6 +187,7 @@ def _for_switch(rule: OfnetRule) -> Rule:
         src_port=rule.src_port,
         dst_port=rule.dst_port,
         tcp_flags=_FLAGS[rule.tcp_flags],
+        log=rule.log,
     )
 
 

@@ -16,6 +16,7 @@ MESSAGES: Final = 2
 _METER_MOD: Final = struct.Struct(">HHI")
 _ADD, _MODIFY, _DELETE = 0, 1, 2
 _KBPS_AND_BURST: Final = 0b101
+_PACKETS_AND_BURST: Final = 0b110
 _BAND: Final = struct.Struct(">HHII4x")
 _DROP: Final = 1
 _METER_CONFIG: Final = 10
@@ -35,7 +36,8 @@ def meters_set(meters: Iterable[Meter], first: int) -> bytes:
     for number, meter in enumerate(meters):
         band = _BAND.pack(_DROP, _BAND.size, meter.rate, meter.burst)
         for command in (_ADD, _MODIFY):
-            body = _METER_MOD.pack(command, _KBPS_AND_BURST, meter.id) + band
+            units = _PACKETS_AND_BURST if meter.packets else _KBPS_AND_BURST
+            body = _METER_MOD.pack(command, units, meter.id) + band
             out.append(wire.message(wire.METER_MOD, first + MESSAGES * number + command, body))
     return b"".join(out)
 
@@ -65,8 +67,8 @@ def meters(body: bytes) -> tuple[list[Meter], bool]:
         if length < _REPORTED.size or offset + length > len(body):
             raise wire.MalformedOpenflow(f"meter of {length} bytes")
         rate = burst = 0
-        if units == _KBPS_AND_BURST and length == _REPORTED.size + _BAND.size:
+        if units in {_KBPS_AND_BURST, _PACKETS_AND_BURST} and length == _REPORTED.size + _BAND.size:
             _, _, rate, burst = wire.unpack(_BAND, body, offset + _REPORTED.size)
-        found.append(Meter(number, rate, burst))
+        found.append(Meter(number, rate, burst, packets=units == _PACKETS_AND_BURST))
         offset += length
     return found, bool(flags & 1)

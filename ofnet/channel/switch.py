@@ -248,12 +248,12 @@ class Switch:
 
     async def _set_meters(self, session: SwitchSession, flows: Sequence[Flow]) -> None:
         # Open vSwitch takes no meters in bundles, so they are set before the flows that use them.
-        used = (flow.instructions.meter for flow in flows)
-        meters = tuple({meter.id: meter for meter in used if meter is not None}.values())
+        used = (meter for flow in flows for meter in flow.instructions.meters)
+        meters = tuple({meter.id: meter for meter in used}.values())
         refused = await session.set_meters(meters) if meters else {}
         if refused:
             raise FlowsRefused(
-                [(f, refused[m]) for f in flows if (m := f.instructions.meter) in refused]
+                [(f, refused[m]) for f in flows for m in f.instructions.meters if m in refused]
             )
 
     def _require(self) -> SwitchSession:

@@ -94,12 +94,17 @@ class OpenflowMessage(NamedTuple):
 
 
 class PacketIn(NamedTuple):
-    """A packet that a flow sent to the controller; `tunnel_id` is None without a tunnel."""
+    """A packet that a flow sent to the controller; `tunnel_id` is None without a tunnel.
+
+    `cookie` is the flow's, `metadata` what the packet had there.
+    """
 
     table: int
     in_port: int
     tunnel_id: int | None
     data: bytes
+    cookie: int = 0
+    metadata: int = 0
 
 
 def frames(buffer: bytearray) -> Iterator[OpenflowMessage]:
@@ -260,30 +265,34 @@ def _has_more(body: bytes) -> bool:
 
 def packet_in(body: bytes) -> PacketIn:
     """Return a packet-in's table, port, tunnel and data."""
-    _buffer, total, _reason, table, _cookie = unpack(_PACKET_IN, body, 0)
+    _buffer, total, _reason, table, cookie = unpack(_PACKET_IN, body, 0)
     kind, length = unpack(_PAIR, body, _PACKET_IN.size)
     start = _PACKET_IN.size
     data = start + length + -length % 8 + 2
     if kind != 1 or length < 4 or data > len(body):
         raise MalformedOpenflow(f"packet-in with a match of {length} bytes")
-    in_port, tunnel = _input(body[start + 4 : start + length])
-    return PacketIn(table, in_port, tunnel, body[data : data + total])
+    known = _input(body[start + 4 : start + length])
+    in_port, tunnel, metadata = known.get(_IN_PORT, 0), known.get(_TUNNEL), known.get(_METADATA, 0)
+    return PacketIn(table, in_port, tunnel, body[data : data + total], cookie, metadata)
 
 
-def _input(oxms: bytes) -> tuple[int, int | None]:
-    in_port, tunnel, offset = 0, None, 0
+_IN_PORT, _METADATA, _TUNNEL = 0, 2, 38
+"""The numbers of the fields that are read of a packet-in."""
+
+
+def _input(oxms: bytes) -> dict[int, int]:
+    """Return the fields of OpenFlow by their numbers."""
+    found, offset = dict[int, int](), 0
     while offset < len(oxms):
         oxm_class, field, length = unpack(_TLV, oxms, offset)
         offset += _TLV.size
         value = oxms[offset : offset + length]
         if len(value) < length:
             raise MalformedOpenflow(f"match field of {length} bytes")
-        if oxm_class == 0x8000 and field >> 1 == 0:
-            in_port = int.from_bytes(value, "big")
-        elif oxm_class == 0x8000 and field >> 1 == 38:
-            tunnel = int.from_bytes(value, "big")
+        if oxm_class == 0x8000:
+            found[field >> 1] = int.from_bytes(value, "big")
         offset += length
-    return in_port, tunnel
+    return found
 
 
 def unpack(form: struct.Struct, data: bytes, offset: int) -> tuple[int, ...]:

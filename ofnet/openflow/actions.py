@@ -42,6 +42,11 @@ _GROUP: Final = struct.Struct(">HHI")
 _RESUBMIT: Final = struct.Struct(">HHIHHB3x")
 _SAME_PORT: Final = 0xFFF8
 _NICIRA: Final = 0x00002320
+_REPORT: Final = struct.Struct(">HHIH6xHHH2xHHI")
+_REPORT_LENGTH, _REPORT_METER = 0, 5
+REPORTED_BYTES: Final = 128
+"""How much of a packet is reported: its headers."""
+
 _IN_PORT: Final = 0x00000002
 """Open vSwitch's header of a field that holds a port."""
 
@@ -74,6 +79,29 @@ class Output:
                 return "IN_PORT"
             case _:
                 return f"output:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Send the beginning of the packet to the agent, within a meter (NXAST_CONTROLLER2).
+
+    The packet itself goes on. The meter limits the reports alone.
+    """
+
+    name: ClassVar = "report"
+
+    meter: Meter
+
+    def pack(self) -> bytes:
+        """Return the action's bytes."""
+        return _REPORT.pack(
+            *(0xFFFF, _REPORT.size, _NICIRA, 37),
+            *(_REPORT_LENGTH, 6, REPORTED_BYTES),
+            *(_REPORT_METER, 8, self.meter.id),
+        )
+
+    def __str__(self) -> str:
+        return f"controller(max_len={REPORTED_BYTES},meter_id={self.meter.id})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -533,6 +561,7 @@ _REG1: Final = oxm.header(1, 4, oxm_class=oxm.NICIRA_CLASS)
 
 Action = (
     Output
+    | Report
     | OutputFirst
     | LoadFirst
     | PushVlan
@@ -571,7 +600,15 @@ class Instructions:
     @property
     def content(self) -> bytes:
         """The bytes that tell these instructions from all others, the meter's limit among them."""
-        return self.wire if self.meter is None else self.wire + self.meter.content
+        return self.wire + b"".join(meter.content for meter in self.meters)
+
+    @property
+    def meters(self) -> tuple[Meter, ...]:
+        """The meters that packets pass, or reports of them."""
+        if self.meter is None and Report.name not in self.names:
+            return ()
+        reports = tuple(one.meter for one in self.actions if isinstance(one, Report))
+        return reports if self.meter is None else (self.meter, *reports)
 
     @property
     def group(self) -> SelectGroup | None:

@@ -3,12 +3,24 @@
 A rule without addresses applies to IPv4 and IPv6; ICMP then means ICMPv6 in the latter. (The
 original's rules apply to IPv4 alone, and all IPv6 passes.) Rules do not apply to neighbour
 discovery, as they do not apply to ARP.
+
+A rule with `log` reports packets to the agent (`ofnet.policy_log`): all that it denies, and of what
+it allows, by table 18, the first packets of TCP connections and what is not TCP.
 """
 
 # Priorities in table 5. A rule's is 10 plus its own (1..100), so the greatest of a policy's rules
 # wins, and every rule is above the table's miss, which passes: without a matching rule everything
 # is allowed. Neighbour discovery is above all rules (200): a policy that denies everything must not
 # cut pods off from learning MACs, which would break the traffic that other rules allow.
+#
+# A packet is reported once, where it is decided first: a host allows what its own pods send, and
+# does not report what arrives, which the sender's host has reported (ADR 6). What is denied goes no
+# further. The switch reports within a meter for each rule, and asks the agent nothing: a flood
+# through a rule with `log` costs the data path a meter, and the agent what the meter lets through.
+#
+# In table 18 each rule has its own match again, at up to four priorities: first packets of TCP,
+# other TCP, what else pods of this host send, and the rest. They are above those of all lesser
+# rules, so that a packet meets those of the rule that table 5 chose.
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -18,14 +30,20 @@ from typing import Final
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow import oxm
-from ofnet.openflow.actions import DROP, goto
-from ofnet.openflow.fields import DESTINATION_GROUP, SOURCE_GROUP
+from ofnet.openflow.actions import DROP, Instructions, Lookup, Report, goto
+from ofnet.openflow.fields import DESTINATION_GROUP, RX_VTEP, SOURCE_GROUP, Bits, Flags
 from ofnet.openflow.match import Match, MatchFields
+from ofnet.openflow.meters import Meter
 from ofnet.tables import Priority, TableId
 from ofnet.world import Rule, World
 
 _CACHE_SIZE: Final = 1 << 15
 _PASS: Final = goto(TableId.SRV_PROXY_SNAT)
+_ON: Final = Lookup(TableId.SRV_PROXY_SNAT)
+_NEW_CONNECTION: Final = Flags(value=0x02, mask=0x12)
+_ANY: Final = Bits(0, 0)
+_LEVELS: Final = 4
+"""The priorities that a rule has in table 18."""
 
 
 def neighbour_discovery() -> Iterator[Flow]:
@@ -46,29 +64,52 @@ def _flows(rule: Rule) -> tuple[Flow, ...]:
     addresses = (rule.source, rule.destination)
     excluded = {oxm.ETH_IPV4: IPv6Network, oxm.ETH_IPV6: IPv4Network}
     return tuple(
-        _flow(rule, eth_type)
+        flow
         for eth_type, other in excluded.items()
         if not any(isinstance(address, other) for address in addresses)
+        for flow in _of_family(rule, eth_type)
     )
 
 
-def _flow(rule: Rule, eth_type: int) -> Flow:
+def _of_family(rule: Rule, eth_type: int) -> Iterator[Flow]:
     fields: MatchFields = {**_groups(rule), **_ends(rule, eth_type), **_transport(rule, eth_type)}
     priority = Priority.PORT + rule.priority
-    return Flow(
-        ObjectKind.RULE, TableId.POLICY, priority, Match(**fields), _PASS if rule.allow else DROP
-    )
+    act = _PASS if rule.allow else DROP
+    if rule.log:
+        report = Report(Meter.of_reports(rule.id))
+        act = goto(TableId.POLICY_LOG) if rule.allow else Instructions((report,))
+        yield from _reports(rule, fields, report) if rule.allow else ()
+    yield Flow(ObjectKind.RULE, TableId.POLICY, priority, Match(**fields), act)
+
+
+def _reports(rule: Rule, fields: MatchFields, report: Report) -> Iterator[Flow]:
+    """Yield the flows of table 18 for what a rule allows."""
+    sent_here: MatchFields = {**fields, "metadata": fields.get("metadata", _ANY) | RX_VTEP.put(0)}
+    reported = Instructions((report, _ON))
+    passed = Instructions((_ON,))
+    tcp: MatchFields = {"ip_proto": oxm.PROTO_TCP}
+    if rule.protocol in {0, oxm.PROTO_TCP}:
+        first: MatchFields = {**sent_here, **tcp, "tcp_flags": _NEW_CONNECTION}
+        yield _report(rule, 3, first, reported)
+    if not rule.protocol:
+        yield _report(rule, 2, {**fields, **tcp}, passed)
+    if rule.protocol != oxm.PROTO_TCP:
+        yield _report(rule, 1, sent_here, reported)
+    yield _report(rule, 0, fields, passed)
+
+
+def _report(rule: Rule, level: int, fields: MatchFields, act: Instructions) -> Flow:
+    priority = Priority.PORT + _LEVELS * rule.priority + level
+    return Flow(ObjectKind.RULE, TableId.POLICY_LOG, priority, Match(**fields), act)
 
 
 def _groups(rule: Rule) -> MatchFields:
-    if rule.src_group and rule.dst_group:
-        between = SOURCE_GROUP.put(rule.src_group) | DESTINATION_GROUP.put(rule.dst_group)
-        return {"metadata": between}
+    between = _ANY
     if rule.src_group:
-        return {"metadata": SOURCE_GROUP.put(rule.src_group)}
+        between |= SOURCE_GROUP.put(rule.src_group)
     if rule.dst_group:
-        return {"metadata": DESTINATION_GROUP.put(rule.dst_group)}
-    return {}
+        between |= DESTINATION_GROUP.put(rule.dst_group)
+    return {"metadata": between} if between.mask else {}
 
 
 def _ends(rule: Rule, eth_type: int) -> MatchFields:

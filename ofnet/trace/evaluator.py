@@ -30,6 +30,7 @@ from ofnet.openflow.actions import (
     OutputFirst,
     PopVlan,
     PushVlan,
+    Report,
     SelectGroup,
     SetField,
 )
@@ -273,8 +274,8 @@ def acted(  # noqa: PLR0911 - one for each kind
             return replace(packet, tags=(packet.tags[0] if packet.tags else 0, *packet.tags))
         case PopVlan():
             return replace(packet, tags=packet.tags[1:])
-        case Lookup() | Conjunction() | ConntrackCommit():
-            return packet  # the way on, a part of a match, or a note to connection tracking
+        case Lookup() | Conjunction() | ConntrackCommit() | Report():
+            return packet  # the way on, a part of a match, or a note to another
         case Conntrack(_, zone):
             return packet.put("ct_state", CT_TRACKED | CT_NEW).put("ct_zone", zone)
         case Load(bits, value):

@@ -6,7 +6,7 @@ the first choice is taken.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -78,8 +78,27 @@ def follow(flows: Iterable[Flow], world: World, packets: Sequence[Packet]) -> Jo
 
 
 def _exit(world: World, sent: Sent) -> Exit:
-    port = _switched(world, sent.packet) if sent.port == PORT_NORMAL else sent.port
-    return Exit(_place(world, port, sent.packet), port, sent.packet)
+    if sent.port != PORT_NORMAL:
+        return Exit(_place(world, sent.port, sent.packet), sent.port, sent.packet)
+    port = _switched(world, sent.packet)
+    packet = _carried(world, sent.packet, port)
+    return Exit(_place(world, port, packet), port, packet)
+
+
+def _carried(world: World, packet: Packet, port: int) -> Packet:
+    """Return a packet as Open vSwitch's own switch sends it by a port.
+
+    A pod's port has its network's tag in OVSDB: frames to it have none, and those from it get the
+    tag on an uplink.
+    """
+    if all(uplink.ofport != port for uplink in world.uplinks):
+        return replace(packet, tags=())
+    senders = (pod for pod in world.local.values() if pod.ofport == packet.get("in_port"))
+    sender = next(senders, None)
+    network = world.networks.get(sender.network) if sender is not None else None
+    if packet.tags or sender is None or network is None:
+        return packet
+    return replace(packet, tags=(sender.group_vlan or network.vlan,))
 
 
 def _place(world: World, port: int, packet: Packet) -> Place:

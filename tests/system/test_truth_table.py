@@ -86,7 +86,7 @@ def test_rules_mean_what_they_say(bed: Bed, fwd_mode: str, network: str) -> None
     assert met == {True, False}
 
 
-def post(bed: Bed, network: str, rules: tuple[oracle.UserRule, ...]) -> float:
+def post(bed: Bed, network: str, rules: tuple[oracle.UserRule, ...], *, log: bool = False) -> float:
     """Post rules; return how long it took until every host had applied them."""
     began = time.monotonic()
     for rule in rules:
@@ -103,6 +103,7 @@ def post(bed: Bed, network: str, rules: tuple[oracle.UserRule, ...]) -> float:
             f"{end}EndpointGroup": f"{rule.group}-{network}" if rule.group else "",
             f"{end}Network": rule.network,
             f"{end}IpAddress": rule.address,
+            **({"log": True} if log else {}),
         }
         path = RULE_PATH.format(network=network, name=rule.name)
         answer = ask(bed, "POST", path, body)

@@ -2,10 +2,13 @@
 
 Every master watches the store, whatever its role, and keeps what it saw within bounds. All masters
 see the same changes at the same revisions; so a client may go on with any of them behind the last
-one that it has seen (`netmaster.api.v2.event_stream`).
+one that it has seen (`netmaster.api.v2.event_stream`). Revisions are of one history: beside them
+the log knows the terms of the store's leaders (`state.lineage`), by which a position of a store
+that went back is told from one of this history.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,10 +20,16 @@ from contivmodel.objects import RestObject
 from contivmodel.representation import Json, etag, shown
 from contivmodel.wire import dumps
 from core import keys
-from core.errors import Invalid
+from core.errors import Invalid, StoreUnavailable
+from core.logs import fields
+from core.tasks import backoff
 from netmaster import codec
 from netmaster.auth.route_classes import tenant_of
 from objdb.api import Backend, Delta, Snapshot
+from state import lineage
+from state.lineage import Lineage, Position
+
+log = logging.getLogger(__name__)
 
 MOST_EVENTS: Final = 10_000
 MOST_BYTES: Final = 16 << 20
@@ -65,6 +74,9 @@ class EventLog:
 
     def __init__(self, *, most_events: int = MOST_EVENTS, most_bytes: int = MOST_BYTES) -> None:
         self.first = self.last = 0
+        self.lineage = Lineage()
+        """The terms of the store's leaders, as of a moment after `last`."""
+
         self.restarts = 0
         """How often the log began anew; who read it before that has to read all objects again."""
         self._most_events, self._most_bytes = most_events, most_bytes
@@ -74,11 +86,29 @@ class EventLog:
 
     async def follow(self, backend: Backend) -> None:
         """Keep what the store reports, until cancelled. Raises StoreDenied when refused."""
+        # Read again behind each item, so that a term is known with the first change that was made
+        # in it. A watch of its own could be late, and name that change by the term before.
         async for item in backend.watch(keys.OBJECTS, every_revision=True):
-            self.take(item)
+            self.take(item, await self._terms(backend))
 
-    def take(self, item: Snapshot | Delta) -> None:
-        """Add what a watch of all objects reports."""
+    async def _terms(self, backend: Backend) -> Lineage:
+        """Return the store's lineage as of now, once it answers."""
+        for pause in backoff():
+            try:
+                entry = await backend.get(keys.LINEAGE)
+                return lineage.decode(entry.value) if entry is not None else Lineage()
+            except StoreUnavailable:
+                await asyncio.sleep(pause)
+            except Invalid as exc:
+                # such a store has no leader, and no changes
+                log.warning("lineage of the store cannot be read", extra=fields(error=exc))
+                break
+        return self.lineage
+
+    def take(self, item: Snapshot | Delta, terms: Lineage | None = None) -> None:
+        """Add what a watch of all objects reports, and the lineage if it was read behind that."""
+        if terms is not None:
+            self.lineage = terms
         if isinstance(item, Snapshot):
             self._events.clear()
             self._bytes = 0
@@ -88,6 +118,16 @@ class EventLog:
             self._append(Event(item.rev, tuple(_changes(item))))
         self._grown.set()
         self._grown = asyncio.Event()
+
+    def position(self, revision: int) -> Position:
+        """Return a revision of this history with the term in which it was made."""
+        begun = (term.id for term in reversed(self.lineage.terms) if term.after < revision)
+        return Position(next(begun, ""), revision)
+
+    def has(self, position: Position) -> bool:
+        """Return whether all changes behind a position are here: one of this history, and known."""
+        same = self.lineage.has(position) if self.lineage.terms else not position.term
+        return same and self.first <= position.rev <= self.last
 
     def behind(self, revision: int) -> list[Event]:
         """Return the events above a revision, which must not be below `first`."""

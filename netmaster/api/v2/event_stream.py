@@ -1,14 +1,15 @@
 """`GET /api/v2/events`: the changes of objects as server-sent events, of any master's event log.
 
 Each event is one transaction of the store, with all changes of it that the client may see; its id
-is the store's revision. A client that connects again, to whichever master, sends the last id that
-it has seen, and gets each later change once. If they are not there any more, it gets an event
-`reset`: it has to read its lists again.
+is `<term>.<revision>`, a position in the store's history (`state.lineage`). A client that connects
+again, to whichever master, sends the last id that it has seen, and gets each later change once. If
+they are not there any more, or the id is of another history since the store went back, it gets an
+event `reset`: it has to read its lists again.
 """
 
 # Every master serves watches itself, followers too. A proxied stream would hold one of the few
 # connections to the leader and end with each change of leader. A stream needs nothing of a leader:
-# what it tells is committed, and a client goes on by revisions.
+# what it tells is committed, and a client goes on by positions.
 #
 # No stream has a queue. Each has a position in the one log, so a slow client costs what any client
 # costs; one that falls behind the log's end is told to read again.
@@ -30,6 +31,7 @@ from netmaster.api.queries import parameters
 from netmaster.api.server import ROUTE
 from netmaster.api.v2.event_log import Event, EventLog, ObjectChange
 from netmaster.codec import KINDS
+from state.lineage import Position
 
 PATH: Final = "/api/v2/events"
 EVENT_STREAM: Final = "text/event-stream"
@@ -40,7 +42,8 @@ QUERY: Final = {
     "after": "as the header Last-Event-ID, for clients that cannot send it",
 }
 _PLURALS: Final = frozenset(model.plural for model in KINDS.values())
-_LONGEST_ID: Final = 18
+_LONGEST_REVISION: Final = 18
+_LONGEST_TERM: Final = 64
 RETRY: Final = 1000
 """Milliseconds after which a client should connect again."""
 
@@ -62,9 +65,9 @@ class StreamLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """What a client asks for: behind a revision, None for from now on, and which objects."""
+    """What a client asks for: behind a position, None for from now on, and which objects."""
 
-    after: int | None
+    after: Position | None
     plurals: frozenset[str]
     tenant: str
     tenants: frozenset[str] | None
@@ -79,7 +82,7 @@ class Watch:
             raise Malformed(f"parameter kind={unknown[0]}: known are {known}")
         after = last_id if last_id is not None else asked.get("after")
         return cls(
-            after=None if after is None else _revision(after),
+            after=None if after is None else _position(after),
             plurals=plurals,
             tenant=asked.get("tenantName", ""),
             tenants=access.tenants if access else None,
@@ -137,12 +140,12 @@ class EventStreams:
         while self._clock() < end:
             if restarts != self._log.restarts or at < self._log.first:
                 restarts, at = self._log.restarts, self._log.last
-                await reply.write(_reset(at))
+                await reply.write(self._reset(at))
                 continue
             told = False
             for event in self._log.behind(at):
                 at = event.revision
-                text = _event(event, watch)
+                text = _event(event, self._id(at), watch)
                 if text:
                     told = True
                     await reply.write(text)
@@ -153,7 +156,7 @@ class EventStreams:
                     await self._log.grown()
                     continue
             # An id without data: the client is at this revision, although nothing is for it.
-            await reply.write(b"id: %d\n\n" % at)
+            await reply.write(b"id: %b\n\n" % self._id(at))
 
     async def _begin(self, reply: web.StreamResponse, watch: Watch) -> int:
         """Tell where the stream begins; return that revision."""
@@ -161,17 +164,26 @@ class EventStreams:
         log = self._log
         if watch.after is None:
             at = log.last
-            await reply.write(b'event: ready\nid: %d\ndata: {"revision":%d}\n\n' % (at, at))
+            ready = b'event: ready\nid: %b\ndata: {"revision":%d}\n\n'
+            await reply.write(ready % (self._id(at), at))
             return at
         with suppress(TimeoutError):
             async with asyncio.timeout(self._limits.catch_up):
-                while log.last < watch.after:
+                while log.last < watch.after.rev:
                     await log.grown()
-        if log.first <= watch.after <= log.last:
-            return watch.after
+        if log.has(watch.after):
+            return watch.after.rev
         at = log.last
-        await reply.write(_reset(at))
+        await reply.write(self._reset(at))
         return at
+
+    def _id(self, revision: int) -> bytes:
+        """Return the id of the event of a revision."""
+        position = self._log.position(revision)
+        return f"{position.term}.{position.rev}".encode()
+
+    def _reset(self, at: int) -> bytes:
+        return b'event: reset\nid: %b\ndata: {"revision":%d}\n\n' % (self._id(at), at)
 
     @contextmanager
     def _admitted(self, peer: str) -> Iterator[None]:
@@ -189,23 +201,22 @@ class EventStreams:
                 del self._peers[peer]
 
 
-def _event(event: Event, watch: Watch) -> bytes:
+def _event(event: Event, name: bytes, watch: Watch) -> bytes:
     """Return an event as the client gets it; b"" if nothing in it is for it."""
     seen = [change.text for change in event.changes if watch.shows(change)]
     if not seen:
         return b""
-    return b'event: changes\nid: %d\ndata: {"revision":%d,"changes":[%b]}\n\n' % (
-        event.revision,
+    return b'event: changes\nid: %b\ndata: {"revision":%d,"changes":[%b]}\n\n' % (
+        name,
         event.revision,
         b",".join(seen),
     )
 
 
-def _reset(at: int) -> bytes:
-    return b'event: reset\nid: %d\ndata: {"revision":%d}\n\n' % (at, at)
-
-
-def _revision(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > _LONGEST_ID:
-        raise Malformed(f"{LAST_EVENT_ID} {text} is not the id of an event")
-    return int(text)
+def _position(text: str) -> Position:
+    """Return the position that an id names; one of an older release has no term."""
+    term, _, revision = text.rpartition(".")
+    known = revision.isascii() and revision.isdigit() and len(revision) <= _LONGEST_REVISION
+    if not known or len(term) > _LONGEST_TERM:
+        raise Malformed(f"{LAST_EVENT_ID} {text[:80]} is not the id of an event")
+    return Position(term, int(revision))

@@ -133,4 +133,5 @@ def policy_rule(rule: Rule) -> PolicyRule:
         network=rule.from_network or rule.to_network,
         source=rule.from_ip_address,
         destination=rule.to_ip_address,
+        log=rule.log,
     )

@@ -42,6 +42,7 @@ from netmaster.auth.users import User
 from netmaster.plan.objects import tenant as tenant_plans
 from netplugin.diagnostics import diagnosis, rule_hits
 from netplugin.diagnostics.capture import Captures
+from netplugin.diagnostics.policy_log import PolicyLog
 from netplugin.diagnostics.selftest import SelfTest
 from netplugin.startup import inspect
 from netplugin.startup.inspect import Inspector
@@ -72,6 +73,7 @@ OWN_TENANT: Final = frozenset({
 OF_OWN_TENANTS: Final = frozenset({
     *("/api/v2/endpoints", "/api/v2/ipam", "/api/v2/events", "/api/v2/changes"),
     *("/api/v2/rule-hits", "/api/v2/trace", "/api/v2/globals/{key}/state", "/api/v2/reach"),
+    "/api/v2/policy-log",
 })  # fmt: skip
 """What an operator may read; it is shown its own tenants."""
 
@@ -483,6 +485,7 @@ async def test_every_route_of_an_agent_answers_those_who_may_use_it(
     parts: dict[str, Any] = {name: Mock() for name in ("identity", "names", "bgp", "agents")}
     inspector = Inspector(**parts, pods=AsyncMock(), collected={})
     asked = [*rule_hits.routes({}, KubePolicies()), *diagnosis.routes({})]
+    asked += PolicyLog(Mock(), Mock()).routes({})
     parts = dict.fromkeys(("names", "peers", "size", "probe"), Mock())
     asked += SelfTest(ready={}, agents={}, **parts, seconds=0.1).routes()
     asked += Captures({}, Mock(), inspector.asked_by_master).routes()

@@ -272,7 +272,7 @@ def faults_of(route: Route[Any]) -> dict[str, Fault]:
 
 ASKING_HOSTS: Final = {
     *("/api/v2/trace", "/api/v2/selftest", "/api/v2/rule-hits", "/api/v2/diagnosis"),
-    "/api/v2/endpoints/{key}/capture",
+    *("/api/v2/endpoints/{key}/capture", "/api/v2/policy-log"),
 }
 """What agents answer is no list of objects; `tests/system/test_diagnostics.py` and
 `tests/system/test_trace.py` ask."""

@@ -100,6 +100,6 @@ def test_errors_are_those_of_the_project(client: ApiClient, running: Running) ->
     with pytest.raises(MasterUnavailable, match="connection refused"):
         next(ApiClient("http://127.0.0.1:1").events())
     with pytest.raises(Malformed, match="-1 is not the id of an event"):
-        next(ApiClient(running.master.url).events(after=-1))
+        next(ApiClient(running.master.url).events(after="a.-1"))
     with pytest.raises(MasterRefused, match="404"):
         ApiClient(f"{running.master.url}/nowhere").read(Tenant, "default")

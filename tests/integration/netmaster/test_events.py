@@ -18,6 +18,7 @@ from contivmodel.client_v2 import ApiClient, Change, Events, creation, deletion,
 from contivmodel.objects import Netprofile, RestObject, Tenant
 from core.errors import MasterUnavailable
 from netmaster.api.v2.event_stream import StreamLimits
+from tests.bed.etcd import Etcd
 from tests.bed.master import MODES, Master
 from tests.bed.store import Store
 from tests.bed.waiting import eventually
@@ -57,14 +58,14 @@ class Watcher(threading.Thread):
 
     def run(self) -> None:
         """Go on behind the last event with the next master whenever a connection ends."""
-        after: int | None = None
+        after: str | None = None
         for number in count():
             if self.stop.is_set():
                 return
             with suppress(MasterUnavailable):
                 for event in self._clients[number % len(self._clients)].events(after):
                     self.events.append(event)
-                    after = event.revision
+                    after = event.id
                     if self.stop.is_set():
                         return
             self.stop.wait(0.05)
@@ -169,7 +170,7 @@ def leading(masters: list[Master]) -> list[Master]:
 
 def test_who_is_too_far_behind_is_told_to_read_again(masters: list[Master]) -> None:
     client = ApiClient(masters[1].url, timeout=15.0)
-    first = next(client.events(after=1))
+    first = next(client.events(after=".1"))
     assert (first.reset, first.changes) == (True, ())
     most, held = StreamLimits().per_peer, []
     with pytest.raises(MasterUnavailable, match=f"^{most} watches are open"):  # noqa: PT012 - the last one is refused
@@ -177,3 +178,47 @@ def test_who_is_too_far_behind_is_told_to_read_again(masters: list[Master]) -> N
             held += [client.events()]
             next(held[-1])
     assert len(held) >= most  # the first one may not be over yet
+
+
+def test_a_store_that_went_back_is_told(bed_dir: Path, store: Store) -> None:
+    """The store passes the revision again that a watcher has seen, while no master looks."""
+    assert isinstance(store, Etcd)
+    master = Master(bed_dir, store, name="m0", leads=True, flags=SHORT_LEASE)
+    master.start()
+    try:
+        client = ApiClient(master.url, timeout=15.0)
+        kept, lost = (Tenant(tenant_name=name) for name in ("kept", "lost"))
+        client.make(creation(kept))
+        saved = store.save()
+        events = client.events()
+        assert next(events).changes == ()
+        client.make(creation(lost))
+        seen = next(event for event in events if event.changes)
+        events.close()  # type: ignore[attr-defined]
+        followed = client.follow(Tenant)
+        assert {"kept", "lost"} <= next(followed).keys()
+        master.kill()
+        store.restore(saved, further=seen.revision)
+        master.start()
+        first = next(client.events(after=seen.id))
+        assert (first.reset, first.changes) == (True, ())
+        assert first.revision > seen.revision
+        with pytest.raises(MasterUnavailable):
+            list(followed)  # its connection ended with the master
+        assert "lost" not in next(client.follow(Tenant))
+    finally:
+        master.kill()
+
+
+def test_the_objects_of_a_class_are_followed(masters: list[Master]) -> None:
+    client = ApiClient(masters[1].url, timeout=15.0)
+    profile = Netprofile(tenant_name=TENANT, profile_name="p", bandwidth="1 kbps", dscp=1)
+    client.make(creation(Tenant(tenant_name=TENANT)))
+    followed = client.follow(Netprofile)
+    assert next(followed) == {}
+    client.make(creation(profile))
+    assert next(followed)[profile.object_key()].dscp == 1
+    client.make(patch(Netprofile, profile.object_key(), {"DSCP": 2}))
+    assert next(followed)[profile.object_key()].dscp == 2
+    client.make(deletion(Netprofile, profile.object_key()))
+    assert next(followed) == {}

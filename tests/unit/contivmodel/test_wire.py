@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from contivmodel.objects import EndpointGroup, Link, Network, Tenant, TenantLinkSets
+from contivmodel.objects import EndpointGroup, Link, Network, Rule, Tenant, TenantLinkSets
 from contivmodel.rpc import AllocAddressRequest, CreateEndpointRequest
 from contivmodel.wire import WireModel, decode, dump, dumps
 from core.errors import Invalid
@@ -14,6 +14,15 @@ from core.errors import Invalid
 def test_a_body_becomes_a_model() -> None:
     network = decode(Network, b'{"tenantName":"blue","networkName":"n1","pktTag":7}')
     assert (network.tenant_name, network.network_name, network.pkt_tag) == ("blue", "n1", 7)
+
+
+def test_a_rule_is_written_as_the_original_s_unless_it_logs() -> None:
+    body = b'{"ruleId":"1","log":%s}'
+    assert "log" not in dump(decode(Rule, body % b"false"))
+    logged = decode(Rule, body % b"true")
+    assert (logged.log, dump(logged)["log"]) == (True, True)
+    with pytest.raises(Invalid, match=r"number into Go struct field Rule\.log of type bool"):
+        decode(Rule, body % b"1")
 
 
 def test_names_match_without_regard_to_case_and_unknown_ones_are_ignored() -> None:

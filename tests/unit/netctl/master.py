@@ -33,6 +33,7 @@ class MemoryMaster:
     """The body of an answer that is streamed."""
     tested: Json = field(default_factory=dict)
     hits: Json = field(default_factory=dict)
+    logged: Json = field(default_factory=dict)
     traced: Json = field(default_factory=dict)
     ipam: Json = field(default_factory=dict)
     fixed: Json = field(default_factory=dict)
@@ -79,6 +80,11 @@ class MemoryMaster:
         self._refuse()
         self.asked = [("tenant", tenant), ("policy", policy)]
         return self.hits
+
+    def policy_log(self, asked: Mapping[str, str], most: int) -> Json:
+        self._refuse()
+        self.asked = [*asked.items(), ("limit", str(most))]
+        return self.logged
 
     def trace(self, asked: Iterable[tuple[str, str]]) -> Json:
         self._refuse()

@@ -134,8 +134,8 @@ class FakeSwitch(Switch):
         self.table.update((flow.key, flow) for flow in add)
         used = (flow.instructions.group for flow in add)
         self.held_groups.update(group.id for group in used if group is not None)
-        metered = (flow.instructions.meter for flow in add)
-        self.held_meters.update((meter.id, meter) for meter in metered if meter is not None)
+        metered = (meter for flow in add for meter in flow.instructions.meters)
+        self.held_meters.update((meter.id, meter) for meter in metered)
         gone = set(delete)
         self.foreign = [stamp for stamp in self.foreign if stamp not in gone]
         for key, flow in list(self.table.items()):

@@ -26,6 +26,7 @@ from ofnet.openflow.actions import (
     OutputFirst,
     PopVlan,
     PushVlan,
+    Report,
     SelectGroup,
     SetField,
 )
@@ -74,6 +75,12 @@ def tracked(flows: Iterable[Flow], packet: Packet) -> list[Conntrack]:
     _, met = _walk(flows, packet)
     acts = [action for flow in met for action in flow.instructions.actions]
     return [action for action in acts if isinstance(action, Conntrack)]
+
+
+def met(world: World, bridge: Bridge, packet: Packet) -> list[Action]:
+    """Return the actions of all flows that a packet meets."""
+    _, found = _walk(flows_of(world, bridge), packet)
+    return [action for flow in found for action in flow.instructions.actions]
 
 
 def _walk(flows: Iterable[Flow], packet: Packet) -> tuple[list[Sent], list[Flow]]:
@@ -152,8 +159,8 @@ def _apply(action: Action, packet: Packet, sent: list[Sent]) -> None:
             packet[action.name] = action.value
         case Move():
             packet[action.destination] = packet[action.source]
-        case Lookup() | Conjunction() | ConntrackCommit():
-            pass  # the way on, a part of a match, or a note to connection tracking
+        case Lookup() | Conjunction() | ConntrackCommit() | Report():
+            pass  # the way on, a part of a match, or a note to another
         case Conntrack():
             _track(action, packet)
         case Load():

@@ -24,6 +24,17 @@ def test_each_meter_is_added_and_then_changed() -> None:
     assert meter_wire.meters_set(METERS, 7) == b"".join(expected)
 
 
+def test_a_meter_of_reports_counts_packets() -> None:
+    meter = Meter.of_reports("a rule")
+    units = ofproto_v1_3.OFPMF_PKTPS | ofproto_v1_3.OFPMF_BURST
+    band = reference.OFPMeterBandDrop(rate=meter.rate, burst_size=meter.burst)
+    expected = reference.OFPMeterMod(DATAPATH, ofproto_v1_3.OFPMC_ADD, units, meter.id, [band])
+    assert meter_wire.meters_set([meter], 7).startswith(packed(expected, 7))
+    assert meter_wire.meters(reported(meter, units=units)) == ([meter], False)
+    assert 0xFF00 <= meter.id <= 0xFFFF
+    assert meter.content != meter._replace(packets=False).content
+
+
 def test_a_deleted_meter_is_named_alone() -> None:
     expected = reference.OFPMeterMod(DATAPATH, ofproto_v1_3.OFPMC_DELETE, 0, 9, [])
     assert meter_wire.meter_delete(9, 7) == packed(expected, 7)

@@ -113,11 +113,11 @@ def packet_in_bytes(data: bytes, **fields: int) -> bytes:
 
 def test_packet_in_is_read() -> None:
     body = packet_in_bytes(b"abc", in_port=14, tunnel_id=10001, metadata=5)
-    assert wire.packet_in(body) == wire.PacketIn(3, 14, 10001, b"abc")
+    assert wire.packet_in(body) == wire.PacketIn(3, 14, 10001, b"abc", 5, 5)
     whole = struct.pack(">BBHI", 4, wire.PACKET_IN, 8 + len(body), 1) + body
     theirs = ofproto_parser.msg(DATAPATH, 4, wire.PACKET_IN, len(whole), 1, whole)
     assert (theirs.match["in_port"], theirs.table_id, bytes(theirs.data)) == (14, 3, b"abc")
-    assert wire.packet_in(packet_in_bytes(b"", in_port=2)) == wire.PacketIn(3, 2, None, b"")
+    assert wire.packet_in(packet_in_bytes(b"", in_port=2)) == wire.PacketIn(3, 2, None, b"", 5)
 
 
 def entry(table: int, cookie: int, *, extra: int = 0) -> bytes:

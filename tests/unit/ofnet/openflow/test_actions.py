@@ -29,6 +29,7 @@ from ofnet.openflow.actions import (
     OutputFirst,
     PopVlan,
     PushVlan,
+    Report,
     SelectGroup,
     SetField,
     tag,
@@ -68,7 +69,7 @@ actions = st.one_of(
 
 def reference_action(action: Action) -> Any:  # noqa: C901, PLR0911, PLR0912 - one for each kind
     match action:
-        case SelectGroup() | Deal() | Learn():
+        case SelectGroup() | Deal() | Learn() | Report():
             raise AssertionError(f"{action} is compared with Open vSwitch's text only")
         case Output(port):
             return reference.OFPActionOutput(port, 0xFFFF if port == PORT_CONTROLLER else 0)

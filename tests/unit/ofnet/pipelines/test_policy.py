@@ -1,11 +1,13 @@
 """Rules of policies: which packets go on, which end, and what is no rule's business."""
 
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from typing import Any
 
 import pytest
 
 from ofnet.openflow import oxm
+from ofnet.openflow.actions import Report
 from ofnet.openflow.fields import Flags
 from ofnet.pipelines.policy import flows
 from ofnet.world import Bridge, FwdMode, Rule, World
@@ -24,7 +26,7 @@ from tests.unit.ofnet.pipelines.scene import (
     v6,
     world,
 )
-from tests.unit.ofnet.walk import send
+from tests.unit.ofnet.walk import met, send
 
 VXLAN = Bridge.VXLAN
 ANY = World(fwd_mode=FwdMode.ROUTING)
@@ -57,6 +59,48 @@ def test_the_greater_priority_wins() -> None:
     assert send(routed(deny_all(8), allow), VXLAN, ip(ANN, BOB, **tcp))
     assert not send(routed(deny_all(8), allow), VXLAN, ip(EVE, BOB, **tcp))
     assert not send(routed(deny_all(8), allow), VXLAN, ip(ANN, BOB, ip_proto=oxm.PROTO_UDP))
+
+
+TCP = {"ip_proto": oxm.PROTO_TCP, "tcp_src": 40000, "tcp_dst": 80}
+NEW, DATA, UDP = {**TCP, "tcp_flags": 2}, {**TCP, "tcp_flags": 0x10}, {"ip_proto": oxm.PROTO_UDP}
+PASSED = [NEW, DATA, UDP]
+
+
+def reported(of: World, packet: dict[str, Any]) -> int:
+    """Return how often a packet is reported on its way."""
+    return sum(isinstance(act, Report) for act in met(of, VXLAN, packet))
+
+
+@pytest.mark.parametrize("packet", PASSED)
+def test_all_that_a_rule_with_log_denies_is_reported(packet: dict[str, Any]) -> None:
+    logged = routed(replace(deny_all(8), log=True))
+    assert not send(logged, VXLAN, ip(ANN, BOB, **packet))
+    assert reported(logged, ip(ANN, BOB, **packet)) == 1
+    assert reported(routed(deny_all(8)), ip(ANN, BOB, **packet)) == 0
+
+
+@pytest.mark.parametrize("protocol", [0, oxm.PROTO_TCP, oxm.PROTO_UDP])
+@pytest.mark.parametrize("packet", PASSED)
+def test_of_what_a_rule_with_log_allows_new_connections_are_reported(
+    protocol: int, packet: dict[str, Any]
+) -> None:
+    rule = Rule(id="allow", priority=5, allow=True, dst_group=8, protocol=protocol, log=True)
+    lesser = Rule(id="lesser", priority=4, allow=True, dst_group=8, log=True)
+    fits = protocol in {0, packet["ip_proto"]}
+    assert send(routed(rule, deny_all(8)), VXLAN, ip(ANN, BOB, **packet)) == (
+        send(routed(), VXLAN, ip(ANN, BOB, **packet)) if fits else []
+    )
+    once = int(packet is not DATA)
+    assert reported(routed(rule), ip(ANN, BOB, **packet)) == (once if fits else 0)
+    assert reported(routed(rule, lesser), ip(ANN, BOB, **packet)) == once
+
+
+def test_what_arrives_and_is_allowed_was_reported_where_it_was_sent() -> None:
+    rule = Rule(id="allow", priority=5, allow=True, dst_group=8, log=True)
+    arrived = arrival(TUNNEL, BOB, ipv4_src=FAR.ip, tunnel_id=10001, **NEW)
+    assert send(routed(rule), VXLAN, arrived)
+    assert reported(routed(rule), arrived) == 0
+    assert reported(routed(replace(rule, allow=False)), arrived) == 1
 
 
 def test_policy_for_an_unknown_source_applied_at_its_own_host() -> None:

@@ -17,6 +17,7 @@ from ofnet.trace.journey import Journey, follow
 from ofnet.trace.packets import Talk
 from ofnet.world import (
     Bridge,
+    FwdMode,
     Membership,
     PolicyEntry,
     PolicyMatch,
@@ -26,15 +27,17 @@ from ofnet.world import (
     Rule,
     Service,
     ServicePort,
+    Uplink,
     Verdict,
     World,
 )
-from tests.unit.ofnet.worlds import HOST_PORT, PEER, address, local, remote, world
+from tests.unit.ofnet.worlds import HOST_PORT, NET, PEER, address, local, remote, world
 
 WORLD = replace(
     world(here=(local(1), local(2)), there=(remote(3),)),
     host_port=replace(HOST_PORT, sources=frozenset({IPv4Address("192.168.77.1")})),
 )
+UPLINK = Uplink(ofport=9, mac="52:54:00:00:00:01")
 VIP = IPv4Address("10.1.200.1")
 WEB = Service(
     key="web:default",
@@ -143,3 +146,20 @@ def test_conjunctions(port: int, *, arrives: bool) -> None:
     assert places(found) == ([("endpoint", local(2).key)] if arrives else [])
     deciding = [one.flow for one in found.path if one.table == TableId.KUBE_INGRESS]
     assert [one is not None and "conj_id" in one.match.names for one in deciding] == [arrives]
+
+
+def test_the_switch_s_own_switching_tags_for_the_uplink_and_untags_for_a_pod() -> None:
+    """A host that judges what arrives knows its network, and so its tenant, by the tag."""
+    bridged = replace(WORLD, fwd_mode=FwdMode.BRIDGE, vteps={}, host_port=None, uplinks=(UPLINK,))
+    desired = Desired(Bridge.VLAN)
+    desired.update(bridged, EVERYTHING)
+    out = packets.from_endpoint(bridged, local(1), Talk(to=address(3), protocol=6, port=80))
+    assert out is not None
+    (left,) = follow(desired.flows.values(), bridged, [out]).exits
+    assert (left.place, left.packet.tags) == (("uplink", PEER), (bridged.networks[NET].vlan,))
+    ends = {"ipv4_src": address(3), "ipv4_dst": address(1)}
+    macs = {"eth_src": remote(3).mac, "eth_dst": local(1).mac}
+    fields = {**left.packet.fields, **ends, **macs, "in_port": UPLINK.ofport}
+    back = Packet(fields, left.packet.tags)
+    (arrived,) = follow(desired.flows.values(), bridged, [back]).exits
+    assert (arrived.place, arrived.packet.tags) == (("endpoint", local(1).key), ())

@@ -1,12 +1,16 @@
 """What a master keeps of the changes: whole, in order, within bounds."""
 
 import json
+from collections.abc import AsyncIterator
+from unittest.mock import AsyncMock
 
 from contivmodel.objects import Policy, Tenant
 from core import keys
+from core.errors import StoreUnavailable
 from netmaster import codec
 from netmaster.api.v2.event_log import EventLog
 from objdb.api import Delta, Entry, Snapshot
+from state.lineage import Lineage, Position, Term, encode
 
 
 def put(rev: int, *objects: Tenant | Policy) -> Delta:
@@ -57,6 +61,37 @@ def test_the_oldest_events_go() -> None:
 def test_a_snapshot_starts_anew() -> None:
     log = log_of(Snapshot(1, {}), put(2, tenant("t")), Snapshot(9, {}))
     assert (log.first, log.last, log.restarts, log.behind(9)) == (9, 9, 2, [])
+
+
+def test_a_revision_is_of_the_term_that_made_it() -> None:
+    terms = Lineage((Term("a", 0), Term("b", 5), Term("c", 8)))
+    log = EventLog()
+    assert log.has(Position("", 0))
+    log.take(Snapshot(4, {}), terms)
+    for rev in (5, 7, 9):
+        log.take(put(rev, tenant("t")))
+    assert [log.position(rev).term for rev in (4, 5, 6, 8, 9)] == ["a", "a", "b", "b", "c"]
+    known = [Position("a", 4), Position("a", 5), Position("b", 8), Position("c", 9)]
+    assert all(map(log.has, known))
+    foreign = [Position("a", 6), Position("b", 9), Position("d", 5), Position("", 5)]
+    outside = [Position("a", 3), Position("c", 10)]
+    assert not any(map(log.has, foreign + outside))
+
+
+async def test_the_terms_are_read_behind_each_change() -> None:
+    backend = AsyncMock()
+    entry = Entry(keys.LINEAGE, encode(Lineage((Term("a", 0),))), 1)
+    backend.get.side_effect = [entry, StoreUnavailable("away"), None]
+
+    async def items(*_: object, **__: object) -> AsyncIterator[Snapshot | Delta]:
+        yield Snapshot(4, {})
+        yield put(5, tenant("t"))
+
+    backend.watch = items
+    log = EventLog()
+    await log.follow(backend)
+    assert (log.last, log.lineage) == (5, Lineage())
+    assert backend.get.await_count == 3
 
 
 def test_what_cannot_be_read_is_no_change() -> None:

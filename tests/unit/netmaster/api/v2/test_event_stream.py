@@ -17,7 +17,9 @@ from netmaster.api.server import RestServer
 from netmaster.api.v2.event_log import EventLog
 from netmaster.api.v2.event_stream import LAST_EVENT_ID, PATH, EventStreams, StreamLimits, Watch
 from objdb.api import Delta, Entry, Snapshot
+from state.lineage import Lineage, Term
 
+TERM = "8f3a"
 OBJECTS: list[RestObject] = [
     Tenant(key="blue", tenant_name="blue"),
     Netprofile(key="red:p", tenant_name="red", profile_name="p"),
@@ -51,7 +53,7 @@ class Served:
 @asynccontextmanager
 async def serving(limits: StreamLimits | None = None) -> AsyncIterator[Served]:
     log = EventLog(most_events=5)
-    log.take(Snapshot(10, {}))
+    log.take(Snapshot(10, {}), Lineage((Term(TERM, 3),)))
     server = RestServer()
     server.own[PATH] = EventStreams(log, None, limits).answer
     address = await server.listen(ListenAddress("127.0.0.1", 0))
@@ -67,7 +69,9 @@ async def told(stream: aiohttp.StreamReader) -> tuple[str, int]:
     async with asyncio.timeout(20):
         lines = (await stream.readuntil(b"\n\n")).decode().splitlines()
     fields = dict(line.split(": ", 1) for line in lines if line)
-    return fields.get("event", ""), int(fields["id"])
+    term, _, revision = fields["id"].rpartition(".")
+    assert term == TERM
+    return fields.get("event", ""), int(revision)
 
 
 async def test_a_watch_begins_now_and_goes_on() -> None:
@@ -82,21 +86,21 @@ async def test_a_watch_goes_on_behind_what_was_seen() -> None:
     async with serving() as served:
         for revision in range(11, 14):
             served.log.take(put(revision, *OBJECTS))
-        async with served.stream(**{LAST_EVENT_ID: "11"}) as stream:
+        async with served.stream(**{LAST_EVENT_ID: f"{TERM}.11"}) as stream:
             assert [await told(stream), await told(stream)] == [("changes", 12), ("changes", 13)]
-        async with served.stream("after=12") as stream:
+        async with served.stream(f"after={TERM}.12") as stream:
             assert await told(stream) == ("changes", 13)
 
 
 async def test_what_another_master_has_seen_is_waited_for() -> None:
-    async with serving() as served, served.stream(**{LAST_EVENT_ID: "12"}) as stream:
+    async with serving() as served, served.stream(**{LAST_EVENT_ID: f"{TERM}.12"}) as stream:
         served.log.take(put(11, *OBJECTS))
         served.log.take(put(12, *OBJECTS))
         served.log.take(put(13, *OBJECTS))
         assert await told(stream) == ("changes", 13)
 
 
-@pytest.mark.parametrize("seen", ["9", "99"])
+@pytest.mark.parametrize("seen", [f"{TERM}.9", f"{TERM}.99", "10", ".10", "other.10"])
 async def test_what_is_not_there_is_to_be_read_again(seen: str) -> None:
     limits, last = StreamLimits(catch_up=0.01), {LAST_EVENT_ID: seen}
     async with serving(limits) as served, served.stream(**last) as stream:
@@ -114,6 +118,19 @@ async def test_a_store_that_went_back_is_read_again() -> None:
         assert await told(stream) == ("changes", 5)
 
 
+async def test_an_id_of_another_history_is_told_from_one_of_this() -> None:
+    """The store was restored, and its next leader passed the revision that the client has seen."""
+    async with serving() as served:
+        log = served.log
+        log.take(put(11, *OBJECTS))
+        restored = Lineage((Term(TERM, 3), Term("9b1c", 11)))
+        log.take(put(13, *OBJECTS), restored)
+        for seen, expected in ((f"{TERM}.11", b"changes"), (f"{TERM}.12", b"reset")):
+            async with served.stream(**{LAST_EVENT_ID: seen}) as stream:
+                lines = await stream.readuntil(b"\n\n")
+                assert lines.startswith(b"event: %b\nid: 9b1c.13\n" % expected)
+
+
 async def test_a_client_moves_on_with_what_is_not_for_it() -> None:
     limits = StreamLimits(idle=0.01)
     async with serving(limits) as served, served.stream("kind=networks") as stream:
@@ -128,7 +145,7 @@ async def test_a_stream_ends_with_its_time() -> None:
     limits = StreamLimits(lifetime=0.05, idle=0.01)
     async with serving(limits) as served, served.stream() as stream:
         async with asyncio.timeout(20):
-            assert (await stream.read()).startswith(b"event: ready\nid: 10\n")
+            assert (await stream.read()).startswith(b"event: ready\nid: %b.10\n" % TERM.encode())
 
 
 async def test_the_number_of_watches_is_limited() -> None:
@@ -174,7 +191,15 @@ def test_a_client_is_told_of_what_it_asked_for_and_may_see(
 
 
 @pytest.mark.parametrize(
-    ("query", "last"), [("kind=nope", None), ("x=1", None), ("after=-1", None), ("", "1" * 19)]
+    ("query", "last"),
+    [
+        ("kind=nope", None),
+        ("x=1", None),
+        ("after=-1", None),
+        ("", "t." + "1" * 19),
+        ("", "t" * 65 + ".1"),
+        ("", "t."),
+    ],
 )
 def test_bad_watches_are_refused(query: str, last: str | None) -> None:
     with pytest.raises(Malformed):

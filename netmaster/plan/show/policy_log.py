@@ -1,0 +1,135 @@
+"""The records of rules with `log` over all hosts, newest first, a page at a time. Pure.
+
+In come the answers of the agents' `/inspect/policy-log` (`netplugin.diagnostics.policy_log`); out
+comes `GET /api/v2/policy-log`. An answer that cannot be read counts as none.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+Json = dict[str, Any]
+Place = tuple[str, str, int]
+"""Where a record stands: its time, its host, its number there."""
+
+FILTERS: Final = {
+    "tenant": "of rules of this tenant",
+    "policy": "of the policies of this name",
+    "rule": "of the rules with this id",
+    "action": "`allow` or `deny`",
+    "host": "on the host with this label",
+}
+ENDS: Final = ("address", "port", "tenant", "network", "group", "endpoint", "container")
+_TEXTS: Final = ("at", "tenant", "policy", "rule", "action", "protocol")
+_RULE: Final = ("tenant", "policy", "rule")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogQuery:
+    """What is asked for: records with these values, older than a place.
+
+    `tenants` are those the client may see, None for all.
+    """
+
+    having: Mapping[str, str]
+    limit: int
+    before: Place | None = None
+    tenants: Collection[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPage:
+    """A page of records, and the place to go on from; None at the end.
+
+    `unrecorded` has packets without a record, by host and rule; `silent` the hosts that did not
+    answer, with the reason.
+    """
+
+    items: list[Json]
+    next: Place | None
+    unrecorded: list[Json]
+    silent: dict[str, str]
+
+
+def of_agents(asked: LogQuery) -> dict[str, str]:
+    """Return what agents are to be asked for, so that they send no more than a page needs."""
+    having = {name: text for name, text in asked.having.items() if name != "host"}
+    # several records may have the time of the last one of the page before
+    return having if asked.before else {**having, "limit": str(asked.limit + 1)}
+
+
+def page(said: Mapping[str, bytes], silent: Mapping[str, str], asked: LogQuery) -> LogPage:
+    """Return the newest records that are asked for. `said` is by host."""
+    read, unread = _read(said)
+    records = [one for answer in read.values() for one in answer["records"] if _fits(one, asked)]
+    records.sort(key=_place, reverse=True)
+    older = (one for one in records if asked.before is None or _place(one) < asked.before)
+    found = list(islice(older, asked.limit + 1))
+    shown = found[: asked.limit]
+    return LogPage(
+        items=[_shown(one, asked.tenants) for one in shown],
+        next=_place(shown[-1]) if len(found) > asked.limit else None,
+        unrecorded=[
+            one for answer in read.values() for one in answer["unrecorded"] if _fits(one, asked)
+        ],
+        silent=dict(sorted({**silent, **unread}.items())),
+    )
+
+
+def _fits(one: Json, asked: LogQuery) -> bool:
+    # what is unrecorded has no action
+    wanted = all(one.get(name, text) == text for name, text in asked.having.items())
+    return wanted and (asked.tenants is None or one["tenant"] in asked.tenants)
+
+
+def _place(one: Json) -> Place:
+    return one["at"], one["host"], one["number"]
+
+
+def _shown(one: Json, tenants: Collection[str] | None) -> Json:
+    """Return a record, without the names of what is of tenants that the client may not see."""
+    if tenants is None:
+        return one
+    hidden = {
+        name: {**end, **dict.fromkeys(ENDS[2:], "")}
+        for name in ("source", "destination")
+        if (end := one[name])["tenant"] not in tenants
+    }
+    return {**one, **hidden}
+
+
+def _read(said: Mapping[str, bytes]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the answers, and why hosts have none; a bridge that is missing makes one silent."""
+    read, unread = {}, {}
+    for host, body in said.items():
+        try:
+            answer = json.loads(body)
+            read[host] = {
+                "records": list(_records(host, answer["records"])),
+                "unrecorded": [
+                    {"host": host, **_named(one, _RULE), "packets": int(one["packets"])}
+                    for one in answer["unrecorded"]
+                ],
+            }
+            missing = {str(bridge): str(why) for bridge, why in answer["missing"].items()}
+        except (ValueError, TypeError, LookupError, AttributeError):
+            unread[host] = f"host {host}: not a policy log: {body[:80]!r}"
+            continue
+        if missing:
+            unread[host] = "; ".join(f"{bridge}: {why}" for bridge, why in missing.items())
+    return read, unread
+
+
+def _records(host: str, said: Collection[Json]) -> Iterator[Json]:
+    for one in said:
+        ends = {
+            name: {**_named(one[name], ENDS), "port": int(one[name]["port"])}
+            for name in ("source", "destination")
+        }
+        yield {"host": host, "number": int(one["number"]), **_named(one, _TEXTS), **ends}
+
+
+def _named(one: Json, names: Collection[str]) -> Json:
+    return {name: str(one[name]) for name in names}
