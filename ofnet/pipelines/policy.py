@@ -11,7 +11,6 @@ discovery, as they do not apply to ARP.
 # cut pods off from learning MACs, which would break the traffic that other rules allow.
 
 from collections.abc import Iterator
-from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network
 from typing import Final
 
@@ -24,7 +23,6 @@ from ofnet.openflow.match import Match, MatchFields
 from ofnet.tables import Priority, TableId
 from ofnet.world import Rule, World
 
-_CACHE_SIZE: Final = 1 << 15
 _PASS: Final = goto(TableId.SRV_PROXY_SNAT)
 
 
@@ -37,19 +35,11 @@ def neighbour_discovery() -> Iterator[Flow]:
 
 def flows(rule: Rule, _world: World) -> Iterator[Flow]:
     """Yield the flow of a rule for each address family it applies to."""
-    yield from _flows(rule)
-
-
-@lru_cache(_CACHE_SIZE)
-def _flows(rule: Rule) -> tuple[Flow, ...]:
-    # cached, because both bridges of a host have all rules
-    addresses = (rule.source, rule.destination)
-    excluded = {oxm.ETH_IPV4: IPv6Network, oxm.ETH_IPV6: IPv4Network}
-    return tuple(
-        _flow(rule, eth_type)
-        for eth_type, other in excluded.items()
-        if not any(isinstance(address, other) for address in addresses)
-    )
+    families = {type(one) for one in (rule.source, rule.destination)}
+    if IPv6Network not in families:
+        yield _flow(rule, oxm.ETH_IPV4)
+    if IPv4Network not in families:
+        yield _flow(rule, oxm.ETH_IPV6)
 
 
 def _flow(rule: Rule, eth_type: int) -> Flow:
