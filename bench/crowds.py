@@ -48,7 +48,7 @@ class Cluster:
             label = host(number)
             yield _put(keys.host(label), _host(label, number))
         for number in range(self.tenants * self.networks):
-            network = self._network(number)
+            network = self.network_record(number)
             yield _put(keys.network(network.id), network)
         for number in range(self.endpoints):
             pod = self.endpoint(number)
@@ -58,7 +58,7 @@ class Cluster:
         """Return an endpoint; those below `PODS` are of `HERE`."""
         here = number < PODS
         slot = number % self.networks if here else number % (self.tenants * self.networks)
-        network, container = self._network(slot), f"{number:064x}"
+        network, container = self.network_record(slot), f"{number:064x}"
         address = IPv4Address(network.subnet) + 2 + number // (self.tenants * self.networks)
         if here:
             address += 3_000 + number
@@ -70,9 +70,10 @@ class Cluster:
             name=f"pod-{number}",
         )
 
-    def _network(self, number: int) -> NetworkRecord:
+    def network_record(self, number: int) -> NetworkRecord:
+        """Return a network."""
         tenant, slot = divmod(number, self.networks)
-        subnet = IPv4Address(f"10.{slot}.0.0")
+        subnet = IPv4Address("10.0.0.0") + (slot << 12)
         return NetworkRecord(
             tenant=TenantName(f"tenant{tenant}"),
             name=NetworkName(f"net{slot}"),
@@ -93,7 +94,7 @@ class Cluster:
 
     def network(self, number: int) -> NetworkId:
         """Return the id of a network."""
-        return self._network(number).id
+        return self.network_record(number).id
 
 
 async def seed(url: str, cluster: Cluster) -> None:

@@ -90,7 +90,12 @@ def dump(model: WireModel) -> dict[str, Any]:
 
 def dumps(value: Any) -> bytes:
     """Return JSON as Go writes it; `value` may contain models."""
-    return escaped(_ENCODER.encode(value)).encode()
+    return escaped(text(value)).encode()
+
+
+def text(value: Any) -> str:
+    """Return what `dumps` does, before `escaped`."""
+    return _ENCODER.encode(value)
 
 
 def escaped(text: str) -> str:
@@ -113,7 +118,13 @@ def _refuse_constant(name: str) -> NoReturn:
 _DECODER: Final = json.JSONDecoder(
     parse_int=_Number, parse_float=_Number, parse_constant=_refuse_constant
 )
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=dump)
+
+
+def _as_plain(value: Any) -> Any:
+    return dump(value) if isinstance(value, WireModel) else list(value)
+
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_as_plain)
 _ESCAPES: Final = (
     ("<", "\\u003c"),
     (">", "\\u003e"),

@@ -47,9 +47,6 @@ class _Content(NamedTuple):
     match: Match
     instructions: Instructions
     key: FlowKey
-    wire: bytes
-    """The match and the instructions as a flow-mod carries them."""
-
     cookie: int
     """64 bits: 0xC0, the owner's kind, 48 bits of blake2b over all before it."""
 
@@ -77,12 +74,16 @@ class Flow(_Content):
     ) -> Self:
         """Check the flow against its table's declaration, pack it and compute its cookie."""
         _check(table, match, instructions)
-        wire = match.wire + instructions.wire
         content = _CONTENT_HEAD.pack(table, priority) + match.wire + instructions.content
         digest = blake2b(content, digest_size=6).digest()
         cookie = COOKIE_MAGIC << 56 | owner << 48 | int.from_bytes(digest, "big")
         key = FlowKey(table, priority, match.wire)
-        return tuple.__new__(cls, (owner, table, priority, match, instructions, key, wire, cookie))
+        return tuple.__new__(cls, (owner, table, priority, match, instructions, key, cookie))
+
+    @property
+    def wire(self) -> bytes:
+        """The match and the instructions as a flow-mod carries them."""
+        return self.match.wire + self.instructions.wire
 
     def __str__(self) -> str:
         """Return the line `ovs-ofctl --no-stats dump-flows` prints, without the cookie."""

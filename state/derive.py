@@ -50,11 +50,10 @@ def network_addresses(
     subnet = ipv4(network.subnet)
     usable = (subnet + 1, subnet + size - 2)
     written = (ipv4(network.first), ipv4(network.last))
-    taken = [(number, number) for number in _ipv4(granted)]
-    taken += [pool_span(pool) for pool in pools]
+    taken = [pool_span(pool) for pool in pools]
     if network.gateway:
         taken.append((ipv4(network.gateway),) * 2)
-    runs = _merged(taken)
+    runs = _merged([*_runs(_ipv4(granted)), *taken])
     shown = _clip(runs, _overlap(usable, written))
     assignable = _overlap(usable, written) if is_bounded(network) else usable
     return AddressLists(_addresses(shown), _addresses(_gaps(runs, assignable)))
@@ -65,7 +64,7 @@ def group_addresses(pool: str, granted: Iterable[str]) -> AddressLists:
     if not pool:
         return AddressLists("", "")
     bounds = pool_span(pool)
-    taken = _merged((number, number) for number in _ipv4(granted))
+    taken = list(_runs(_ipv4(granted)))
     return AddressLists(_addresses(_clip(taken, bounds)), _addresses(_gaps(taken, bounds)))
 
 
@@ -86,8 +85,7 @@ def tags_in_use(networks: Iterable[NetworkRecord]) -> TagsInUse:
 
 def number_list(numbers: Iterable[int]) -> str:
     """Return `1, 5-9` for whole numbers in any order."""
-    runs = _merged((number, number) for number in numbers)
-    return ", ".join(_item(str(first), str(last)) for first, last in runs)
+    return ", ".join(_item(str(first), str(last)) for first, last in _runs(numbers))
 
 
 def labels_text(labels: Mapping[str, str] | None) -> str:
@@ -101,6 +99,20 @@ def pool_span(pool: str) -> Span:
     """Return first and last address of a pool written `a-b` or `a`, as whole numbers."""
     first, _, last = pool.partition("-")
     return ipv4(first), ipv4(last or first)
+
+
+def _runs(numbers: Iterable[int]) -> Iterator[Span]:
+    """Yield the runs of whole numbers, ascending."""
+    ordered = sorted(numbers)
+    if not ordered:
+        return
+    first = last = ordered[0]
+    for number in ordered:
+        if number > last + 1:
+            yield first, last
+            first = number
+        last = number
+    yield first, last
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:
@@ -143,5 +155,5 @@ def _item(first: str, last: str) -> str:
     return first if first == last else f"{first}-{last}"
 
 
-def _ipv4(addresses: Iterable[str]) -> Iterator[int]:
-    return (ipv4(address) for address in addresses if ":" not in address)
+def _ipv4(addresses: Iterable[str]) -> list[int]:
+    return [ipv4(address) for address in addresses if ":" not in address]

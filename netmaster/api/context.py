@@ -13,6 +13,7 @@ from netmaster.api.access import Access, AccessControl
 from netmaster.api.agents import RegisteredAgents
 from netmaster.api.hosts import HostsApi
 from netmaster.api.ipam import IpamApi
+from netmaster.api.state_text import EndpointTexts
 from netmaster.api.status import StatusApi
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
@@ -74,6 +75,7 @@ class LeaderContext:
     status: StatusApi
     access: AccessControl | None = None
     claims_only: Callable[[], bool] = lambda: False
+    endpoint_texts: EndpointTexts = field(default_factory=EndpointTexts)
 
 
 Handler = Callable[[LeaderContext, ApiRequest], Awaitable[web.StreamResponse]]

@@ -27,6 +27,7 @@ from netmaster.api.replies import (
     not_found,
     plain,
 )
+from netmaster.api.state_text import inspection
 from netmaster.plan.change_log import recorded
 from netmaster.plan.model import Plan
 from netmaster.plan.show import ofnet_endpoints, ofnet_rules, service_states
@@ -83,8 +84,8 @@ async def inspect_object(
     inspect = partial(objects.inspected, kind=kind, key=key, mode=leader.mode)
     shown: dict[str, Any] = await leader.committer.read(inspect)
     if kind.model is Bgp:
-        shown = {**shown, "Oper": objects.without_empty(await leader.agents.bgp(key))}
-    return json_reply(shown)
+        shown = {**shown, "Oper": await leader.agents.bgp(key)}
+    return json_body(inspection(shown, leader.endpoint_texts))
 
 
 async def inspect_endpoint(leader: LeaderContext, request: ApiRequest) -> web.Response:
@@ -96,7 +97,8 @@ async def inspect_endpoint(leader: LeaderContext, request: ApiRequest) -> web.Re
             access.check(tenant=objects.tenant_of_endpoint(view, name))
         return objects.inspected_endpoint(view, name)
 
-    return json_reply(await leader.committer.read(inspect))
+    shown = await leader.committer.read(inspect)
+    return json_body(inspection(shown, leader.endpoint_texts))
 
 
 async def agent_call(

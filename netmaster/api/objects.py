@@ -193,12 +193,12 @@ def inspected(view: View, kind: ObjectClass, key: str, mode: str) -> dict[str, A
     oper = kind.inspect(view, key)
     if isinstance(config, Global):
         oper = {"clusterMode": mode, **oper}
-    return {"Config": config, "Oper": without_empty(oper)}
+    return {"Config": config, "Oper": oper}
 
 
 def inspected_endpoint(view: View, name: str) -> dict[str, Any]:
     """Return the operational state of an endpoint, which has no REST object."""
-    return {"Oper": without_empty(inspect.endpoint(view, name))}
+    return {"Oper": inspect.endpoint(view, name)}
 
 
 def tenant_of_endpoint(view: View, name: str) -> str:
@@ -208,20 +208,6 @@ def tenant_of_endpoint(view: View, name: str) -> str:
     """
     network = view.networks.get(inspect.endpoint_network(view, name))
     return network.tenant if network else ""
-
-
-def without_empty(oper: Mapping[str, Any]) -> dict[str, Any]:
-    """Return operational state as Go writes it: empty values left out, objects in lists too."""
-    return {
-        name: _without_empty_in(value) if type(value) is list else value
-        for name, value in oper.items()
-        if value
-    }
-
-
-def _without_empty_in(values: list[Any]) -> list[Any]:
-    # A list has values of one kind. That is asked once, since networks have thousands of endpoints.
-    return [without_empty(item) for item in values] if isinstance(values[0], Mapping) else values
 
 
 def write(kind: ObjectClass, key: str, body: bytes) -> Callable[[View], Plan]:

@@ -277,7 +277,7 @@ class HostAccess:
         private = self._world.forwarding.private_subnet
         for wanted in self._interfaces(private) if private is not None else ():
             if wanted.name in self._ovsdb.ports():
-                await self._context.host_ports.route(wanted)
+                await self._context.host_ports.follow(wanted)
         return observed
 
 

@@ -5,6 +5,7 @@ addresses and routes, and its OpenFlow number. Repeating it changes nothing. The
 decided by `netplugin.bridges.host_access`, `netplugin.bridges.infra` and `netplugin.bgp.host`.
 """
 
+import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,6 +67,9 @@ class HostPorts:
     def __init__(self, ovsdb: Ovsdb, links: KernelLinks) -> None:
         self._ovsdb = ovsdb
         self._links = links
+        self._routed: dict[str, HostInterface] = {}
+        """By name: whose routes the kernel has, as far as this agent set them."""
+        self._routing = asyncio.Lock()
 
     async def ensure(self, wanted: HostInterface) -> PortRow:
         """Create or correct the interface; return its port, which has its OpenFlow number.
@@ -90,12 +94,37 @@ class HostPorts:
         return row
 
     async def route(self, wanted: HostInterface) -> None:
-        """Correct the routes by an interface that exists. Raises HostError."""
+        """Set the routes by an interface that exists, and no others. Raises HostError."""
+        async with self._routing:
+            await self._set_routes(wanted)
+
+    async def follow(self, wanted: HostInterface) -> None:
+        """Change the routes by an interface as they changed since they were set. Raises HostError.
+
+        What others changed meanwhile stays until the next `route`.
+        """
+        # To read all routes takes a millisecond for every other pod, whenever one comes or goes.
+        async with self._routing:
+            before = self._routed.pop(wanted.name, None)
+            if before is None or (before.neighbours, before.source6) != (
+                wanted.neighbours,
+                wanted.source6,
+            ):
+                await self._set_routes(wanted)
+                return
+            gone, new = set(before.routes), set(wanted.routes)
+            if gone != new:
+                await self._links.change_routes(wanted.name, gone - new, new - gone)
+            self._routed[wanted.name] = wanted
+
+    async def _set_routes(self, wanted: HostInterface) -> None:
+        self._routed.pop(wanted.name, None)
         if wanted.source6 is not None:
             await self._links.ensure_source(wanted.name, wanted.source6)
         if wanted.neighbours:
             await self._links.ensure_neighbours(wanted.name, wanted.neighbours)
         await self._links.ensure_routes(wanted.name, wanted.routes)
+        self._routed[wanted.name] = wanted
 
     async def _ready(self, name: str) -> PortRow:
         row = self._ovsdb.ports().get(name)

@@ -6,8 +6,11 @@ requests of `netplugin.kernel.netlink`. A refusal of the kernel is a HostError t
 """
 
 import errno
+import fcntl
 import socket
+import struct
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from pathlib import Path
@@ -35,6 +38,9 @@ _LOOSE: Final = "2"
 _ON_LINK: Final = 4
 _METRIC6: Final = 1024
 """The kernel's for routes of IPv6 that name none."""
+_SIOCGIFMTU: Final = 0x8921
+_IFREQ: Final = struct.Struct("16si20x")
+"""A link's name and a number (netdevice(7))."""
 _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 
 
@@ -71,8 +77,18 @@ def names() -> frozenset[str]:
 
 def mtus() -> dict[str, int]:
     """Return the MTUs of all links."""
-    with netlink.host_errors("cannot read the links"), _iproute() as iproute:
-        return {str(link.get("ifname")): int(link.get("mtu")) for link in iproute.get_links()}
+    # Asked one by one, which takes microseconds: to decode all links takes a millisecond for each,
+    # and every pod that comes or goes is a reason to ask.
+    found = {}
+    with (
+        netlink.host_errors("cannot read the links"),
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock,
+    ):
+        for _, name in socket.if_nameindex():
+            with suppress(OSError):  # it is gone meanwhile
+                answer = fcntl.ioctl(sock, _SIOCGIFMTU, _IFREQ.pack(name.encode(), 0))
+                _, found[name] = _IFREQ.unpack(answer)
+    return found
 
 
 def configure(name: str, mac: str, addresses: Sequence[Interface]) -> None:
@@ -116,6 +132,36 @@ def ensure_routes(name: str, routes: Collection[HostRoute]) -> None:
                     which = {"proto": held["proto"], "scope": held["scope"], "priority": metric}
                     iproute.route("del", family=family, dst=subnet, oif=index, **which)
         _add_routes(iproute, index, (missing[key] for key in sorted(missing)))
+
+
+def change_routes(name: str, gone: Iterable[HostRoute], new: Iterable[HostRoute]) -> None:
+    """Remove routes by a link that `ensure_routes` set, and add others.
+
+    A missing one is a success. Where the link has no IPv6 there are no routes of that.
+    """
+    with netlink.host_errors(f"routes of link {name}"):
+        index, has_ipv6 = netlink.required_index(name), _has_ipv6(name)
+        removals = [
+            netlink.unrouted(
+                index, one.subnet, via=one.via, metric=one.metric, protocol=ROUTE_PROTOCOL
+            )
+            for one in gone
+            if has_ipv6 or one.subnet.version == 4
+        ]
+        additions = [
+            netlink.routed(
+                index,
+                one.subnet,
+                source=one.source,
+                via=one.via,
+                metric=one.metric,
+                protocol=ROUTE_PROTOCOL,
+            )
+            for one in new
+            if has_ipv6 or one.subnet.version == 4
+        ]
+        netlink.change(*removals, unless=errno.ESRCH)
+        netlink.change(*additions)
 
 
 def _present(route: HostRoute) -> tuple[str, str, str, int]:
@@ -267,11 +313,10 @@ def _route_links(route: Any) -> set[int]:
 
 def holder(address: Address) -> str:
     """Return the name of the link that has the address."""
-    with netlink.host_errors(f"link with address {address}"), _iproute() as iproute:
-        for held in iproute.get_addr():
-            if held.get("address") == str(address):
-                (link,) = iproute.link("get", index=held["index"])
-                return str(link.get("ifname"))
+    with netlink.host_errors(f"link with address {address}"):
+        for index, held in [*netlink.held_addresses()]:
+            if held == address:
+                return socket.if_indextoname(index)
     raise HostError(f"no link of this host has the address {address}")
 
 

@@ -13,20 +13,31 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+)
 from typing import Any, Final, NamedTuple
 
 from pyroute2.netlink import (
     NLM_F_ACK,
     NLM_F_CREATE,
+    NLM_F_DUMP,
     NLM_F_EXCL,
     NLM_F_REPLACE,
     NLM_F_REQUEST,
+    NLMSG_DONE,
     NLMSG_ERROR,
 )
 from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.rtnl import (
     RTM_DELLINK,
+    RTM_DELROUTE,
+    RTM_GETADDR,
     RTM_NEWADDR,
     RTM_NEWLINK,
     RTM_NEWNEIGH,
@@ -76,6 +87,10 @@ class TokenBucket(NamedTuple):
 _HEADER: Final = struct.Struct("=IHHII")
 _SEQUENCE_AT: Final = 8
 _REPLIES: Final = 1 << 16
+_ADDRESS: Final = struct.Struct("=BBBBI")
+"""Family, prefix length, flags, scope and link of an address (rtnetlink(7))."""
+_ATTRIBUTE: Final = struct.Struct("=HH")
+_IFA_ADDRESS: Final = 1
 
 
 def send(*requests: bytes) -> list[int]:
@@ -105,6 +120,38 @@ def change(*requests: bytes, unless: int = 0) -> None:
     for error in send(*requests):
         if error not in {0, unless}:
             raise OSError(error, os.strerror(error))
+
+
+def held_addresses() -> Iterator[tuple[int, Address]]:
+    """Yield the addresses of all links, each with the link's index."""
+    request = _HEADER.pack(
+        _HEADER.size + _ADDRESS.size, RTM_GETADDR, NLM_F_REQUEST | NLM_F_DUMP, 0, 0
+    )
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as sock:
+        sock.send(request + bytes(_ADDRESS.size))
+        while True:
+            data = sock.recv(_REPLIES)
+            at = 0
+            while at < len(data):
+                length, kind, _, _, _ = _HEADER.unpack_from(data, at)
+                if kind == NLMSG_DONE:
+                    return
+                if kind == NLMSG_ERROR:
+                    (error,) = struct.unpack_from("=i", data, at + _HEADER.size)
+                    raise OSError(-error, os.strerror(-error))
+                yield from _held_address(data[at + _HEADER.size : at + length])
+                at += (length + 3) & ~3
+
+
+def _held_address(message: bytes) -> Iterator[tuple[int, Address]]:
+    *_, index = _ADDRESS.unpack_from(message)
+    at = _ADDRESS.size
+    while at < len(message):
+        length, kind = _ATTRIBUTE.unpack_from(message, at)
+        if kind == _IFA_ADDRESS:
+            packed = message[at + _ATTRIBUTE.size : at + length]
+            yield index, IPv4Address(packed) if len(packed) == 4 else IPv6Address(packed)
+        at += (length + 3) & ~3
 
 
 @contextmanager
@@ -246,6 +293,64 @@ def _subnet_route(index: int, subnet: IPv4Network, *, kind: str, scope: str) -> 
         scope=rt_scope[scope],
     )
     return _request(message, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE)
+
+
+def routed(
+    index: int,
+    subnet: IPv4Network | IPv6Network,
+    *,
+    source: Address | None,
+    via: Address | None,
+    metric: int,
+    protocol: int,
+) -> bytes:
+    """Add a route by a link, with the kernel's choices for what is None or 0.
+
+    EEXIST for one to the same subnet with the same metric. `via` is on the link.
+    """
+    message = _route(index, subnet, via=via, metric=metric, protocol=protocol)
+    if source is not None:
+        message["attrs"] += _attributes(RTA_PREFSRC=str(source))
+    return _request(message, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL)
+
+
+def unrouted(
+    index: int,
+    subnet: IPv4Network | IPv6Network,
+    *,
+    via: Address | None,
+    metric: int,
+    protocol: int,
+) -> bytes:
+    """Delete a route that `routed` added; ESRCH if there is none."""
+    return _request(_route(index, subnet, via=via, metric=metric, protocol=protocol), RTM_DELROUTE)
+
+
+def _route(
+    index: int,
+    subnet: IPv4Network | IPv6Network,
+    *,
+    via: Address | None,
+    metric: int,
+    protocol: int,
+) -> Any:
+    attributes = _attributes(RTA_DST=str(subnet.network_address), RTA_OIF=index)
+    if via is not None:
+        attributes += _attributes(RTA_GATEWAY=str(via))
+    if metric:
+        attributes += _attributes(RTA_PRIORITY=metric)
+    near = via is None and subnet.version == 4
+    return _message(
+        rtmsg,
+        attributes,
+        family=socket.AF_INET if subnet.version == 4 else socket.AF_INET6,
+        dst_len=subnet.prefixlen,
+        table=_MAIN_TABLE,
+        proto=protocol,
+        type=rt_type["unicast"],
+        scope=rt_scope["link" if near else "universe"],
+        flags=0 if via is None else _ON_LINK,
+    )
 
 
 def neighbour(index: int, held: Address, mac: str) -> bytes:

@@ -127,6 +127,15 @@ class KernelLinks:
         """
         await self._call(host_links.ensure_routes, name, routes)
 
+    async def change_routes(
+        self, name: str, gone: Collection[HostRoute], new: Collection[HostRoute]
+    ) -> None:
+        """Remove routes that `ensure_routes` set, and add others; all others stay.
+
+        Raises HostError as `ensure_routes`.
+        """
+        await self._call(host_links.change_routes, name, gone, new)
+
     async def ensure_source(self, name: str, source: IPv6Address) -> None:
         """Give a link an address for routes alone: the kernel chooses it for nothing else."""
         await self._call(host_links.ensure_source, name, source)

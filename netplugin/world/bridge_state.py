@@ -11,7 +11,7 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import Any, Final, TypeVar
 
 from core.ids import EndpointKey, HostLabel, NetworkId
-from ofnet.changes import Changes, ObjectId, ObjectKind
+from ofnet.changes import KINDS, Changes, ObjectId, ObjectKind
 from ofnet.world import (
     AccessPort,
     HostPort,
@@ -29,6 +29,7 @@ from ofnet.world import (
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
+_OF_POLICIES: Final = ("rules", "policy_entries", "policy_subjects")
 _WORLD_FIELDS: Final = frozenset(field.name for field in fields(World))
 
 
@@ -58,11 +59,16 @@ class BridgeState:
         self._changed = changed
         self._marked: set[ObjectId] = set()
         self._everything = True
+        self._copies: dict[str | None, Mapping[Any, Any]] = {}
+        """The parts of the last World that are still the same, by the field's name."""
 
     # -- from records --------------------------------------------------------------------------
 
     def set_network(self, nid: NetworkId, network: Network | None) -> None:
-        """Set or clear a network."""
+        """Set or clear a network; policies come with the first and go with the last."""
+        first = network is not None and not self.networks
+        if first or (network is None and self.networks.keys() == {nid}):
+            self._everything = True
         self._put(ObjectKind.NETWORK, self.networks, nid, network)
 
     def set_endpoint(
@@ -96,12 +102,14 @@ class BridgeState:
 
     def alter_rules(self, rules: Iterable[str]) -> None:
         """Mark rules that were added, altered or removed; `take` is given the rules themselves."""
-        self._mark(ObjectKind.RULE, rules)
+        if self.networks:
+            self._mark(ObjectKind.RULE, rules)
 
     def alter_kube_policies(self, entries: Iterable[str], subjects: Iterable[str]) -> None:
         """Mark entries and subjects of Kubernetes' policies that changed; `take` gets them."""
-        self._mark(ObjectKind.POLICY_ENTRY, entries)
-        self._mark(ObjectKind.POLICY_SUBJECT, subjects)
+        if self.networks:
+            self._mark(ObjectKind.POLICY_ENTRY, entries)
+            self._mark(ObjectKind.POLICY_SUBJECT, subjects)
 
     def alter_everything(self) -> None:
         """Mark every object: a setting of the whole cluster changed."""
@@ -174,17 +182,28 @@ class BridgeState:
     def take(self, cluster: World) -> tuple[World, Changes]:
         """Return the bridge's World, and what changed in it since the last call.
 
-        `cluster` has what holds for both bridges. The World returned shares nothing with this
-        state, so that it stays as it is while a switch is updated to it.
+        `cluster` has what does not come from this state: settings, and what follows from policies.
+        The World returned stays as it is while a switch is updated to it.
         """
         parts: dict[str, Any] = {
-            name: dict(part) if isinstance(part, dict) else part
+            name: self._copy(name, part) if isinstance(part, dict) else part
             for name, part in vars(self).items()
             if name in _WORLD_FIELDS
         }
+        # Policies judge packets from and to endpoints, and a bridge without networks has none: most
+        # clusters use one of the two bridges for their pods.
+        if not self.networks:
+            parts |= {name: {} for name in _OF_POLICIES}
         changes = Changes(objects=frozenset(self._marked), everything=self._everything)
         self._marked, self._everything = set(), False
         return replace(cluster, **parts), changes
+
+    def _copy(self, name: str, part: dict[Any, Any]) -> Mapping[Any, Any]:
+        # Worlds share the copy of what has not changed: a pod more must not cost a copy of the
+        # hundred thousand endpoints of other hosts.
+        if name not in self._copies:
+            self._copies[name] = dict(part)
+        return self._copies[name]
 
     # -- marks ---------------------------------------------------------------------------------
 
@@ -204,6 +223,7 @@ class BridgeState:
         # The change is in place already: the observer may take the state at once.
         before = len(self._marked)
         self._marked.update(ObjectId(kind, name) for name in names)
+        self._copies.pop(KINDS[kind].field, None)
         if len(self._marked) > before:
             self._changed()
 

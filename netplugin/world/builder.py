@@ -421,7 +421,7 @@ class WorldBuilder:
         return World(
             fwd_mode=self.forwarding.fwd_mode,
             arp_mode=self.forwarding.arp_mode,
-            rules={} if self.forwarding.fabric_enforces else dict(self._policies.rules),
+            rules={} if self.forwarding.fabric_enforces else self._policies.rules,
             policy_entries=dict(self.pod_policies.policies.entries),
             policy_subjects=dict(self.pod_policies.policies.subjects),
             launches=dict(self._launches),

@@ -33,8 +33,8 @@ class Policies:
     # deriving everything from scratch (tests/property/netplugin/test_policies.py).
 
     def __init__(self) -> None:
-        self.rules: dict[str, Rule] = {}
-        """The rules for the switches, by their ids."""
+        self._rules: dict[str, Rule] = {}
+        self._copy: Mapping[str, Rule] | None = None
         self._groups: dict[GroupKey, GroupRecord] = {}
         self._networks: dict[NetworkId, NetworkRecord] = {}
         self._attachments: dict[GroupKey, Attachment] = {}
@@ -45,6 +45,14 @@ class Policies:
         self._policies: dict[PolicyKey, dict[str, PolicyRule]] = {}
         self._referring: dict[GroupKey | NetworkId, dict[tuple[PolicyKey, str], None]] = {}
         self._derived: dict[tuple[GroupKey, PolicyKey, str], tuple[str, ...]] = {}
+
+    @property
+    def rules(self) -> Mapping[str, Rule]:
+        """The rules for the switches, by their ids; what is returned stays as it is."""
+        # Most changes of a World alter no rule, and there may be a hundred thousand.
+        if self._copy is None:
+            self._copy = dict(self._rules)
+        return self._copy
 
     def put_group(self, record: GroupRecord) -> set[str]:
         """Add or replace a group."""
@@ -167,10 +175,12 @@ class Policies:
         if wanted:
             self._derived[source] = tuple(wanted)
         altered = {name for name in before if name not in wanted}
-        altered |= {name for name, derived in wanted.items() if self.rules.get(name) != derived}
+        altered |= {name for name, derived in wanted.items() if self._rules.get(name) != derived}
         for name in before:
-            del self.rules[name]
-        self.rules.update(wanted)
+            del self._rules[name]
+        self._rules.update(wanted)
+        if altered:
+            self._copy = None
         return altered
 
 

@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 # again first reads a key that it saw, at the revision at which it saw it. That read is
 # linearizable, because a member that lags behind the others may lag behind the watch as well.
 
-PAGE: Final = 20_000
-"""Keys per page. Large, because for each page etcd counts all remaining keys of the range."""
+PAGE: Final = 5_000
+"""Keys per page: megabytes here, and for each page etcd counts all remaining keys of the range."""
 
 PAGE_ATTEMPT: Final = 5.0
 """Seconds for one page."""
@@ -103,13 +103,6 @@ class Position:
     rev: int
     cluster: int = 0
     evidence: Evidence | None = None
-
-    @classmethod
-    def of_last(cls, rev: int, cluster: int, last: Any | None) -> "Position":
-        """Return the position of a revision; `last` is the key changed last until then, if any."""
-        if last is None:
-            return cls(rev, cluster)
-        return cls(rev, cluster, Evidence(last.key, (last.value, last.mod_revision)))
 
 
 class EtcdWatcher:
@@ -236,7 +229,7 @@ class EtcdWatcher:
         """Return a snapshot of what is kept, and the position at which it was read."""
         keys, rev = KeyRange.under(prefix), 0
         entries: dict[str, Entry] = {}
-        last: Any | None = None
+        last: Evidence | None = None
         start = keys.key
         while True:
             request = rpc.RangeRequest(key=start, range_end=keys.end, limit=PAGE, revision=rev)
@@ -249,15 +242,13 @@ class EtcdWatcher:
                     raise Compacted from exc
                 raise
             rev = rev or page.header.revision  # the headers of later pages have newer revisions
-            for kv in page.kvs:
-                key, value = _text(kv.key), kv.value
-                if keep(key, value):
-                    entries[key] = Entry(key, value, kv.mod_revision)
-                if last is None or kv.mod_revision > last.mod_revision:
-                    last = kv
+            last = _collect(page.kvs, keep, entries, last)
             if not page.more:
-                return Snapshot(rev, entries), Position.of_last(rev, page.header.cluster_id, last)
+                return Snapshot(rev, entries), Position(rev, page.header.cluster_id, last)
             start = page.kvs[-1].key + b"\0"
+            # Megabytes, which need not be there while the next page comes. Any part of a message
+            # keeps all of it in memory.
+            del page
 
     async def _authenticate_again(self, refusal: WatchRefused, *, refused: bool) -> None:
         """Get a new token, or raise StoreDenied if the last one was new already."""
@@ -302,6 +293,20 @@ def _revisions(events: Iterable[Any]) -> Iterator[list[Any]]:
 def _looks_rewound(header: Any, at: Position) -> bool:
     """Return whether a member's answer is from before a position, or from another cluster."""
     return bool(header.revision < at.rev or (at.cluster and header.cluster_id != at.cluster))
+
+
+def _collect(
+    kvs: Iterable[Any], keep: Keep, entries: dict[str, Entry], last: Evidence | None
+) -> Evidence | None:
+    """Add what is kept to the entries; return the key changed last of all so far."""
+    newest, rev = None, last.entry[1] if last is not None and last.entry is not None else 0
+    for kv in kvs:
+        key, value, changed = _text(kv.key), kv.value, kv.mod_revision
+        if keep(key, value):
+            entries[key] = Entry(key, value, changed)
+        if changed > rev:
+            newest, rev = kv, changed
+    return last if newest is None else Evidence(newest.key, (newest.value, rev))
 
 
 def _text(key: bytes) -> str:

@@ -141,13 +141,13 @@ def set_config(xid: int) -> bytes:
 
 def flow_add(flow: Flow, xid: int) -> bytes:
     """Return the flow-mod that adds a flow, or replaces the one with the same key."""
-    length = _FLOW_MOD.size + len(flow.wire)
+    body = flow.wire
     return (
         _FLOW_MOD.pack(
-            *(VERSION, FLOW_MOD, length, xid, flow.cookie, 0, flow.table, _ADD),
+            *(VERSION, FLOW_MOD, _FLOW_MOD.size + len(body), xid, flow.cookie, 0, flow.table, _ADD),
             *(0, 0, flow.priority, _NO_BUFFER, _ANY, _ANY, 0, 0),
         )
-        + flow.wire
+        + body
     )
 
 

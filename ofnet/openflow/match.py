@@ -5,6 +5,7 @@ agent starts.
 """
 
 import struct
+from collections.abc import Callable
 from functools import cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Final, NamedTuple, Self, TypedDict, Unpack
@@ -60,11 +61,19 @@ class MatchFields(TypedDict, total=False):
     reg1: int
 
 
-class _Content(NamedTuple):
-    fields: tuple[tuple[str, Any], ...]
-    """Name and value of each field, in the order of the field numbers."""
+class _Shape(NamedTuple):
+    """The names of a match, in the order of the field numbers and as a set, and how to pack it."""
 
+    order: tuple[str, ...]
     names: frozenset[str]
+    packers: tuple[Callable[[Any], bytes], ...]
+
+
+class _Content(NamedTuple):
+    shape: _Shape
+    """Shared by all matches of the same fields: there are a dozen."""
+
+    values: tuple[Any, ...]
     wire: bytes
     """The `ofp_match` structure, padded to eight bytes."""
 
@@ -77,11 +86,21 @@ class Match(_Content):
     def __new__(cls, **fields: Unpack[MatchFields]) -> Self:
         """Put the fields in order and pack them."""
         shape = _shape(tuple(fields))
-        ordered = tuple([(name, fields[name]) for name in shape.order])  # type: ignore[literal-required]
-        body = b"".join([_PACK[name](value) for name, value in ordered])
+        values = tuple([fields[name] for name in shape.order])  # type: ignore[literal-required]
+        body = b"".join([pack(value) for pack, value in zip(shape.packers, values, strict=True)])
         length = 4 + len(body)
         wire = _HEAD.pack(1, length) + body + PADDING[length % 8]
-        return tuple.__new__(cls, (ordered, shape.names, wire))
+        return tuple.__new__(cls, (shape, values, wire))
+
+    @property
+    def fields(self) -> tuple[tuple[str, Any], ...]:
+        """Name and value of each field, in the order of the field numbers."""
+        return tuple(zip(self.shape.order, self.values, strict=True))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the fields."""
+        return self.shape.names
 
     def __str__(self) -> str:
         values = dict(self.fields)
@@ -140,17 +159,11 @@ def _field_text(name: str, value: Any) -> str:
     return f"{known.match_name}={text(value)}"
 
 
-class _Shape(NamedTuple):
-    """The names of a match, in the order of the field numbers and as a set."""
-
-    order: tuple[str, ...]
-    names: frozenset[str]
-
-
 @cache
 def _shape(names: tuple[str, ...]) -> _Shape:
     # cached: a pipeline builds thousands of matches of a dozen shapes
-    return _Shape(tuple(sorted(names, key=_NUMBERS.__getitem__)), frozenset(names))
+    order = tuple(sorted(names, key=_NUMBERS.__getitem__))
+    return _Shape(order, frozenset(names), tuple(_PACK[name] for name in order))
 
 
 def _shorthand(values: dict[str, Any]) -> tuple[str, frozenset[str]]:

@@ -23,7 +23,6 @@ it allows, by table 18, the first packets of TCP connections and what is not TCP
 # rules, so that a packet meets those of the rule that table 5 chose.
 
 from collections.abc import Iterator
-from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network
 from typing import Final
 
@@ -37,7 +36,6 @@ from ofnet.openflow.meters import Meter
 from ofnet.tables import Priority, TableId
 from ofnet.world import Rule, World
 
-_CACHE_SIZE: Final = 1 << 15
 _PASS: Final = goto(TableId.SRV_PROXY_SNAT)
 _ON: Final = Lookup(TableId.SRV_PROXY_SNAT)
 _NEW_CONNECTION: Final = Flags(value=0x02, mask=0x12)
@@ -55,20 +53,11 @@ def neighbour_discovery() -> Iterator[Flow]:
 
 def flows(rule: Rule, _world: World) -> Iterator[Flow]:
     """Yield the flow of a rule for each address family it applies to."""
-    yield from _flows(rule)
-
-
-@lru_cache(_CACHE_SIZE)
-def _flows(rule: Rule) -> tuple[Flow, ...]:
-    # cached, because both bridges of a host have all rules
-    addresses = (rule.source, rule.destination)
-    excluded = {oxm.ETH_IPV4: IPv6Network, oxm.ETH_IPV6: IPv4Network}
-    return tuple(
-        flow
-        for eth_type, other in excluded.items()
-        if not any(isinstance(address, other) for address in addresses)
-        for flow in _of_family(rule, eth_type)
-    )
+    families = {type(one) for one in (rule.source, rule.destination)}
+    if IPv6Network not in families:
+        yield from _of_family(rule, oxm.ETH_IPV4)
+    if IPv4Network not in families:
+        yield from _of_family(rule, oxm.ETH_IPV6)
 
 
 def _of_family(rule: Rule, eth_type: int) -> Iterator[Flow]:

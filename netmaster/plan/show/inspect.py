@@ -4,8 +4,8 @@ Answers are plain data under the original's field names (docs/original/netmaster
 edge omits empty values. Everything is derived from the view.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, overload
 
 from contivmodel.objects import (
     AciGw,
@@ -26,6 +26,25 @@ from state import derive
 from state.records import EndpointRecord, GroupRecord, NetworkRecord
 
 Oper = dict[str, Any]
+
+
+class EndpointStates(Sequence[Oper]):
+    """What is shown of endpoints, made of their records when it is asked for."""
+
+    def __init__(self, records: Iterable[EndpointRecord]) -> None:
+        self.records: Final = tuple(records)
+
+    @overload
+    def __getitem__(self, index: int) -> Oper: ...
+    @overload
+    def __getitem__(self, index: slice) -> "EndpointStates": ...
+    def __getitem__(self, index: int | slice) -> "Oper | EndpointStates":
+        if isinstance(index, slice):
+            return EndpointStates(self.records[index])
+        return endpoint_state(self.records[index])
+
+    def __len__(self) -> int:
+        return len(self.records)
 
 
 def tenant(view: View, key: str) -> Oper:
@@ -76,7 +95,7 @@ def policy(view: View, key: str) -> Oper:
         for group_key in view.members(EndpointGroup.kind, Policy.kind, key)
         for member in view.group_endpoints.get(_group_record(view, group_key).key, {})
     ]
-    return {"endpoints": list(_endpoints(view, members)), "numEndpoints": len(members)}
+    return {"endpoints": _endpoints(view, members), "numEndpoints": len(members)}
 
 
 def global_(view: View, key: str) -> Oper:
@@ -108,7 +127,9 @@ def service(view: View, key: str) -> Oper:
     record = view.services.get(ids.service_key(name, tenant_name))
     if record is None:
         raise NotFound("invalid Service name. Oper state does not exist")
-    serving = [{**_endpoint(one.endpoint), "serviceName": name} for one in view.providers(record)]
+    serving = [
+        {**endpoint_state(one.endpoint), "serviceName": name} for one in view.providers(record)
+    ]
     return {
         "numProviders": len(serving),
         "providers": serving,
@@ -118,7 +139,7 @@ def service(view: View, key: str) -> Oper:
 
 def endpoint(view: View, key: str) -> Oper:
     """Return the endpoint of an id or name, or of a part of one."""
-    return {"key": key, **_endpoint(find_endpoint(view, key))}
+    return {"key": key, **endpoint_state(find_endpoint(view, key))}
 
 
 def endpoint_network(view: View, key: str) -> NetworkId:
@@ -179,7 +200,7 @@ def _network(view: View, record: NetworkRecord) -> Oper:
         "allocatedAddressesCount": derive.address_count(grants.values()),
         "allocatedIPAddresses": lists.allocated,
         "availableIPAddresses": lists.available,
-        "endpoints": list(_endpoints(view, endpoints)),
+        "endpoints": _endpoints(view, endpoints),
         "externalPktTag": record.ext_pkt_tag,
         "networkTag": record.network_tag,
         "numEndpoints": len(endpoints),
@@ -193,7 +214,7 @@ def _group(view: View, record: GroupRecord) -> Oper:
     return {
         "allocatedIPAddresses": lists.allocated,
         "availableIPAddresses": lists.available,
-        "endpoints": list(_endpoints(view, endpoints)),
+        "endpoints": _endpoints(view, endpoints),
         "externalPktTag": record.ext_pkt_tag,
         "groupTag": record.group_tag,
         "numEndpoints": len(endpoints),
@@ -201,11 +222,12 @@ def _group(view: View, record: GroupRecord) -> Oper:
     }
 
 
-def _endpoints(view: View, members: Iterable[EndpointKey]) -> Iterator[Oper]:
-    return (_endpoint(view.endpoints[key]) for key in members)
+def _endpoints(view: View, members: Iterable[EndpointKey]) -> EndpointStates:
+    return EndpointStates(view.endpoints[key] for key in members)
 
 
-def _endpoint(record: EndpointRecord) -> Oper:
+def endpoint_state(record: EndpointRecord) -> Oper:
+    """Return what is shown of an endpoint."""
     return {
         "containerID": record.container_id,
         "containerName": record.common_name,

@@ -577,3 +577,40 @@ async def test_a_namespace_without_a_name_is_found_by_its_process(
     monkeypatch.setattr(pod_places, "NAMED", ())
     place = (await links.pod_places(["vvport1"]))["vvport1"]
     assert place == PodPlace(f"/proc/{process}/ns/net", "eth0", inside=True)
+
+
+async def test_routes_of_a_link_are_changed_one_by_one(links: KernelLinks, host: Namespace) -> None:
+    host.run(["ip", "link", "add", "contivh0", "type", "veth", "peer", "name", "contivh1"])
+    host.run(["ip", "link", "set", "contivh1", "up"])
+    host.run(["ip", "address", "add", "192.0.2.1/32", "dev", "lo"])
+    private, hop = [IPv4Interface("172.19.255.254/16")], IPv4Address("172.19.255.253")
+    await links.configure_host_link("contivh0", "02:02:ac:13:ff:fe", private)
+    source, six = IPv4Address("192.0.2.1"), IPv6Address("fe80::1")
+    plain = HostRoute(subnet=IPv4Network("172.19.0.0/16"), source=source)
+    pods = [
+        HostRoute(subnet=IPv4Network("10.1.0.2/32"), source=source, via=hop),
+        HostRoute(subnet=IPv4Network("10.1.0.3/32"), source=source, via=hop, metric=7),
+        HostRoute(subnet=IPv6Network("fd00:1::2/128"), source=None, via=six),
+        HostRoute(subnet=IPv6Network("fd00:1::/64"), source=None),
+    ]
+
+    def held() -> list[tuple[str, str, str]]:
+        found = []
+        for family in ("-4", "-6"):
+            found += shown(host, family, "route", "show", "dev", "contivh0", "proto", "201")
+        return sorted(
+            (one["dst"], one.get("gateway", ""), str(one.get("metric", ""))) for one in found
+        )
+
+    await links.ensure_routes("contivh0", [plain, *pods])
+    wanted = held()
+    assert len(wanted) == 5
+    await links.ensure_routes("contivh0", [plain])
+    await links.change_routes("contivh0", [], pods)
+    assert held() == wanted, "as if all had been set at once"
+    await links.change_routes("contivh0", pods, [])
+    await links.change_routes("contivh0", pods, [])
+    assert [one[0] for one in held()] == ["172.19.0.0/16"]
+    with pytest.raises(HostError, match="routes of link contivh0: File exists"):
+        await links.change_routes("contivh0", [], [plain, pods[0]])
+    assert [one[0] for one in held()] == ["10.1.0.2", "172.19.0.0/16"]

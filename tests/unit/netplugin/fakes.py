@@ -261,6 +261,12 @@ class FakeLinks(KernelLinks):
     async def ensure_routes(self, name: str, routes: Collection[HostRoute]) -> None:
         await self._faults.work("routes", lambda: self.routes.update({name: list(routes)}))
 
+    async def change_routes(
+        self, name: str, gone: Collection[HostRoute], new: Collection[HostRoute]
+    ) -> None:
+        held = [one for one in self.routes.get(name, []) if one not in gone]
+        await self._faults.work("routes", lambda: self.routes.update({name: [*held, *new]}))
+
     async def ensure_source(self, name: str, source: IPv6Address) -> None:
         self.sources[name] = source
 

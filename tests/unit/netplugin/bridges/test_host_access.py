@@ -1,5 +1,6 @@
 """The host's own port: made once, kept, and following the settings."""
 
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address
 from pathlib import Path
@@ -242,3 +243,39 @@ def test_a_host_that_forwards_nothing_is_named(
         switch.write_text(value)
         warn_unless_forwarding(switch)
         assert ("ip_forward" in caplog.text) is said
+
+
+async def test_a_pod_more_changes_its_own_route_alone(
+    outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        await agent.host_access.converge()
+        read: list[str] = []
+        monkeypatch.setattr(outside.links, "ensure_routes", _recorded(outside, read))
+        await agent.pods.add(request())
+        await agent.host_access.converge_routes()
+        await agent.pods.add(request("c2"))
+        before = outside.links.routes[port_names.HOST_PORT]
+        await agent.host_access.converge_routes()
+        (more,) = set(outside.links.routes[port_names.HOST_PORT]) - set(before)
+        assert more.subnet.network_address == world_of(agent).local[key("c2")].ip
+        assert not read
+        outside.faults.failing["routes"] = HostError("no")
+        await agent.pods.delete(request("c2"))
+        with pytest.raises(HostError):
+            await agent.host_access.converge_routes()
+        outside.faults.failing.clear()
+        await agent.host_access.converge_routes()
+        assert read == [port_names.HOST_PORT], "after a failure all routes are set"
+        assert set(outside.links.routes[port_names.HOST_PORT]) == set(before)
+
+
+def _recorded(outside: Outside, read: list[str]) -> Callable[..., Awaitable[None]]:
+    ensure = outside.links.ensure_routes
+
+    async def recorded(name: str, routes: Collection[HostRoute]) -> None:
+        read.append(name)
+        await ensure(name, routes)
+
+    return recorded

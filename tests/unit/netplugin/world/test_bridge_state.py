@@ -1,13 +1,26 @@
 """What a bridge has to realise, and that no change of it goes unmarked."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
+from core.ids import NetworkId
 from netplugin.world.bridge_state import BridgeState
 from ofnet.changes import Changes, ObjectKind
-from ofnet.world import AccessPort, FwdMode, HostPort, Router, Uplink, Vtep, World
+from ofnet.world import (
+    AccessPort,
+    FwdMode,
+    HostPort,
+    Network,
+    PolicySubject,
+    Router,
+    Rule,
+    Uplink,
+    Vtep,
+    World,
+)
 from tests.unit.netplugin.records import PEER, key
 
 NONE = World(fwd_mode=FwdMode.ROUTING)
@@ -84,3 +97,43 @@ def test_tunnel_ports_are_replaced_as_a_whole(state: BridgeState) -> None:
     world, changes = state.take(NONE)
     assert world.vteps == {PEER: other}
     assert changes == Changes.of(ObjectKind.VTEP, {PEER})
+
+
+def test_policies_come_with_the_first_network_and_go_with_the_last(state: BridgeState) -> None:
+    rules = {"r": Rule(id="r", priority=1, allow=False)}
+    subjects = {"s": PolicySubject(1, IPv4Address("10.1.0.2"))}
+    cluster = replace(NONE, rules=rules, policy_subjects=subjects)
+    one, two = (Network(id=NetworkId(name), vrf=1, vlan=1, vni=1) for name in ("n1", "n2"))
+
+    state.alter_rules(rules)
+    state.alter_kube_policies((), subjects)
+    assert not state.dirty, "there is nothing to judge"
+
+    state.set_network(one.id, one)
+    world, changes = state.take(cluster)
+    assert (world.rules, world.policy_subjects) == (rules, subjects)
+    assert changes.everything
+
+    state.set_network(two.id, two)
+    state.set_network(one.id, None)
+    state.alter_rules(rules)
+    world, changes = state.take(cluster)
+    assert world.rules == rules
+    assert not changes.everything
+    assert changes.names(ObjectKind.RULE) == {"r"}
+
+    state.set_network(two.id, None)
+    world, changes = state.take(cluster)
+    assert (world.rules, world.policy_subjects) == ({}, {})
+    assert changes.everything
+
+
+def test_a_world_keeps_what_it_had_and_shares_what_did_not_change(state: BridgeState) -> None:
+    state.set_vteps({PEER: TUNNEL})
+    state.set_access(key("c1"), ACCESS)
+    before, _ = state.take(NONE)
+    state.set_access(key("c1"), None)
+    after, _ = state.take(NONE)
+    assert (before.access, after.access) == ({key("c1"): ACCESS}, {})
+    assert before.vteps == after.vteps == {PEER: TUNNEL}
+    assert before.vteps is after.vteps

@@ -150,6 +150,7 @@ def test_an_endpoint_that_changes_its_network_leaves_the_old_one(builder: WorldB
 
 def test_a_network_may_come_after_its_endpoints() -> None:
     builder = built()
+    builder.put(network("n2"))
     builder.put(endpoint(1, host=PEER))
     builder.endpoints.put_port(key("c2"), port(endpoint(2)))
     world = now(builder)

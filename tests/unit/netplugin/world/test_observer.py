@@ -224,12 +224,12 @@ def test_a_change_notifies_once_until_the_state_is_taken(method: Callable[..., o
     assert not calls
     step.change(world)
     assert len(calls) == 1
-    world.vxlan.alter_rules(["another"])
+    world.vxlan.alter_everything()
     assert len(calls) == 1
     taken = world.take_changed()
     assert taken.keys() <= set(Bridge)
     assert not any(world.dirty(bridge) for bridge in Bridge)
-    world.vxlan.alter_rules(["another"])
+    world.vxlan.alter_everything()
     assert len(calls) == 2
 
 

@@ -13,7 +13,7 @@ from netplugin.world.kube_pods import POD_NAME, POD_NAMESPACE, PORT
 from netplugin.world.kube_policies.objects import ADMIN_POLICIES, NETWORK_POLICIES
 from ofnet.changes import ObjectKind
 from ofnet.world import Bridge, FwdMode, PolicyStage, PolicySubject
-from state.records import EndpointRecord
+from state.records import Encap, EndpointRecord
 from tests.unit.netplugin.records import HOST, PEER, endpoint, network
 from tests.unit.netplugin.worlds import port
 
@@ -170,6 +170,7 @@ def test_a_list_removes_what_it_does_not_have(world: WorldBuilder) -> None:
 
 
 def test_both_bridges_have_all_entries(world: WorldBuilder) -> None:
+    world.put(network("n2", encap=Encap.VLAN, tag=2))
     world.put(pod(1, "db"))
     world.pod_policies.put(NETWORK_POLICIES, DENY)
     stages = [

@@ -318,7 +318,7 @@ def test_inspect_shows_tags_counts_and_endpoints(scene: Scene) -> None:
     scene.group("g1")
     scene.endpoint("c1", service_name="g1")
     oper = inspect.network(scene.view, "default:n1")
-    assert oper["endpoints"] == [
+    assert list(oper["endpoints"]) == [
         {
             "containerID": "",
             "containerName": "cn-c1",
