@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from contivmodel.client import EndpointConfig, MasterClient
 from contivmodel.rpc import (
+    AddressBlocksRequest,
     AllocAddressRequest,
     AllocNetworkRequest,
     ConfigEP,
@@ -35,6 +36,7 @@ from core.errors import (
 )
 from core.ids import EndpointKey, GroupName, HostLabel, NetworkId, NetworkName, TenantName
 from core.logs import fields
+from netplugin.masters.address_blocks import BlocksAnswer, BlocksAsked, HeldAddress
 from objdb.api import Backend, Snapshot
 from state.docker_networks import DockerPlace
 from state.lineage import Position
@@ -102,6 +104,9 @@ class MasterApi(Protocol):
     async def release_address(self, held: ReleaseAddressRequest) -> None:
         """Release a reserved address; any other stays as it is. Raises as above."""
 
+    async def renew_address_blocks(self, host: HostLabel, asked: BlocksAsked) -> BlocksAnswer:
+        """Renew the lease under which a host holds addresses, and get some. Raises as above."""
+
     async def allocate_network(self, wanted: AllocNetworkRequest) -> DockerPlace:
         """Record a network of docker's swarm; return what it stands for. Raises as above."""
 
@@ -123,7 +128,8 @@ class Addresses(NamedTuple):
 class WantedEndpoint:
     """A request for an endpoint: its network, its group, its id, its addresses.
 
-    `claim` says that a pod runs with these addresses, and the store does not know it any more.
+    `claim` says that a pod runs with these addresses, and the store does not know it; `block` is
+    the token by which this host held them ahead of it.
     """
 
     def __init__(
@@ -138,6 +144,7 @@ class WantedEndpoint:
         addresses: Addresses = Addresses(),  # noqa: B008 - it cannot be changed
         claim: bool = False,
         labels: Mapping[str, str] | None = None,
+        block: str = "",
     ) -> None:
         self.request = CreateEndpointRequest(
             tenant_name=tenant,
@@ -147,6 +154,7 @@ class WantedEndpoint:
             common_name=common_name,
             claim="true" if claim else "",
             labels=dict(labels or {}),
+            block=block,
             config=ConfigEP(
                 container=endpoint_id,
                 host=host,
@@ -237,6 +245,31 @@ class LeaderClient:
             log.info(
                 "network of a released address is gone", extra=fields(address=held.ipv4_address)
             )
+
+    async def renew_address_blocks(self, host: HostLabel, asked: BlocksAsked) -> BlocksAnswer:
+        """As `MasterApi.renew_address_blocks`."""
+        request = AddressBlocksRequest(
+            host=host,
+            lease=asked.lease,
+            number=asked.number,
+            held={str(nid): held for nid, held in asked.held.items()},
+            wanted={str(nid): number for nid, number in asked.wanted.items()},
+        )
+        reply = await self._request(lambda url: self._client.address_blocks(request, base_url=url))
+        return BlocksAnswer(
+            lease=reply.lease,
+            number=reply.number,
+            renewed=reply.renewed,
+            seconds=reply.seconds,
+            granted=tuple(
+                (
+                    NetworkId(one.network_id),
+                    HeldAddress(one.ipv4_address, one.ipv6_address, reply.token),
+                )
+                for one in reply.granted
+            ),
+            drained=reply.drained,
+        )
 
     async def allocate_network(self, wanted: AllocNetworkRequest) -> DockerPlace:
         """As `MasterApi.allocate_network`."""
