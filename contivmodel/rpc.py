@@ -136,7 +136,8 @@ class AddressBlocksRequest(WireModel):
     """POST /plugin/addressBlocks, which the original does not have (ADR 28).
 
     `lease` and `number` are those of the last answer that the host knows, "" and 0 of none. `held`
-    are all addresses that it counts on, by network id, and `wanted` how many more it wants.
+    are all addresses that it counts on, each as `<network id>/<address>`; `wanted` is how many
+    more it wants, in decimal digits, by network id.
     """
 
     go_package: ClassVar[str] = "master"
@@ -144,5 +145,5 @@ class AddressBlocksRequest(WireModel):
     host: HostName = field("Host")
     lease: CallText = field("Lease")
     number: int = field("Number", default=0)
-    held: dict[str, list[str]] = field("Held", default_factory=dict)
-    wanted: dict[str, int] = field("Wanted", default_factory=dict)
+    held: list[str] = field("Held", default_factory=list)
+    wanted: dict[str, str] = field("Wanted", default_factory=dict)

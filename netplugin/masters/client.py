@@ -252,8 +252,8 @@ class LeaderClient:
             host=host,
             lease=asked.lease,
             number=asked.number,
-            held={str(nid): held for nid, held in asked.held.items()},
-            wanted={str(nid): number for nid, number in asked.wanted.items()},
+            held=[f"{nid}/{address}" for nid, held in asked.held.items() for address in held],
+            wanted={str(nid): str(count) for nid, count in asked.wanted.items()},
         )
         reply = await self._request(lambda url: self._client.address_blocks(request, base_url=url))
         return BlocksAnswer(

@@ -134,11 +134,7 @@ def _is_over(view: View, label: HostLabel, key: str, grant: GrantRecord) -> bool
 
 def _unheld(view: View, lease: BlockLease, request: AddressBlocksRequest) -> Iterator[Write]:
     """Yield the releases of some addresses of the lease that its host does not count on."""
-    held = {
-        keys.grant(NetworkId(nid), address)
-        for nid, addresses in request.held.items()
-        for address in addresses
-    }
+    held = {keys.GRANTS + one for one in request.held}
     unheld = (
         key
         for key, grant in view.blocks.get(lease.label, {}).items()
@@ -150,12 +146,14 @@ def _unheld(view: View, lease: BlockLease, request: AddressBlocksRequest) -> Ite
 
 def _granted(view: View, request: AddressBlocksRequest) -> Iterator[HeldAhead]:
     room = CHUNK
-    for nid, wanted in sorted(request.wanted.items()):
+    for nid, wanted in request.wanted.items():
+        if not (wanted.isascii() and wanted.isdigit() and len(wanted) < 10):
+            raise Invalid(f"{wanted!r} is not a number of addresses")
         network = view.networks.get(NetworkId(nid))
         if network is None or not _has_blocks(network):
             continue
         families = 2 if network.ipv6_subnet else 1
-        number = min(max(0, wanted), room // families)
+        number = min(int(wanted), room // families)
         source = address_source(view, network, None)
         ipv4 = [ipv4_text(address) for address in source.v4.ahead(number)]
         ipv6: list[str] = []
