@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
-from contivmodel.client import EndpointConfig, MasterClient
+from contivmodel.client import AddressBlocksReply, EndpointConfig, MasterClient
 from contivmodel.rpc import (
     AddressBlocksRequest,
     AllocAddressRequest,
@@ -248,28 +248,9 @@ class LeaderClient:
 
     async def renew_address_blocks(self, host: HostLabel, asked: BlocksAsked) -> BlocksAnswer:
         """As `MasterApi.renew_address_blocks`."""
-        request = AddressBlocksRequest(
-            host=host,
-            lease=asked.lease,
-            number=asked.number,
-            held=[f"{nid}/{address}" for nid, held in asked.held.items() for address in held],
-            wanted={str(nid): str(count) for nid, count in asked.wanted.items()},
-        )
+        request = blocks_request(host, asked)
         reply = await self._request(lambda url: self._client.address_blocks(request, base_url=url))
-        return BlocksAnswer(
-            lease=reply.lease,
-            number=reply.number,
-            renewed=reply.renewed,
-            seconds=reply.seconds,
-            granted=tuple(
-                (
-                    NetworkId(one.network_id),
-                    HeldAddress(one.ipv4_address, one.ipv6_address, reply.token),
-                )
-                for one in reply.granted
-            ),
-            drained=reply.drained,
-        )
+        return blocks_answer(reply)
 
     async def allocate_network(self, wanted: AllocNetworkRequest) -> DockerPlace:
         """As `MasterApi.allocate_network`."""
@@ -368,6 +349,35 @@ class LeaderClient:
         if self._leader is None or self._ended:
             raise MasterUnavailable("the agent stops", outcome_unknown=outcome_unknown)
         return self._leader
+
+
+def blocks_request(host: HostLabel, asked: BlocksAsked) -> AddressBlocksRequest:
+    """Return the body of a request for address blocks."""
+    return AddressBlocksRequest(
+        host=host,
+        lease=asked.lease,
+        number=asked.number,
+        held=[f"{nid}/{address}" for nid, held in asked.held.items() for address in held],
+        wanted={str(nid): str(count) for nid, count in asked.wanted.items()},
+    )
+
+
+def blocks_answer(reply: AddressBlocksReply) -> BlocksAnswer:
+    """Return what netmaster answered to it."""
+    return BlocksAnswer(
+        lease=reply.lease,
+        number=reply.number,
+        renewed=reply.renewed,
+        seconds=reply.seconds,
+        granted=tuple(
+            (
+                NetworkId(one.network_id),
+                HeldAddress(one.ipv4_address, one.ipv6_address, reply.token),
+            )
+            for one in reply.granted
+        ),
+        drained=reply.drained,
+    )
 
 
 def record_of(reply: EndpointConfig) -> EndpointRecord:

@@ -64,12 +64,13 @@ def create(
     source = address_source(view, network, group_key)
     member = source.group if network.type is not NetworkType.INFRA else None
     token = _own_token(request)
-    address = choose4(source, config.ip_address, convertible=GrantOwner.RESERVATION, token=token)
+    # A report of an address that a host gave may come late, when the pod is gone and the address is
+    # reserved for somebody else by now.
+    convertible = None if token else GrantOwner.RESERVATION
+    address = choose4(source, config.ip_address, convertible=convertible, token=token)
     address6 = ""
     if network.ipv6_subnet:
-        address6 = choose6(
-            source, config.ipv6_address, convertible=GrantOwner.RESERVATION, token=token
-        )
+        address6 = choose6(source, config.ipv6_address, convertible=convertible, token=token)
     endpoint = EndpointRecord(
         key=key,
         network=nid,
