@@ -24,7 +24,7 @@ from netplugin.pods.journal import JournalEntry
 log = logging.getLogger(__name__)
 
 NO_MORE: Final = 5.0
-"""Seconds until more is asked for, where netmaster gave less than was wanted."""
+"""Seconds until more is asked for, where netmaster gave nothing of what was wanted."""
 LONGEST_BACKOFF: Final = 5.0
 
 
@@ -61,6 +61,7 @@ class BlockRenewal:
         self._blocks = AddressBlocks(size, clock)
         self._seen_rewinds = rewinds()
         self._wake = asyncio.Event()
+        self._got_some = False
 
     @property
     def usable(self) -> bool:
@@ -100,8 +101,9 @@ class BlockRenewal:
 
     async def _until_due(self) -> None:
         self._wake.clear()
-        if self._blocks.low:  # the network is almost full, or there is more than one answer holds
-            await asyncio.sleep(min(NO_MORE, self._blocks.pause))
+        if self._blocks.low:
+            if not self._got_some:  # the network is almost full, or the host drained
+                await asyncio.sleep(min(NO_MORE, self._blocks.pause))
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(self._blocks.pause):
@@ -120,6 +122,7 @@ class BlockRenewal:
             if self._rewinds() != rewinds:
                 return False  # the answer may be of a history that is lost
             self._blocks.answered(asked_at, answer, self._in_use())
+            self._got_some = bool(answer.granted)
             if answer.renewed:
                 return True
         return False
