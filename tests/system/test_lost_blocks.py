@@ -6,6 +6,8 @@ import pytest
 
 from core import keys
 from tests.bed.cluster import Bed
+from tests.bed.hosts import Host
+from tests.bed.netns import http_request
 from tests.bed.waiting import eventually
 from tests.system.blocks import held_ahead
 
@@ -21,6 +23,14 @@ def flags() -> Mapping[str, Sequence[str]]:
     return {"netmaster": ["--dead-host-after", "2"], "netplugin": ["--address-blocks", "4"]}
 
 
+def is_ready(host: Host) -> bool:
+    """Tell whether a host's agent says that it can add pods."""
+    try:
+        return http_request("http://127.0.0.1:9090/readyz", namespace=host.namespace)[0] == 200
+    except OSError:
+        return False
+
+
 def test_a_host_that_is_back_does_not_use_what_it_lost(bed: Bed) -> None:
     near, far = bed.hosts
     bed.add_pod(near, "near")
@@ -33,6 +43,7 @@ def test_a_host_that_is_back_does_not_use_what_it_lost(bed: Bed) -> None:
     taken = {pod.address for pod in takers} | held_ahead(bed, far)
     assert lost & taken
     bed.agents[0].resume()
+    eventually(lambda: is_ready(near), "the agent has its switch again", within=30)
     pods = [bed.add_pod(near, f"back{number}") for number in range(3)]
     addresses = [pod.address for pod in (*pods, *takers)]
     assert len(set(addresses)) == len(addresses)
