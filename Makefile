@@ -31,7 +31,8 @@ help:
 	@echo 'make alerts-check   every alert rule under a real Prometheus, on a cluster that fails as the rule says'
 	@echo 'make ui-check     every view of the user interface in headless Chromium, beside 10, 1 000 and 10 000 endpoints'
 	@echo 'make kube-proxy-answers KUBE_PROXY=PROGRAM   record anew what the table of services is compared with'
-	@echo 'make faults       clients while masters, store and network fail, OPERATIONS=100000 requests on etcd and on consul'
+	@echo 'make faults       clients while masters, store and network fail, OPERATIONS=100000 requests on etcd and on consul;'
+	@echo '                  BLOCKS=4: hosts give addresses that they hold ahead'
 	@echo 'make docker-cycles   containers that come and go on two docker engines, CYCLES=200 of them'
 	@echo 'make upgrade-check   a rolling upgrade from the commit OLD=$(OLD) to this tree, under traffic'
 	@echo 'make docker-plugin   the managed plugin for a swarm, into build/docker-plugin'
@@ -141,8 +142,9 @@ kube-proxy-answers: root setup
 
 # the fault suite of `make test`, for as many requests as are wanted, in a tenth as many seconds or more
 faults: OPERATIONS ?= 100000
+faults: BLOCKS ?= 0
 faults: root setup
-	@CONTIV_TEST_OPERATIONS=$(OPERATIONS) $(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ \
+	@CONTIV_TEST_OPERATIONS=$(OPERATIONS) CONTIV_TEST_BLOCKS=$(BLOCKS) $(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ \
 	  -k 'nobody_is_wronged$(if $(STORE), and $(STORE))' tests/system/faults/test_faults.py
 
 # one test of `make test`, with more containers

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from bench import (
+    address_blocks,
     agents,
     cni,
     cni_start,
@@ -43,6 +44,7 @@ BENCHMARKS: Final[dict[str, Callable[[], Iterable[Row]]]] = {
     "restore": restore.rows,
     "agents": agents.rows,
     "cni": cni.rows,
+    "address_blocks": address_blocks.rows,
     "cni_start": cni_start.rows,
     "netctl_start": netctl_start.rows,
     "runtime": runtime.rows,

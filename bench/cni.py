@@ -98,14 +98,15 @@ class _Runs:
         try:
             for verb in ("ADD", "DEL"):
                 for who in order:
-                    took = pool.map(partial(_call, *self._plugins[who], verb), sandboxes[who])
+                    took = pool.map(partial(timed_call, *self._plugins[who], verb), sandboxes[who])
                     times.setdefault((who, verb), []).extend(took)
         finally:
             for sandbox in (one for some in sandboxes.values() for one in some):
                 sandbox.namespace.delete()
 
 
-def _call(plugin: Path, conf: dict[str, Any], verb: str, sandbox: Sandbox) -> float:
+def timed_call(plugin: Path, conf: dict[str, Any], verb: str, sandbox: Sandbox) -> float:
+    """Return how many milliseconds a call of a plugin took. Raises RuntimeError if it failed."""
     env = {
         "PATH": os.environ["PATH"],
         "CNI_COMMAND": verb,

@@ -23,6 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from contivmodel.outcome import HEADER, Outcome
 from contivmodel.rpc import (
+    AddressBlocksRequest,
     AllocAddressRequest,
     AllocNetworkRequest,
     CreateEndpointRequest,
@@ -83,6 +84,26 @@ class AddressReply(WireModel):
 
     network_id: str = field("NetworkID")
     address: str = field("IPv4Address")
+
+
+class HeldAheadReply(WireModel):
+    """Addresses for one pod that a host was granted; `ipv6_address` may be ""."""
+
+    network_id: str = field("NetworkID")
+    ipv4_address: str = field("IPv4Address")
+    ipv6_address: str = field("IPv6Address")
+
+
+class AddressBlocksReply(WireModel):
+    """The answer of addressBlocks: the stored lease, and whether it was renewed as asked."""
+
+    lease: str = field("Lease")
+    number: int = field("Number", default=0)
+    renewed: bool = field("Renewed", default=False)
+    seconds: float = field("Seconds", default=0.0)
+    token: str = field("Token")
+    granted: list[HeldAheadReply] = field("Granted", default_factory=list)
+    drained: bool = field("Drained", default=False)
 
 
 class PlaceReply(WireModel):
@@ -197,6 +218,13 @@ class MasterClient:
     ) -> None:
         """Release a reserved address; one that was not reserved is no error."""
         await self._post("releaseAddress", request, base_url)
+
+    async def address_blocks(
+        self, request: AddressBlocksRequest, *, base_url: str | None = None
+    ) -> AddressBlocksReply:
+        """Renew the lease under which a host holds addresses; a copy of a request is harmless."""
+        answer, _ = await self._post("addressBlocks", request, base_url)
+        return _read(AddressBlocksReply, answer)
 
     async def alloc_network(
         self, request: AllocNetworkRequest, *, base_url: str | None = None

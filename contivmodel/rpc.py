@@ -26,7 +26,8 @@ class CreateEndpointRequest(WireModel):
     """POST /plugin/createEndpoint; `config` names container, host and group.
 
     `claim`, which the original does not have, is "true" if a pod runs with the addresses asked for.
-    Nor does the original have `labels`, those of a new endpoint.
+    Nor does the original have `labels`, those of a new endpoint, nor `block`, the token by which
+    its host holds the addresses (`AddressBlocksRequest`).
     """
 
     go_package: ClassVar[str] = "master"
@@ -39,6 +40,7 @@ class CreateEndpointRequest(WireModel):
     config: ConfigEP = field("ConfigEP", default_factory=ConfigEP)
     claim: str = field("Claim")
     labels: dict[str, str] = field("Labels", default_factory=dict)
+    block: CallText = field("Block")
 
 
 class DeleteEndpointRequest(WireModel):
@@ -128,3 +130,20 @@ class FreeNetworkRequest(WireModel):
     go_package: ClassVar[str] = "master"
 
     docker_id: CallText = field("NetworkID")
+
+
+class AddressBlocksRequest(WireModel):
+    """POST /plugin/addressBlocks, which the original does not have (ADR 29).
+
+    `lease` and `number` are those of the last answer that the host knows, "" and 0 of none. `held`
+    are all addresses that it counts on, each as `<network id>/<address>`; `wanted` is how many
+    more it wants, in decimal digits, by network id.
+    """
+
+    go_package: ClassVar[str] = "master"
+
+    host: HostName = field("Host")
+    lease: CallText = field("Lease")
+    number: int = field("Number", default=0)
+    held: list[str] = field("Held", default_factory=list)
+    wanted: dict[str, str] = field("Wanted", default_factory=dict)

@@ -37,6 +37,8 @@ ABSENCES: Final = ROOT + "state/absent/"
 """Hosts without a registered agent, with the time since when."""
 DRAINS: Final = ROOT + "state/drained/"
 """Drained hosts: they get no new endpoints."""
+ADDRESS_BLOCKS: Final = ROOT + "state/address-blocks/"
+"""Hosts that hold addresses ahead of their pods, with the lease of each (ADR 29)."""
 ACI_LAUNCHES: Final = ROOT + "state/aci-launch/"
 """Application profiles whose state in the ACI gateway may differ from the store."""
 DOCKNETS: Final = ROOT + "oper/docknet/"
@@ -136,6 +138,11 @@ def absence(label: HostLabel) -> str:
 def drain(label: HostLabel) -> str:
     """Return the key that marks a host as drained."""
     return DRAINS + label
+
+
+def address_blocks(label: HostLabel) -> str:
+    """Return the key of the lease under which a host holds addresses."""
+    return ADDRESS_BLOCKS + label
 
 
 def aci_launch(profile: str) -> str:

@@ -13,6 +13,7 @@ from core.errors import AgentUnavailable, ContivError, NotLeader
 from core.ids import HostLabel
 from core.logs import fields
 from netmaster.commit import Committer, partly_done
+from netmaster.plan.endpoints import address_blocks
 from netmaster.plan.endpoints import cleanup as plan
 from netmaster.stored import EndpointCleanup
 from state.records import EndpointRecord
@@ -64,17 +65,23 @@ class Cleanups:
         *,
         undrain: bool = False,
         unused: bool = False,
+        renewal: str = "",
     ) -> int:
         """Remove a host's record and endpoints, and its drain with `undrain`.
 
         Return how many endpoints were removed; an agent that still runs tears them down. Raises
-        Conflict for a host with endpoints if it must be `unused`.
+        Conflict for a host with endpoints if it must be `unused`. With the last `renewal` of its
+        address blocks these are released, too; Conflict if it was not the last.
         """
         begun = await self._committer.submit(
-            lambda view: plan.begin_host(view, label, host_rev, undrain=undrain, unused=unused)
+            lambda view: plan.begin_host(
+                view, label, host_rev, undrain=undrain, unused=unused, renewal=renewal
+            )
         )
         with partly_done("the clean-up is stored, and is continued later"):
             removed, _ = await self._carry_out(cast("EndpointCleanup", begun))
+            while renewal and await self._committer.submit(address_blocks.reclaim):
+                pass
         return removed
 
     async def resume(self) -> None:

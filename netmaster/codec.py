@@ -29,6 +29,7 @@ from core import keys
 from core.errors import Invalid
 from core.ids import GroupName, HostLabel, NetworkName, TenantName
 from netmaster.stored import (
+    BlockLease,
     ChangedObject,
     ChangeRecord,
     CleanupCategory,
@@ -96,6 +97,7 @@ def encode(stored: Stored) -> bytes:
         EndpointCleanup
         | HostAbsence
         | HostDrain
+        | BlockLease
         | KeptAnswer
         | ChangeRecord
         | PendingProfile
@@ -162,7 +164,11 @@ def _decode_absence(key: str, value: bytes) -> HostAbsence:
     label = keys.after(keys.ABSENCES, key)
     fields.expect("label", label)
     return HostAbsence(
-        HostLabel(label), fields.real("since"), fields.number("rev"), fields.real("seconds")
+        HostLabel(label),
+        fields.real("since"),
+        fields.number("rev"),
+        fields.real("seconds"),
+        fields.text("renewal"),
     )
 
 
@@ -171,6 +177,15 @@ def _decode_drain(key: str, value: bytes) -> HostDrain:
     label = keys.after(keys.DRAINS, key)
     fields.expect("label", label)
     return HostDrain(HostLabel(label), fields.real("since"))
+
+
+def _decode_block_lease(key: str, value: bytes) -> BlockLease:
+    fields = RecordFields.parse(key, value)
+    label = keys.after(keys.ADDRESS_BLOCKS, key)
+    fields.expect("label", label)
+    return BlockLease(
+        HostLabel(label), fields.text("lease"), fields.number("number"), fields.real("seconds")
+    )
 
 
 def _decode_answer(key: str, value: bytes) -> KeptAnswer:
@@ -231,6 +246,7 @@ _OWN: Final[Mapping[str, Callable[[str, bytes], Stored]]] = {
     keys.CLEANUPS: _decode_cleanup,
     keys.ABSENCES: _decode_absence,
     keys.DRAINS: _decode_drain,
+    keys.ADDRESS_BLOCKS: _decode_block_lease,
     keys.ANSWERS: _decode_answer,
     keys.CHANGES: _decode_change,
 }

@@ -25,8 +25,8 @@ from core.logs import fields
 from netmaster import host_inventory
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
-from netmaster.plan.endpoints import dead_hosts
-from netmaster.stored import HostAbsence
+from netmaster.plan.endpoints import address_blocks, dead_hosts
+from netmaster.stored import BlockLease, HostAbsence
 from netmaster.view import View
 from objdb.api import Backend
 from objdb.registration import TTL
@@ -38,6 +38,8 @@ CONFIRMATION: Final = TTL + SCAN_INTERVAL
 """Seconds of scans without an agent after which its absence is confirmed."""
 STORED_PARTS: Final = 20
 """The absence of a host is stored in so many parts; a change of leader loses one at most."""
+NO_RECORD: Final = 0
+"""Stands for the revision of a host's record that is not there."""
 RECLAIMED: Final = "endpoints of dead hosts"
 """Counts the removed endpoints among what was repaired."""
 
@@ -65,6 +67,10 @@ class DeadHosts:
     # Time counts from one scan that confirms an absence to the next. What passed while no leader
     # scanned is unknown, and does not count.
     #
+    # A host that holds addresses ahead of its pods may use them until the lease is over that its
+    # last renewal began (ADR 29). So an absence is tied to that renewal like to the record's
+    # revision: in what is stored, in what is counted here, and in the transaction that ends it.
+    #
     # The registry is read once more right before a host is removed, and its record is deleted at
     # the revision of the scan only: an agent that came back in the meantime wins.
 
@@ -86,6 +92,7 @@ class DeadHosts:
         self._clocks = clocks
         self._suspects: GracePeriod[tuple[HostLabel, int]] = GracePeriod(CONFIRMATION)
         self._unstored: dict[tuple[HostLabel, int], float] = {}
+        self._renewals: dict[HostLabel, str] = {}
         self._last_scan = clocks.monotonic()
 
     async def run(self) -> None:
@@ -112,19 +119,46 @@ class DeadHosts:
         clock = self._clocks.monotonic
         started = clock()
         hosts = await host_inventory.read(self._backend)
+        leases = await self._committer.read(dead_hosts.holders)
+        absent = {**hosts.absent, **{one: NO_RECORD for one in leases if one not in hosts.known}}
         passed, self._last_scan = clock() - self._last_scan, clock()
         if passed > 2 * SCAN_INTERVAL:
             # This process or the store stood still. Leases may have ended in that time only because
             # they could not be renewed.
             self._suspects.reset()
-        confirmed = dict(self._suspects.observe(hosts.absent.items(), started))
+        confirmed = dict(self._suspects.observe(absent.items(), started))
+        self._forget_renewed(leases)
         self._count(confirmed, passed)
-        await self._store_absences(hosts.absent, confirmed)
-        if self._after:
-            for absence in await self._absences(confirmed):
-                seconds = absence.seconds + self._unstored[absence.label, absence.rev]
-                if seconds >= self._after:
-                    await self._remove(absence.label, absence.rev, seconds)
+        await self._store_absences(absent, confirmed)
+        for absence in await self._absences(confirmed):
+            seconds = absence.seconds + self._unstored[absence.label, absence.rev]
+            enough = self._enough(absence, leases.get(absence.label))
+            # A host that renewed its address blocks since they were read is counted anew.
+            if enough and seconds >= enough and absence.renewal == self._renewal(absence.label):
+                await self._remove(absence, seconds)
+
+    def _enough(self, absence: HostAbsence, lease: BlockLease | None) -> float:
+        """Return after how many seconds a host is removed, 0 for never.
+
+        Never before the lease of its address blocks is over: until then it may use them. One that
+        was removed otherwise, and keeps nothing but its lease, goes after that.
+        """
+        if lease is None:
+            return self._after
+        if self._after or absence.rev == NO_RECORD:
+            return max(self._after, lease.seconds)
+        return 0.0
+
+    def _renewal(self, label: HostLabel) -> str:
+        return self._renewals.get(label, "")
+
+    def _forget_renewed(self, leases: Mapping[HostLabel, BlockLease]) -> None:
+        """Begin the count of hosts anew that renewed their address blocks."""
+        renewals = {label: lease.renewal for label, lease in leases.items()}
+        for label, rev in list(self._unstored):
+            if renewals.get(label) != self._renewals.get(label):
+                del self._unstored[label, rev]
+        self._renewals = renewals
 
     def _count(self, confirmed: Mapping[HostLabel, int], passed: float) -> None:
         """Count the time since the last scan for the hosts that it confirmed as well."""
@@ -158,13 +192,11 @@ class DeadHosts:
         self, confirmed: Mapping[HostLabel, int]
     ) -> Mapping[HostLabel, float]:
         """Return how long hosts have been absent in all, for those with a part to be stored."""
-        if not self._after:
-            return {}
         return {
             absence.label: absence.seconds + unstored
             for absence in await self._absences(confirmed)
             if (unstored := self._unstored[absence.label, absence.rev])
-            >= self._after / STORED_PARTS
+            >= (self._after or address_blocks.LONGEST_WITHOUT_REMOVAL) / STORED_PARTS
         }
 
     async def _missing(self) -> set[HostLabel]:
@@ -173,11 +205,12 @@ class DeadHosts:
 
         return await self._committer.read(labels)
 
-    async def _remove(self, label: HostLabel, rev: int, seconds: float) -> None:
+    async def _remove(self, absence: HostAbsence, seconds: float) -> None:
+        label, rev = absence.label, absence.rev
         hosts = await host_inventory.read(self._backend)
-        if hosts.absent.get(label) != rev:
+        if label in hosts.services or hosts.revision(label) != (rev or None):
             return  # the agent came back while other hosts were removed
         log.warning("removing dead host", extra=fields(host=label, seconds=round(seconds)))
-        removed = await self._cleanups.remove_host(label, rev)
+        removed = await self._cleanups.remove_host(label, rev or None, renewal=absence.renewal)
         self._tally[RECLAIMED] += removed
         log.warning("endpoints of dead host removed", extra=fields(host=label, count=removed))

@@ -45,7 +45,7 @@ from netmaster.election import Effect, ElectionState, Input, step
 from netmaster.external_effects import DockerApi, ExternalEffects, GatewayApi
 from netmaster.migration import migrate, until_all_read_newest
 from netmaster.plan import lineage
-from netmaster.plan.endpoints import address
+from netmaster.plan.endpoints import address, address_blocks
 from netmaster.plan.model import Plan
 from netmaster.plan.objects import globals as global_settings
 from netmaster.plan.objects import netprofile, policy, tenant
@@ -366,6 +366,7 @@ class Leadership:
             "reservations reclaimed": lambda view: address.reclaim(
                 view, reservations.overdue(view)
             ),
+            "address blocks reclaimed": address_blocks.reclaim,
             "groups synced with their profiles": netprofile.sync_groups,
             "rules of deleted policies removed": policy.sweep,
         }
@@ -427,6 +428,8 @@ class Leadership:
                 status=self._status,
                 access=parties.access,
                 claims_only=self._claims.is_open,
+                new_id=self._master.new_id,
+                block_seconds=address_blocks.lease_seconds(self._settings.dead_host_after),
             )
         )
 

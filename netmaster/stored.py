@@ -56,13 +56,15 @@ class HostAbsence:
     `since` is the wall-clock time of the leader that found it absent, for people only. `seconds` is
     how long leaders have seen it absent, each by its own monotonic clock; the leader stores them
     from time to time. `rev` is the revision of the host's record when it was found absent. An agent
-    writes its record anew at each start, so another revision proves that the agent was back.
+    writes its record anew at each start, so another revision proves that the agent was back. So
+    does another `renewal` of its address blocks (`BlockLease.renewal`).
     """
 
     label: HostLabel
     since: float
     rev: int
     seconds: float = 0.0
+    renewal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,34 @@ class HostDrain:
 
     label: HostLabel
     since: float
+
+
+@dataclass(frozen=True, slots=True)
+class BlockLease:
+    """The lease under which a host holds addresses ahead of its pods (ADR 29).
+
+    `lease` is a random id, `number` counts the requests that were carried out under it. The host
+    was promised `seconds` from the last of them.
+    """
+
+    label: HostLabel
+    lease: str
+    number: int
+    seconds: float
+
+    @property
+    def renewal(self) -> str:
+        """The renewal that this is, unlike any other of the host."""
+        return f"{self.lease}/{self.number}"
+
+    @property
+    def token(self) -> str:
+        """The owner's id in grants of this renewal."""
+        return f"{self.label}/{self.renewal}"
+
+    def has(self, token: str) -> bool:
+        """Tell whether a grant was made under this lease, by its token."""
+        return token.rpartition("/")[0] == f"{self.label}/{self.lease}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +194,7 @@ Stored = (
     | EndpointCleanup
     | HostAbsence
     | HostDrain
+    | BlockLease
     | PendingEffect
     | KeptAnswer
     | ChangeRecord

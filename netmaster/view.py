@@ -32,6 +32,7 @@ from netmaster.ipam.network import NetworkAddresses
 from netmaster.ipam.resting import AddressRest
 from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
 from netmaster.stored import (
+    BlockLease,
     ChangeRecord,
     EndpointCleanup,
     GroupIdCursor,
@@ -67,6 +68,7 @@ _Plain = (
     | EndpointCleanup
     | HostAbsence
     | HostDrain
+    | BlockLease
     | KeptAnswer
     | ChangeRecord
     | PendingEffect
@@ -123,6 +125,7 @@ class View:
         self.cleanups: dict[str, EndpointCleanup] = {}
         self.absences: dict[HostLabel, HostAbsence] = {}
         self.drains: dict[HostLabel, HostDrain] = {}
+        self.block_leases: dict[HostLabel, BlockLease] = {}
         self.answers: dict[str, KeptAnswer] = {}
         self.changes: dict[int, ChangeRecord] = {}
         """By the place in the ring."""
@@ -135,6 +138,8 @@ class View:
 
         self.addresses: dict[NetworkId, NetworkAddresses] = {}
         self.reservations: dict[str, GrantRecord] = {}
+        self.blocks: dict[HostLabel, dict[str, GrantRecord]] = {}
+        """The grants of addresses that hosts hold ahead of their pods, by host and key."""
         self.network_tags: dict[str, NetworkId] = {}
         self.group_tags: dict[str, GroupKey] = {}
         self.segments = Segments()
@@ -193,6 +198,7 @@ class View:
         flat: tuple[Mapping[Any, object], ...] = (
             *(self.endpoints, self.networks, self.groups, self.services, self.bgps, self.docknets),
             *(self.cleanups, self.absences, self.drains, self.answers, self.pending_effects),
+            self.block_leases,
             *(self.changes, self.reservations, self.network_tags, self.group_tags),
             *(of.grants for of in self.addresses.values()),
             *self.orphaned_rules.values(),
@@ -200,7 +206,7 @@ class View:
         )
         nested: tuple[Mapping[Any, Mapping[Any, object]], ...] = (
             *(self.network_endpoints, self.group_endpoints, self.host_endpoints, self.labelled),
-            *(self.same_endpoint_id, self.same_container_id),
+            *(self.same_endpoint_id, self.same_container_id, self.blocks),
         )
         copies: dict[int, object] = {id(each): dict(each) for each in flat}
         for index in nested:
@@ -258,6 +264,7 @@ class View:
                 | EndpointCleanup()
                 | HostAbsence()
                 | HostDrain()
+                | BlockLease()
                 | KeptAnswer()
                 | ChangeRecord()
                 | PendingProfile()
@@ -306,6 +313,8 @@ class View:
                 self.absences[record.label] = record
             case HostDrain():
                 self.drains[record.label] = record
+            case BlockLease():
+                self.block_leases[record.label] = record
             case KeptAnswer():
                 self.answers[record.digest] = record
             case ChangeRecord():
@@ -347,6 +356,8 @@ class View:
             del self.absences[HostLabel(keys.after(keys.ABSENCES, key))]
         elif key.startswith(keys.DRAINS):
             del self.drains[HostLabel(keys.after(keys.DRAINS, key))]
+        elif key.startswith(keys.ADDRESS_BLOCKS):
+            del self.block_leases[HostLabel(keys.after(keys.ADDRESS_BLOCKS, key))]
         elif key.startswith(keys.ANSWERS):
             del self.answers[keys.after(keys.ANSWERS, key)]
         elif key.startswith(keys.CHANGES):
@@ -358,19 +369,30 @@ class View:
 
     def _put_grant(self, key: str, grant: GrantRecord) -> None:
         nid, address = keys.parse_grant(key)
-        self._addresses(nid).grant(address, grant)
+        addresses = self._addresses(nid)
+        before = addresses.grants.get(address)
+        addresses.grant(address, grant)
+        self._drop_from_indexes(key, before)
         if grant.owner is GrantOwner.RESERVATION:
             self.reservations[key] = grant
-        else:
-            self.reservations.pop(key, None)
+        elif grant.owner is GrantOwner.BLOCK:
+            self.blocks.setdefault(block_host(grant), {})[key] = grant
         if grant.seq >= self.next_seq:
             self.next_seq = grant.seq + 1
 
     def _delete_grant(self, key: str) -> None:
         nid, address = keys.parse_grant(key)
+        self._drop_from_indexes(key, self.addresses[nid].grants.get(address))
         self.addresses[nid].release(address)
-        self.reservations.pop(key, None)
         self._drop_addresses_if_unused(nid)
+
+    def _drop_from_indexes(self, key: str, before: GrantRecord | None) -> None:
+        self.reservations.pop(key, None)
+        if before is not None and before.owner is GrantOwner.BLOCK:
+            host = block_host(before)
+            del self.blocks[host][key]
+            if not self.blocks[host]:
+                del self.blocks[host]
 
     def _put_network(self, network: NetworkRecord) -> None:
         self.networks[network.id] = network
@@ -425,6 +447,11 @@ class View:
         # Grants outlive an infra network, whose hosts release their addresses only after it.
         if nid not in self.networks and not self.addresses[nid].grants:
             del self.addresses[nid]
+
+
+def block_host(grant: GrantRecord) -> HostLabel:
+    """Return the host that holds an address ahead of its pods, by the token of the grant."""
+    return HostLabel(grant.owner_id.partition("/")[0])
 
 
 def network_of(group: GroupRecord) -> NetworkId:

@@ -40,6 +40,7 @@ SMALLEST_MTU: Final = 1280
 PROTOCOLS: Final = {"tcp": 6, "udp": 17}
 LARGEST_MTU: Final = 65_535
 CLUSTER_DOMAIN: Final = "cluster.local"
+LARGEST_BLOCK: Final = 256
 LARGEST_DNS_RATE: Final = 1_000_000
 _DOMAIN: Final = re.compile(r"[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})*")
 
@@ -244,6 +245,14 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("address-blocks",),
+        env="ADDRESS_BLOCKS",
+        help="how many free addresses of each vxlan network with pods here this host holds ahead, "
+        "so that pods start without netmaster; 0 for none",
+        default="0",
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("mtu",),
         env="MTU",
         help="what pods can send in one piece, 0 for what the links carry",
@@ -357,6 +366,8 @@ class Settings:
     audit_interval: int
     kube_proxy: KubeProxy = KubeProxy.REPLACE
     own_tenants_only: bool = False
+    address_blocks: int = 0
+    """How many free addresses of each network this host holds ahead of its pods."""
     source_guard: bool = True
     tls: TlsFiles = field(default_factory=TlsFiles)
     """None of them: REST and RPC are plain."""
@@ -380,6 +391,11 @@ class Settings:
     def kube_cache(self) -> Path:
         """Where what the Kubernetes API said is kept: beside the journal."""
         return self.journal.parent / "kubernetes"
+
+    @property
+    def blocks_marker(self) -> Path:
+        """What says that this host may hold addresses ahead of its pods: beside the journal."""
+        return self.journal.parent / "address-blocks"
 
     @property
     def host_id_file(self) -> Path:
@@ -427,6 +443,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         audit_interval=values.number("audit-interval", 1, LONGEST_AUDIT_INTERVAL),
         kube_proxy=_kube_proxy(values["kube-proxy"]),
         own_tenants_only=values.on("own-tenants-only"),
+        address_blocks=values.number("address-blocks", 0, LARGEST_BLOCK),
         source_guard=not values.on("no-source-guard"),
         tls=tls.tls_files(values),
         pod_guard=not values.on("no-pod-guard"),

@@ -194,6 +194,8 @@ class GrantOwner(StrEnum):
     RESERVATION = "reservation"
     ENDPOINT = "endpoint"
     VIP = "vip"
+    BLOCK = "block"
+    """A host, ahead of its pods (ADR 29); the id is the token of the grant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from netmaster.api.status import StatusApi
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
 from netmaster.plan.change_log import ChangeOrigin
+from netmaster.plan.endpoints.address_blocks import LONGEST_WITHOUT_REMOVAL
 from netmaster.plan.model import Plan
 from netmaster.view import View
 
@@ -61,6 +62,8 @@ class LeaderContext:
     `change` commits changes to REST objects with their external effects, `committer` all others;
     `mode` is the cluster's; `now` is the wall clock; `agents` asks the agents of other hosts;
     `access` decides who may do what, None without TLS.
+    `new_id` makes random ids; `block_seconds` is for how long a host may use addresses that it
+    holds ahead of its pods.
     `claims_only` says that addresses are granted to running pods alone (`netmaster.claim_window`).
     """
 
@@ -76,6 +79,8 @@ class LeaderContext:
     access: AccessControl | None = None
     claims_only: Callable[[], bool] = lambda: False
     endpoint_texts: EndpointTexts = field(default_factory=EndpointTexts)
+    new_id: Callable[[], str] = lambda: ""
+    block_seconds: float = LONGEST_WITHOUT_REMOVAL
 
 
 Handler = Callable[[LeaderContext, ApiRequest], Awaitable[web.StreamResponse]]

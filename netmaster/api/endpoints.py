@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from contivmodel.checks import validate
 from contivmodel.rpc import (
+    AddressBlocksRequest,
     AllocAddressRequest,
     AllocNetworkRequest,
     CreateEndpointRequest,
@@ -23,7 +24,8 @@ from core.errors import Conflict
 from netmaster.api.objects import SWARM
 from netmaster.claim_window import refusal
 from netmaster.plan import swarm_network
-from netmaster.plan.endpoints import address, endpoint
+from netmaster.plan.endpoints import address, address_blocks, endpoint
+from netmaster.plan.endpoints.address_blocks import BlocksReply, Renewal
 from netmaster.plan.model import Plan
 from netmaster.view import View
 from state import codec
@@ -58,6 +60,10 @@ class CallContext:
     now: float
     mode: str
     claims_only: bool = False
+    new_id: str = ""
+    """A random id."""
+    block_seconds: float = address_blocks.LONGEST_WITHOUT_REMOVAL
+    """For how long a host may use the addresses that it holds ahead of its pods."""
 
 
 def is_json(content_type: str) -> bool:
@@ -125,6 +131,37 @@ def release_address(body: bytes, _: CallContext) -> AgentCall:
     """Release a reserved address."""
     request = validate(decode(ReleaseAddressRequest, body))
     return AgentCall(lambda view: address.release(view, request), dumps)
+
+
+def renew_address_blocks(body: bytes, at: CallContext) -> AgentCall:
+    """Renew the lease under which a host holds addresses ahead of its pods, and grant some."""
+    request = validate(decode(AddressBlocksRequest, body))
+    how = Renewal(new_lease=at.new_id, seconds=at.block_seconds, now=at.now)
+
+    def decide(view: View) -> Plan:
+        if at.claims_only:
+            raise refusal()
+        return address_blocks.renew(view, request, how)
+
+    return AgentCall(decide, _blocks_reply, hosts=lambda _: (request.host,))
+
+
+def _blocks_reply(reply: BlocksReply) -> bytes:
+    granted = [
+        {"NetworkID": one.network, "IPv4Address": one.ipv4, "IPv6Address": one.ipv6}
+        for one in reply.granted
+    ]
+    return dumps(
+        {
+            "Lease": reply.lease,
+            "Number": reply.number,
+            "Renewed": reply.renewed,
+            "Seconds": reply.seconds,
+            "Token": reply.token,
+            "Granted": granted,
+            "Drained": reply.drained,
+        }
+    )
 
 
 def allocate_network(body: bytes, at: CallContext) -> AgentCall:

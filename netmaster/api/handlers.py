@@ -108,7 +108,13 @@ async def agent_call(
     # Checked before the body is read: to the original such a request has no route.
     if not endpoints.is_json(request.content_type):
         return not_found()
-    at = endpoints.CallContext(leader.now(), leader.mode, claims_only=leader.claims_only())
+    at = endpoints.CallContext(
+        leader.now(),
+        leader.mode,
+        claims_only=leader.claims_only(),
+        new_id=leader.new_id(),
+        block_seconds=leader.block_seconds,
+    )
     call = read_call(await request.body(), at)
 
     def decide(view: View) -> Plan:

@@ -142,6 +142,12 @@ ROUTES: Final[tuple[Route[Handler], ...]] = (
     _agent_route(
         "allocNetwork", endpoints.allocate_network, "allocate network", rpc.AllocNetworkRequest
     ),
+    _agent_route(
+        "addressBlocks",
+        endpoints.renew_address_blocks,
+        "renew address blocks",
+        rpc.AddressBlocksRequest,
+    ),
     _agent_route("freeNetwork", endpoints.free_network, "free network", rpc.FreeNetworkRequest),
     _agent_route(
         "createEndpoint", endpoints.create_endpoint, "create endpoint", rpc.CreateEndpointRequest

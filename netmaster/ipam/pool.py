@@ -5,6 +5,7 @@ no other one. `netmaster.plan.grants` knows the owners and refuses requests.
 """
 
 from bisect import bisect_right, insort
+from itertools import islice
 
 from core.addresses import Subnet
 from core.ids import GroupKey
@@ -61,6 +62,14 @@ class Pool:
         """
         free = self._spans(group)
         return self._resting.choose(free if within is None else free.between(*within))
+
+    def ahead(self, number: int) -> list[int]:
+        """Return so many free addresses of the network, or less, for a host to hold ahead.
+
+        At most half of those that are free, so that hosts leave some to each other, and none that
+        rests.
+        """
+        return list(islice(self._resting.rested(self._free), min(number, self._free.free // 2)))
 
     def first_taken(self, low: int, high: int) -> int | None:
         """Return the lowest address of low..high that is held or pooled; None if all are free."""

@@ -40,6 +40,17 @@ class Pool6:
         after = self._free.lowest_from(self._last + 1)
         return self._free.lowest() if after is None else after
 
+    def ahead(self, number: int) -> list[int]:
+        """Return the free addresses that are next in turn, so many or, if there are less, half."""
+        found: list[int] = []
+        after = self._last
+        while len(found) < min(number, self.free // 2):
+            following = self._free.lowest_from(after + 1)
+            after = self._free.low - 1 if following is None else following
+            if following is not None:
+                found.append(following)
+        return found
+
     def lowest_within(self, first: int, last: int) -> int | None:
         """Return the lowest free address among first..last; None if there is none."""
         return self._free.between(first, last).lowest()

@@ -5,7 +5,7 @@ free: it can be requested, and an exhausted pool ends the rest of the one that r
 are of one clock in one process, so a new leader knows of no rest.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from core.ids import NetworkId
@@ -30,12 +30,18 @@ class Resting:
 
     def choose(self, free: FreeSpans) -> int | None:
         """Return the lowest free address that rests not, else the one that rested longest."""
+        lowest = next(self.rested(free), None)
+        if lowest is not None:
+            return lowest
+        return next((address for address in self._released if address in free), None)
+
+    def rested(self, free: FreeSpans) -> Iterator[int]:
+        """Yield the free addresses that do not rest, in order."""
         self._end_past()
         for first, last in free:
             for address in range(first, last + 1):
                 if address not in self._released:
-                    return address
-        return next((address for address in self._released if address in free), None)
+                    yield address
 
     def _end_past(self) -> None:
         now = self._clock()

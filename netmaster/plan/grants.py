@@ -60,10 +60,17 @@ def address_source(view: View, network: NetworkRecord, group_key: GroupKey | Non
     return AddressSource(network, view.addresses[nid], group)
 
 
-def choose4(source: AddressSource, requested: str, *, convertible: GrantOwner | None = None) -> str:
+def choose4(
+    source: AddressSource,
+    requested: str,
+    *,
+    convertible: GrantOwner | None = None,
+    token: str = "",
+) -> str:
     """Return the requested IPv4 address, or the lowest free one.
 
-    A requested address may be held by a grant of the `convertible` owner kind.
+    A requested address may be held by a grant of the `convertible` owner kind, or by the block of
+    a host with this `token`.
     """
     if not requested:
         return _lowest(source)
@@ -71,11 +78,17 @@ def choose4(source: AddressSource, requested: str, *, convertible: GrantOwner | 
     address = in_subnet4(requested, pool.subnet)
     if pool.group_of(address) != source.pool_owner or not pool.assignable(address):
         raise not_available(requested)
-    _check_holder(source.addresses, requested, convertible)
+    _check_holder(source.addresses, requested, convertible, token)
     return requested
 
 
-def choose6(source: AddressSource, requested: str, *, convertible: GrantOwner | None = None) -> str:
+def choose6(
+    source: AddressSource,
+    requested: str,
+    *,
+    convertible: GrantOwner | None = None,
+    token: str = "",
+) -> str:
     """Return the requested IPv6 address, or the next free one after the last allocated."""
     pool = source.v6
     if not requested:
@@ -87,7 +100,7 @@ def choose6(source: AddressSource, requested: str, *, convertible: GrantOwner | 
     text = ipv6_text(address)
     if not pool.assignable(address):
         raise not_available(text)
-    _check_holder(source.addresses, text, convertible)
+    _check_holder(source.addresses, text, convertible, token)
     return text
 
 
@@ -164,7 +177,11 @@ def _lowest(source: AddressSource) -> str:
     raise Exhausted(f"auto allocation failed - address exhaustion in {where}")
 
 
-def _check_holder(addresses: NetworkAddresses, text: str, convertible: GrantOwner | None) -> None:
+def _check_holder(
+    addresses: NetworkAddresses, text: str, convertible: GrantOwner | None, token: str
+) -> None:
     grant = addresses.grants.get(text)
-    if grant is not None and grant.owner is not convertible:
+    if grant is None or grant.owner is convertible:
+        return
+    if grant.owner is not GrantOwner.BLOCK or grant.owner_id != token:
         raise not_available(text)

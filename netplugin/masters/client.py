@@ -14,8 +14,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
-from contivmodel.client import EndpointConfig, MasterClient
+from contivmodel.client import AddressBlocksReply, EndpointConfig, MasterClient
 from contivmodel.rpc import (
+    AddressBlocksRequest,
     AllocAddressRequest,
     AllocNetworkRequest,
     ConfigEP,
@@ -35,6 +36,7 @@ from core.errors import (
 )
 from core.ids import EndpointKey, GroupName, HostLabel, NetworkId, NetworkName, TenantName
 from core.logs import fields
+from netplugin.masters.address_blocks import BlocksAnswer, BlocksAsked, HeldAddress
 from objdb.api import Backend, Snapshot
 from state.docker_networks import DockerPlace
 from state.lineage import Position
@@ -102,6 +104,9 @@ class MasterApi(Protocol):
     async def release_address(self, held: ReleaseAddressRequest) -> None:
         """Release a reserved address; any other stays as it is. Raises as above."""
 
+    async def renew_address_blocks(self, host: HostLabel, asked: BlocksAsked) -> BlocksAnswer:
+        """Renew the lease under which a host holds addresses, and get some. Raises as above."""
+
     async def allocate_network(self, wanted: AllocNetworkRequest) -> DockerPlace:
         """Record a network of docker's swarm; return what it stands for. Raises as above."""
 
@@ -123,7 +128,8 @@ class Addresses(NamedTuple):
 class WantedEndpoint:
     """A request for an endpoint: its network, its group, its id, its addresses.
 
-    `claim` says that a pod runs with these addresses, and the store does not know it any more.
+    `claim` says that a pod runs with these addresses, and the store does not know it; `block` is
+    the token by which this host held them ahead of it.
     """
 
     def __init__(
@@ -138,6 +144,7 @@ class WantedEndpoint:
         addresses: Addresses = Addresses(),  # noqa: B008 - it cannot be changed
         claim: bool = False,
         labels: Mapping[str, str] | None = None,
+        block: str = "",
     ) -> None:
         self.request = CreateEndpointRequest(
             tenant_name=tenant,
@@ -147,6 +154,7 @@ class WantedEndpoint:
             common_name=common_name,
             claim="true" if claim else "",
             labels=dict(labels or {}),
+            block=block,
             config=ConfigEP(
                 container=endpoint_id,
                 host=host,
@@ -237,6 +245,12 @@ class LeaderClient:
             log.info(
                 "network of a released address is gone", extra=fields(address=held.ipv4_address)
             )
+
+    async def renew_address_blocks(self, host: HostLabel, asked: BlocksAsked) -> BlocksAnswer:
+        """As `MasterApi.renew_address_blocks`."""
+        request = blocks_request(host, asked)
+        reply = await self._request(lambda url: self._client.address_blocks(request, base_url=url))
+        return blocks_answer(reply)
 
     async def allocate_network(self, wanted: AllocNetworkRequest) -> DockerPlace:
         """As `MasterApi.allocate_network`."""
@@ -335,6 +349,35 @@ class LeaderClient:
         if self._leader is None or self._ended:
             raise MasterUnavailable("the agent stops", outcome_unknown=outcome_unknown)
         return self._leader
+
+
+def blocks_request(host: HostLabel, asked: BlocksAsked) -> AddressBlocksRequest:
+    """Return the body of a request for address blocks."""
+    return AddressBlocksRequest(
+        host=host,
+        lease=asked.lease,
+        number=asked.number,
+        held=[f"{nid}/{address}" for nid, held in asked.held.items() for address in held],
+        wanted={str(nid): str(count) for nid, count in asked.wanted.items()},
+    )
+
+
+def blocks_answer(reply: AddressBlocksReply) -> BlocksAnswer:
+    """Return what netmaster answered to it."""
+    return BlocksAnswer(
+        lease=reply.lease,
+        number=reply.number,
+        renewed=reply.renewed,
+        seconds=reply.seconds,
+        granted=tuple(
+            (
+                NetworkId(one.network_id),
+                HeldAddress(one.ipv4_address, one.ipv6_address, reply.token),
+            )
+            for one in reply.granted
+        ),
+        drained=reply.drained,
+    )
 
 
 def record_of(reply: EndpointConfig) -> EndpointRecord:

@@ -14,12 +14,14 @@ What a failed step leaves is undone by `netplugin.pods.handler`.
 import asyncio
 from dataclasses import replace
 
-from core.errors import Conflict, NotFound
-from core.ids import EndpointKey, GroupName, endpoint_key, network_id
+from core.addresses import ipv4, mac_text
+from core.errors import Conflict, MasterUnavailable, NotFound
+from core.ids import EndpointKey, GroupName, endpoint_key, group_key, network_id
 from core.tasks import unbroken
 from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
 from netplugin.kernel.pod_links import PodLink
+from netplugin.masters.address_blocks import HeldAddress
 from netplugin.masters.client import Addresses, Granted, WantedEndpoint
 from netplugin.pods.addressing import addresses_of, gateways_of, result_of
 from netplugin.pods.claims import at_position, with_addresses
@@ -32,7 +34,7 @@ from netplugin.pods.port_mappings import PortMappings
 from netplugin.world import port_names
 from netplugin.world.networks import BRIDGE_OF
 from ofnet.world import Bridge
-from state.records import EndpointRecord, NetworkRecord
+from state.records import Encap, EndpointRecord, NetworkRecord, NetworkType
 
 
 class PodAdd:
@@ -56,8 +58,27 @@ class PodAdd:
         self._timed = host.stages.timed
 
     def new_entry(self, request: PodRequest) -> JournalEntry:
-        """Return the journal entry of a new endpoint, with a free port number."""
+        """Return the journal entry of a new endpoint, with a free port number.
+
+        It has its addresses already, and is a claim, if this host held some ahead (ADR 29). The
+        caller puts it into the registry before anything else: every request for blocks names what
+        is there.
+        """
         known = self._world.networks.get(network_id(request.network, request.tenant))
+        entry = self._unaddressed(request, known)
+        held = self._held_ahead(request, known)
+        if held is None:
+            return entry
+        return replace(
+            entry,
+            name=request.pod_name or request.container_id,
+            ip_address=held.ipv4,
+            ipv6_address=held.ipv6,
+            claiming=True,
+            block=held.token,
+        )
+
+    def _unaddressed(self, request: PodRequest, known: NetworkRecord | None) -> JournalEntry:
         return JournalEntry(
             key=endpoint_key_of(request),
             container_id=request.container_id,
@@ -83,13 +104,32 @@ class PodAdd:
             receive_burst=request.receive_limit.burst,
         )
 
+    def _held_ahead(self, request: PodRequest, network: NetworkRecord | None) -> HeldAddress | None:
+        """Return addresses that this host holds, for a pod that may have any of its network's."""
+        # Two hosts that know neither of two pods cannot judge their packets. On a vxlan network
+        # there is no way for such packets, on others there is.
+        if self._host.blocks is None or network is None or network.encap is not Encap.VXLAN:
+            return None
+        if network.type is NetworkType.INFRA or _asked(request) != Addresses():
+            return None
+        if not self._world.networks.on_bridge(network.id):
+            return None
+        if request.group:
+            group = self._world.endpoints.group(group_key(request.group, request.tenant))
+            if group is None or group.ip_pool or group.network != network.name:
+                return None
+        return self._host.blocks.give(network.id)
+
     async def repeat(self, entry: JournalEntry, request: PodRequest) -> PodResult | None:
         """Return the result of the ADD that created an endpoint; None if it is no longer valid."""
         # netmaster is asked, not only the registry: it may have reclaimed the endpoint meanwhile
         # and granted another address, which the pod does not have.
+        port = self._world.endpoints.port(entry.key)
+        given = self._world.networks.get(network_id(entry.network, entry.tenant))
+        if entry.block and entry.claiming and port is not None and given is not None:
+            return self._result(entry, port.record, given)  # netmaster does not know it yet
         granted, network = await self._request_endpoint(entry, request)
         record = granted.record
-        port = self._world.endpoints.port(entry.key)
         if port is None or _identity(port.record) != _identity(record):
             return None
         if _not_granted(request, record):
@@ -135,12 +175,22 @@ class PodAdd:
                     steps.create_task(self._attach(entry, network))
         except BaseExceptionGroup as group:
             raise _first_failure(group) from group
+        if entry.block:
+            self._check_lease()
         return self._result(entry, record, network)
 
     async def _grant(
         self, entry: JournalEntry, request: PodRequest
     ) -> tuple[Granted, NetworkRecord]:
-        """Request a new endpoint. Raises Conflict if it has not the addresses asked for."""
+        """Request a new endpoint. Raises Conflict if it has not the addresses asked for.
+
+        One with addresses that this host held ahead is made without netmaster.
+        """
+        if entry.block:
+            network = await self._reconciler.records.network(
+                network_id(entry.network, entry.tenant), self._host.timing.network_known
+            )
+            return Granted(self._record_of(entry, network), {}), network
         granted, network = await self._request_endpoint(entry, request)
         if refused := _not_granted(request, granted.record):
             raise Conflict(
@@ -148,6 +198,33 @@ class PodAdd:
                 "address, or netmaster is older than this agent"
             )
         return granted, network
+
+    def _record_of(self, entry: JournalEntry, network: NetworkRecord) -> EndpointRecord:
+        """Return the record that netmaster will make of an endpoint's claim."""
+        group = self._ports.group(entry)
+        return EndpointRecord(
+            key=entry.key,
+            network=network.id,
+            endpoint_id=entry.endpoint,
+            service_name=entry.group or "",
+            group_id=group.group_id if group else 0,
+            group_key=group.key if group else "",
+            ip_address=entry.ip_address,
+            ipv6_address=entry.ipv6_address,
+            mac_address=mac_text(ipv4(entry.ip_address)),
+            homing_host=self._host.label,
+            intf_name="",
+            vtep_ip="",
+            labels=dict(entry.labels) or None,
+            container_id="",
+            common_name=entry.name,
+        )
+
+    def _check_lease(self) -> None:
+        """Raise MasterUnavailable if the lease ended while a pod was made from an address block."""
+        # This process, or its machine, may have stood still for as long.
+        if self._host.blocks is None or not self._host.blocks.usable:
+            raise MasterUnavailable("the lease of this host's addresses ended, try again later")
 
     async def _request_endpoint(
         self, entry: JournalEntry, request: PodRequest
@@ -224,14 +301,14 @@ class PodAdd:
     async def _configure_linked(
         self, entry: JournalEntry, record: EndpointRecord, network: NetworkRecord
     ) -> None:
-        ipv4, ipv6 = addresses_of(record, network)
+        address, address6 = addresses_of(record, network)
         gateways = gateways_of(record, network)
         await unbroken(
             self._host.links.configure_pod(
                 entry.netns,
                 entry.ifname,
                 record.mac_address,
-                [ipv4] if ipv6 is None else [ipv4, ipv6],
+                [address] if address6 is None else [address, address6],
                 [g for g in gateways if g is not None and entry.default_route],
             )
         )

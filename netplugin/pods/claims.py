@@ -1,4 +1,6 @@
-"""Claims the endpoints of running pods again, when the store went back and does not know them.
+"""Claims the endpoints of running pods that the store does not know.
+
+It went back, or this host gave them addresses that it held ahead (ADR 29).
 
 In come the endpoints of this host (`netplugin.pods.endpoint_registry`), the store's events and its
 lineage (`netplugin.bridges.record_events`); out go requests to netmaster for the endpoints that are
@@ -12,13 +14,13 @@ keeps its flows meanwhile: no address is taken from it, nor from the other.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 
-from core.errors import ContivError, HostError, MasterUnavailable
+from core.errors import Conflict, ContivError, HostError, MasterUnavailable
 from core.ids import EndpointKey
 from core.logs import fields
-from core.tasks import backoff, unbroken
+from core.tasks import background, backoff, unbroken
 from netplugin.masters.client import Addresses, WantedEndpoint
 from netplugin.pods.host import PodHost
 from netplugin.pods.journal import EntryState, JournalEntry
@@ -28,7 +30,8 @@ from state.records import EndpointRecord
 
 log = logging.getLogger(__name__)
 
-# Only a store that went back leads to claims. A record that the leader deletes in the history that
+# A claim begins in two ways: an ADD from an address block notes it in the entry that it writes
+# first, or the store went back. A record that the leader deletes in the history that
 # this agent follows was released or reclaimed, and garbage collection cuts its pod off.
 #
 # Two things show which it is. While the agent runs, a watch of the store may notice by itself that
@@ -71,14 +74,19 @@ class Claims:
         self._refused: dict[EndpointKey, str] = {}
         self._unanswered = ""
         self._rewinds = self._records.rewinds
+        self._reported = asyncio.Event()
+
+    def report(self) -> None:
+        """Have endpoints created soon that this host gave addresses to."""
+        self._reported.set()
 
     async def run(self) -> None:
-        """Claim, for ever, what is missing because the store went back."""
+        """Claim, for ever, what is missing in the store."""
         while True:
             history_changed = self._records.history_changed()
             await self.mark()
             await self._until_none(history_changed)
-            await history_changed.wait()
+            await _first_of(history_changed, self._reported)
 
     async def mark(self) -> None:
         """Mark what the store has lost, in the journal; give the others positions of now."""
@@ -119,6 +127,7 @@ class Claims:
         """Try all claims until none is left, or the store has another history once more."""
         pauses, told = backoff(self._timing.first, self._timing.longest), ""
         while True:
+            self._reported.clear()
             changed, history = self._records.records_changed(), self._records.lineage.current
             in_doubt = self._records.endpoints_position is None
             self._unanswered = ""
@@ -136,7 +145,7 @@ class Claims:
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(next(pauses)):
-                    await changed.wait()
+                    await _first_of(changed, self._reported)
 
     async def _try_all(self) -> None:
         slots = asyncio.Semaphore(self._timing.at_once)
@@ -166,6 +175,12 @@ class Claims:
                     await self._compare(entry, record)
             except MasterUnavailable as exc:
                 self._unanswered = str(exc)
+            except Conflict as exc:
+                self._refuse(key, str(exc))
+                if entry.block:
+                    # This host was declared dead before it could report the pod, and the address
+                    # is another's by now. As with pods that it had reported, this one is cut off.
+                    self._host.world.remove_port(key)
             except ContivError as exc:
                 self._refuse(key, str(exc))
 
@@ -189,7 +204,7 @@ class Claims:
             entry = self._registry.get(key)
             address = entry.ip_address if entry is not None else ""
             yield (
-                f"pod {key} runs with {address}, which the restored store does not grant it: "
+                f"pod {key} runs with {address}, which the store does not grant it: "
                 f"{reason}; delete this pod or the other holder"
             )
 
@@ -210,6 +225,7 @@ class Claims:
             addresses=Addresses(entry.ip_address, entry.ipv6_address, entry.mac_address),
             claim=True,
             labels=entry.labels,
+            block=entry.block,
         )
 
     async def _save(self, entry: JournalEntry) -> None:
@@ -218,6 +234,15 @@ class Claims:
             await self._host.journal.write(entry)
         except HostError as exc:  # the claim goes on; only a next agent would not know of it
             log.warning("journal not written", extra=fields(endpoint=entry.key, error=exc))
+
+
+async def _first_of(*events: asyncio.Event) -> None:
+    """Return when one of the events is set."""
+    async with AsyncExitStack() as stack:
+        waits = [
+            await stack.enter_async_context(background("event", event.wait())) for event in events
+        ]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
 
 
 def at_position(entry: JournalEntry, position: Position) -> JournalEntry:

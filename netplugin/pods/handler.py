@@ -13,6 +13,7 @@ interfaces, each of which is an endpoint with calls of its own.
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -34,7 +35,10 @@ log = logging.getLogger(__name__)
 
 
 class Pods:
-    """The endpoints of this host. One per agent."""
+    """The endpoints of this host. One per agent.
+
+    `report` is called after ADDs that netmaster does not know of yet.
+    """
 
     def __init__(
         self,
@@ -43,7 +47,10 @@ class Pods:
         pod_ports: PodPorts,
         teardown: Teardown,
         mappings: PortMappings,
+        *,
+        report: Callable[[], None] = lambda: None,
     ) -> None:
+        self._report = report
         self._label = host.label
         self._place = host.place
         self._pod_add = pod_add
@@ -173,6 +180,8 @@ class Pods:
             await unbroken(self._undo(entry, exc))
             raise
         self._registry.answered(entry.key)
+        if entry.block:
+            self._report()
         log.info(
             "pod added",
             extra=fields(endpoint=entry.key, address=result.ipv4, port=result.host_ifname),

@@ -15,6 +15,7 @@ from netplugin.cni.request import PodRequest
 from netplugin.kernel.netns import KernelLinks
 from netplugin.masters.client import MasterApi
 from netplugin.ovsdb import Ovsdb
+from netplugin.pods.block_renewal import BlockRenewal
 from netplugin.pods.endpoint_registry import EndpointRegistry
 from netplugin.pods.journal import Journal
 from netplugin.world.builder import WorldBuilder
@@ -79,6 +80,8 @@ class PodHost:
     world: WorldBuilder
     reconciler: Reconciler
     registry: EndpointRegistry
+    blocks: BlockRenewal | None = None
+    """The addresses that this host holds ahead of its pods; None where it holds none."""
     place: PlacePod = place_as_asked
     """Returns the request of an ADD as the orchestrator wants its pod placed."""
 

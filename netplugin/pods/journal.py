@@ -57,7 +57,7 @@ _LATER: Final = frozenset(
     {
         *("name", "ip_address", "ipv6_address", "claiming", "term", "rev", "labels"),
         *("endpoint_id", "network_name", "attachment_id", "mac_address", "default_route"),
-        *("rate", "burst", "receive_rate", "receive_burst", "mappings", "delivery"),
+        *("rate", "burst", "receive_rate", "receive_burst", "mappings", "delivery", "block"),
     }
 )
 """Members that files of older agents lack."""
@@ -76,7 +76,8 @@ class JournalEntry:
     """An endpoint of this host.
 
     `name` and the addresses are empty until netmaster granted them, and in entries of older agents.
-    `claiming` says that the store went back and does not know the endpoint (see `claims`). `term`
+    `claiming` says that the store does not know the endpoint: it went back, or this host gave the
+    address (see `claims`); `block` is the token by which it held it then, else "". `term`
     and `rev` are the position in the store's lineage at which it knew the endpoint. `labels` are
     those of its creation; `netplugin.pods.labels` keeps the store's current. `endpoint_id` is ""
     where it is the container's id. `network_name` and `attachment_id` are those of the request,
@@ -114,6 +115,7 @@ class JournalEntry:
     receive_rate: int = 0
     receive_burst: int = 0
     delivery: str = Delivery.INSIDE
+    block: str = ""
 
     @property
     def handed_over(self) -> bool:

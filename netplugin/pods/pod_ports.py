@@ -29,7 +29,7 @@ from state.records import EndpointRecord, GroupRecord, NetworkRecord
 
 log = logging.getLogger(__name__)
 
-LOST: Final = "the store went back and does not know it: cut off until it is claimed again"
+LOST: Final = "the store does not know it: cut off until it is claimed"
 RECLAIMED: Final = "it was reclaimed: cut off until its runtime deletes the pod"
 _BRIDGES: Final = frozenset(Bridge)
 

@@ -57,6 +57,10 @@ class Teardown:
         """Tell whether an endpoint is still being removed."""
         return key in self._jobs
 
+    def entries(self) -> list[JournalEntry]:
+        """Return the endpoints that are still being removed."""
+        return [job.entry for job in self._jobs.values()]
+
     def ports(self) -> set[int]:
         """Return the numbers of the ports that are still being removed."""
         stale = (port_names.number_of(name) for name in self._stale)

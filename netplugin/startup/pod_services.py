@@ -20,6 +20,7 @@ from netplugin.masters.client import MasterApi
 from netplugin.pods import mapping_rules
 from netplugin.pods.add import PodAdd
 from netplugin.pods.adoption import Adoption
+from netplugin.pods.block_renewal import BlockRenewal
 from netplugin.pods.calls import CniCalls
 from netplugin.pods.check import PodCheck
 from netplugin.pods.claims import Claims
@@ -57,6 +58,7 @@ class PodServices:
     garbage_collector: GarbageCollector
     host_interfaces: HostInterfaces
     claims: Claims
+    blocks: BlockRenewal
     adoption: Adoption
     name_ports: NamePorts
 
@@ -70,6 +72,15 @@ async def build_pod_services(
 ) -> PodServices:
     """Read the links' MTUs and the journal, and return the services of pods, none running."""
     settings = context.settings
+    registry = EndpointRegistry()
+    blocks = BlockRenewal(
+        settings.host,
+        master,
+        size=settings.address_blocks if settings.docker is None else 0,
+        marker=settings.blocks_marker,
+        rewinds=lambda: dataplane.records.rewinds,
+        entries=lambda: (*registry.entries(), *teardown.entries()),
+    )
     host = PodHost(
         label=settings.host,
         tx_off=dataplane.datapath == USERSPACE,
@@ -80,7 +91,8 @@ async def build_pod_services(
         ovsdb=clients.ovsdb,
         world=dataplane.world,
         reconciler=dataplane.reconciler,
-        registry=EndpointRegistry(),
+        registry=registry,
+        blocks=blocks,
         place=place,
         timing=context.timing.pods,
     )
@@ -106,7 +118,10 @@ async def build_pod_services(
         interval=settings.audit_interval,
     )
     pod_add = PodAdd(host, mtus, ports, host_interfaces, mappings)
-    pods = Pods(host, pod_add, ports, teardown, mappings)
+    claims = Claims(
+        host, ports, partial(dataplane.progress.show, "claims"), dataplane.progress.claimed
+    )
+    pods = Pods(host, pod_add, ports, teardown, mappings, report=claims.report)
     # The journal is taken over before any port number is handed out: numbers of endpoints that
     # were made, or half made, by the agent before this one must not be given again.
     pods.recover(await clients.journal.load())
@@ -129,9 +144,8 @@ async def build_pod_services(
         teardown=teardown,
         garbage_collector=GarbageCollector(host, pods, ports, grace=settings.leak_grace),
         host_interfaces=host_interfaces,
-        claims=Claims(
-            host, ports, partial(dataplane.progress.show, "claims"), dataplane.progress.claimed
-        ),
+        claims=claims,
+        blocks=blocks,
         adoption=Adoption(host, ports, teardown, _delivery(settings)),
         name_ports=_name_ports(context, clients, dataplane, host),
     )

@@ -194,6 +194,7 @@ def _start_loops(
     supervise("endpoint ports", pod_services.ports.run())
     supervise("host ports", pod_services.mappings.run())
     supervise("claims", pod_services.claims.run())
+    supervise("address blocks", pod_services.blocks.run())
     supervise("MTU", pod_services.mtus.run())
     lanes = _build_lanes(context.settings, clients, dataplane)
     if dataplane.datapath == USERSPACE:

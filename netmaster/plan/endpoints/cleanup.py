@@ -44,13 +44,18 @@ def begin_host(
     *,
     undrain: bool = False,
     unused: bool = False,
+    renewal: str = "",
 ) -> Plan:
     """Store the clean-up of a host with all its endpoints; the reply is the clean-up.
 
     Also delete its record and, with `undrain`, its drain. `host_rev` is the revision at which the
     record was read, None for a host without one. Conflict while it has endpoints if it must be
-    `unused`.
+    `unused`. `renewal` is that of the address blocks which the host has lost by its absence: its
+    lease ends, with Conflict if it was renewed meanwhile. "" ends none.
     """
+    lease = view.block_leases.get(label)
+    if renewal and (lease is None or lease.renewal != renewal):
+        raise Conflict(f"host {label} has renewed its address blocks")
     found = len(view.host_endpoints.get(label, ()))
     if unused and found:
         raise Conflict(
@@ -65,6 +70,8 @@ def begin_host(
         writes.append(Write(keys.host(label), None, new=False, rev=host_rev))
     if label in view.absences:
         writes.append(Write(keys.absence(label), None, new=False))
+    if renewal:
+        writes.append(Write(keys.address_blocks(label), None, new=False))
     if undrain and label in view.drains:
         writes.append(Write(keys.drain(label), None, new=False))
     return Plan(tuple(writes), reply=cleanup)

@@ -34,7 +34,8 @@ def create(
     """Create a container's endpoint with its addresses; `now` is wall-clock time.
 
     A requested address that is reserved is taken over from the reservation; in swarm mode it stays
-    reserved, too. A requested MAC address is the endpoint's, if it is free.
+    reserved, too. So is one that the endpoint's host holds ahead, by the token of its grant. A
+    requested MAC address is the endpoint's, if it is free.
     """
     config = request.config
     tenant = TenantName(request.tenant_name)
@@ -62,10 +63,14 @@ def create(
         group_key = ids.group_key(GroupName(service), tenant)
     source = address_source(view, network, group_key)
     member = source.group if network.type is not NetworkType.INFRA else None
-    address = choose4(source, config.ip_address, convertible=GrantOwner.RESERVATION)
+    token = _own_token(request)
+    # A report of an address that a host gave may come late, when the pod is gone and the address is
+    # reserved for somebody else by now.
+    convertible = None if token else GrantOwner.RESERVATION
+    address = choose4(source, config.ip_address, convertible=convertible, token=token)
     address6 = ""
     if network.ipv6_subnet:
-        address6 = choose6(source, config.ipv6_address, convertible=GrantOwner.RESERVATION)
+        address6 = choose6(source, config.ipv6_address, convertible=convertible, token=token)
     endpoint = EndpointRecord(
         key=key,
         network=nid,
@@ -154,6 +159,14 @@ def hosts_of_delete(view: View, request: DeleteEndpointRequest) -> frozenset[Hos
     """Return the host of an endpoint that is to be removed, nothing if there is none."""
     endpoint = _named(view, request)
     return frozenset({endpoint.homing_host} if endpoint else ())
+
+
+def _own_token(request: CreateEndpointRequest) -> str:
+    """Return the token of a request. Raises Conflict for that of another host."""
+    host, _, _ = request.block.partition("/")
+    if request.block and host != request.config.host:
+        raise Conflict(f"the address block is of host {host}, not of {request.config.host}")
+    return request.block
 
 
 def _named(view: View, request: DeleteEndpointRequest) -> EndpointRecord | None:
@@ -252,7 +265,7 @@ def _create_writes(
             owner_id=endpoint.key,
             seq=view.next_seq + number,
             granted_at=now,
-            reserved=stays_reserved and before is not None,
+            reserved=stays_reserved and before is not None and before.owner is not GrantOwner.BLOCK,
         )
         grants.append(grant_write(source, address, grant))
     return record, *grants

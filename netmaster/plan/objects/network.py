@@ -36,9 +36,9 @@ NO_HOSTS: Final = (
 """`This network`, loopback and multicast: no endpoint can have an address in these."""
 
 SWEEP: Final = 24
-"""How many reservations are deleted with their network.
+"""How many reservations, and addresses that hosts hold ahead, are deleted with their network.
 
-`netmaster.plan.endpoints.address.reclaim` deletes any others.
+`reclaim` of `netmaster.plan.endpoints.address` and `address_blocks` deletes any others.
 """
 
 
@@ -219,7 +219,7 @@ def _record_deletes(view: View, nid: NetworkId) -> Iterator[Write]:
     for address, grant in view.addresses[nid].grants.items():
         if grant.owner is GrantOwner.GATEWAY:
             yield Write(keys.grant(nid, address), None, new=False)
-        elif grant.owner is GrantOwner.RESERVATION:
+        elif grant.owner in {GrantOwner.RESERVATION, GrantOwner.BLOCK}:
             reserved.append(address)
     for address in reserved[:SWEEP]:
         yield Write(keys.grant(nid, address), None, new=False)

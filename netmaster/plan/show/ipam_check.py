@@ -157,6 +157,8 @@ def _wrong_grants(view: View, uses: _Uses, overdue: Container[str]) -> Iterator[
             if grant.owner is GrantOwner.RESERVATION:
                 if keys.grant(nid, address) in overdue or nid not in view.networks:
                     kind = IpamFindingKind.OVERDUE
+            elif grant.owner is GrantOwner.BLOCK:
+                continue  # those of ended leases are released periodically
             elif (grant.owner, grant.owner_id) not in uses.get((nid, address), ()):
                 kind = IpamFindingKind.UNUSED
             if kind is not None:

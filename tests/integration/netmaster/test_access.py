@@ -241,7 +241,7 @@ def asked(route: Route[Any], client: str, own: bool) -> tuple[str, Any]:
     if not route.pattern.startswith("/plugin/"):
         return path, {"tenantName": tenant} if route.pattern.startswith("/api/v2/") else {}
     event = {"Event": "start", "ContainerID": "x", "EndpointID": f"c-{host}"}
-    return path, {**names, **event, "ConfigEP": config}
+    return path, {**names, **event, "Host": host, "ConfigEP": config}
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -75,7 +75,14 @@ class Life:
     @property
     def doubtful(self) -> bool:
         """Whether it may have been, or be, given once more than its owner knows."""
-        return any(o.verb in GIVING and _is_unknown(o) for o in self.operations)
+        giving = (*GIVING, Verb.REPORT)
+        return any(o.verb in giving and _is_unknown(o) for o in self.operations)
+
+    @property
+    def unreported(self) -> bool:
+        """Whether no master was certainly told of what a host gave."""
+        reported = any(o.verb is Verb.REPORT and _is_done(o) for o in self.operations)
+        return any(o.ahead for o in self.operations) and not reported
 
     def __str__(self) -> str:
         return f"{self.name} on {self.network}"
@@ -125,7 +132,7 @@ def _lies(lives: Iterable[Life]) -> Iterator[str]:
             if operation.ended > until and operation.invoked != until:
                 continue  # somebody had asked to be rid of it by then
             match operation.outcome:
-                case Refused(absent=True):
+                case Refused(absent=True) if not life.unreported:
                     yield f"{life} was not there to {operation.verb}, though acknowledged"
                 case Done(address) if address != has:
                     yield f"{life} has {has}, but {operation.verb} was told {address}"

@@ -9,13 +9,15 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
 from typing import Final, Self
 
 from core.errors import ContivError
+from core.ids import HostLabel
+from core.tasks import background
 from tests.bed.netns import Namespace
 from tests.bed.waiting import eventually
 from tests.system.faults.history import (
@@ -27,10 +29,13 @@ from tests.system.faults.history import (
     Verb,
     outcome_of,
 )
-from tests.system.faults.web import Web
+from tests.system.faults.holders import Holder
+from tests.system.faults.web import Ahead, Web
 
 AT_MOST: Final = 3
 """How much a client holds on each network."""
+HOLDERS: Final = 5
+"""How many hosts hold addresses ahead, if any do."""
 THINKS: Final = 0.2
 """Seconds, at most, between two things a client does."""
 
@@ -43,15 +48,25 @@ class Held:
     name: str
     is_endpoint: bool
     address: str = ""
+    token: str = ""
+    """Of an endpoint that no master knows yet: its host gave the address."""
 
 
 class Client:
     """One client; all of them share the history and the connections."""
 
     def __init__(
-        self, name: str, masters: Sequence[str], history: History, web: Web, chance: Random
+        self,
+        name: str,
+        masters: Sequence[str],
+        history: History,
+        *,
+        web: Web,
+        chance: Random,
+        holder: Holder | None,
     ) -> None:
         self.name = name
+        self._holder = holder
         self._masters = masters
         self._history = history
         self._web = web
@@ -73,11 +88,13 @@ class Client:
                 await self._look(self._chance.choice(held))
             else:
                 await self._give_back(self._chance.choice(held))
-        for one in self._held:
-            await self._look(one)
+        for one in [*self._held]:
+            await self._look(await self._reported(one))
 
     async def _get(self, network: str) -> None:
         wanted = Held(network, next(self._names), is_endpoint=self._chance.random() < 0.6)
+        if wanted.is_endpoint and self._get_ahead(wanted):
+            return
         if wanted.is_endpoint:
             outcome = await self._until_known(Verb.CREATE, wanted)
         else:
@@ -87,14 +104,38 @@ class Client:
                 Held(network, wanted.name, wanted.is_endpoint, address=outcome.address)
             )
 
+    def _get_ahead(self, wanted: Held) -> bool:
+        given = self._holder.give(wanted.network, wanted.name) if self._holder else None
+        if given is None:
+            return False
+        operation = self._history.invoke(Verb.CREATE, self.name, wanted.network, wanted.name)
+        operation.ahead = True
+        self._history.end(operation, Done(given.ipv4))
+        self._held.append(replace(wanted, address=given.ipv4, token=given.token))
+        return True
+
+    async def _reported(self, held: Held) -> Held:
+        """Have a master create an endpoint whose host gave the address."""
+        if not held.token:
+            return held
+        await self._until_known(Verb.REPORT, held)
+        known = replace(held, token="")
+        self._held[self._held.index(held)] = known
+        return known
+
     async def _look(self, held: Held) -> None:
+        held = await self._reported(held)
         if held.is_endpoint:
             await self._ask(Verb.LOOK, held)
 
     async def _give_back(self, held: Held) -> None:
+        if self._chance.random() < 0.7:
+            held = await self._reported(held)
         self._held.remove(held)
         if held.is_endpoint:
             await self._until_known(Verb.DELETE, held)
+            if self._holder:
+                self._holder.ended(held.name)
         else:
             while isinstance(await self._ask(Verb.RELEASE, held), NotDone):
                 pass
@@ -115,21 +156,27 @@ class Client:
         outcome: Outcome | None = None
         while outcome is None:
             try:
-                address = await self._web.ask(
-                    self._master,
-                    verb,
-                    network=held.network,
-                    client=self.name,
-                    name=held.name,
-                    address=held.address,
-                )
-                outcome = Done(address)
+                outcome = Done(await self._send(verb, held))
             except ContivError as exc:
                 outcome = outcome_of(exc)
             if not isinstance(outcome, Done):
                 await self._go_on()
         self._history.end(operation, outcome)
         return outcome
+
+    async def _send(self, verb: Verb, held: Held) -> str:
+        if verb is Verb.REPORT and self._holder is not None:
+            host = self._holder.label
+            ahead = Ahead(held.network, self.name, held.name, host, held.address, held.token)
+            return await self._web.report(self._master, ahead)
+        return await self._web.ask(
+            self._master,
+            verb,
+            network=held.network,
+            client=self.name,
+            name=held.name,
+            address=held.address,
+        )
 
     async def _go_on(self) -> None:
         """Choose a master that is led."""
@@ -143,14 +190,24 @@ class Client:
 class Crowd:
     """Many clients at work in a namespace, and their history.
 
+    With `blocks` some hosts hold so many addresses of each network ahead of their endpoints.
+
     At the end of the context they are cancelled, whatever they wait for: their thread would keep
     the interpreter from its exit.
     """
 
     def __init__(
-        self, namespace: Namespace, masters: Sequence[str], networks: Sequence[str], chance: Random
+        self,
+        namespace: Namespace,
+        masters: Sequence[str],
+        networks: Sequence[str],
+        chance: Random,
+        *,
+        blocks: int = 0,
     ) -> None:
+        self._blocks = blocks
         self.history = History()
+        self.given_ahead = 0
         self._namespace = namespace
         self._masters = masters
         self._networks = networks
@@ -203,7 +260,35 @@ class Crowd:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         self._cancel.set_result(lambda: loop.call_soon_threadsafe(task.cancel))
-        async with Web() as web, asyncio.TaskGroup() as group:
-            for name, chance in clients.items():
-                client = Client(name, self._masters, self.history, web, chance)
-                group.create_task(client.run(self._networks, self._over))
+        async with Web() as web, AsyncExitStack() as renewing:
+            holders: list[Holder | None] = [None]
+            if self._blocks:
+                made = [
+                    Holder(
+                        HostLabel(f"holder{number}"),
+                        self._blocks,
+                        self._masters,
+                        web,
+                        Random(self._chance.random()),
+                    )
+                    for number in range(HOLDERS)
+                ]
+                for holder in made:
+                    await renewing.enter_async_context(background("renewal", holder.run()))
+                holders = [*made]
+            async with asyncio.TaskGroup() as group:
+                for number, (name, chance) in enumerate(clients.items()):
+                    holder_of = holders[number % len(holders)]
+                    client = Client(
+                        name,
+                        self._masters,
+                        self.history,
+                        web=web,
+                        chance=chance,
+                        holder=holder_of,
+                    )
+                    group.create_task(client.run(self._networks, self._over))
+            await renewing.aclose()
+            for one in filter(None, holders):
+                await one.give_back()
+                self.given_ahead += one.given

@@ -35,6 +35,8 @@ class Verb(StrEnum):
     LOOK = "look"
     ALLOCATE = "allocate"
     RELEASE = "release"
+    REPORT = "report"
+    """Of an endpoint whose host gave it an address by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class Operation:
     name: str
     invoked: int
     ended: int = NEVER
+    ahead: bool = False
+    """Whether a host gave the address, and no master was asked."""
     outcome: Outcome = field(default_factory=lambda: Unknown("not over"))
 
 

@@ -4,6 +4,7 @@ In come what is meant and a master's URL; out comes an address, or an error of `
 to ask, and what an error means, is `tests.system.faults.clients`' business.
 """
 
+from dataclasses import dataclass
 from http import HTTPStatus
 from types import TracebackType
 from typing import Final, Self
@@ -19,6 +20,9 @@ from contivmodel.rpc import (
     ReleaseAddressRequest,
 )
 from core.errors import MasterRefused, NotFound, NotLeader
+from core.ids import HostLabel
+from netplugin.masters.address_blocks import BlocksAnswer, BlocksAsked
+from netplugin.masters.client import blocks_answer, blocks_request
 from tests.system.faults.evidence import group_of
 from tests.system.faults.history import Verb
 
@@ -26,6 +30,18 @@ PATIENCE: Final = 3.0
 """Seconds a client waits for an answer."""
 
 TENANT: Final = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """An endpoint with an address that its host held, and the token of its grant."""
+
+    network: str
+    client: str
+    name: str
+    host: HostLabel
+    address: str
+    token: str
 
 
 class Web:
@@ -79,6 +95,31 @@ class Web:
                 return address
             case Verb.LOOK:
                 return await self._look(url, name)
+            case Verb.REPORT:
+                raise AssertionError("a report needs its token")
+
+    async def renew(self, url: str, label: HostLabel, asked: BlocksAsked) -> BlocksAnswer:
+        """Renew the lease under which a host holds addresses ahead of its endpoints."""
+        reply = await self._plugin.address_blocks(blocks_request(label, asked), base_url=url)
+        return blocks_answer(reply)
+
+    async def report(self, url: str, endpoint: Ahead) -> str:
+        """Create an endpoint with the address that its host gave it."""
+        group = group_of(endpoint.client, endpoint.network)
+        wanted = CreateEndpointRequest(
+            tenant_name=TENANT,
+            network_name=endpoint.network,
+            claim="true",
+            block=endpoint.token,
+            config=ConfigEP(
+                container=endpoint.name,
+                host=endpoint.host,
+                ip_address=endpoint.address,
+                service_name=group,
+            ),
+        )
+        created = await self._plugin.create_endpoint(wanted, base_url=url)
+        return created.endpoint.ip_address
 
     async def is_led(self, url: str) -> bool:
         """Whether a master answers, which it cannot without a leader."""

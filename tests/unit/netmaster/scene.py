@@ -191,7 +191,7 @@ def shown(view: View) -> dict[str, Any]:
         "groups": view.groups,
         "services": (view.services, view.bgps, view.cleanups),
         "outside": (view.pending_effects, view.docknets),
-        "hosts": (view.absences, view.drains),
+        "hosts": (view.absences, view.drains, view.block_leases, view.blocks),
         "settings": (view.global_record, view.tag_ranges, view.group_id_cursor, view.schema),
         "unread": view.unread,
         "condemned": view.orphaned_rules,

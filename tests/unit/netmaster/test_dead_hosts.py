@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from contivmodel.rpc import AddressBlocksRequest
 from core import keys
 from core.errors import ContivError, StoreUnavailable
 from core.ids import HostLabel, NetworkId
 from netmaster.cleanup import Cleanups
 from netmaster.dead_hosts import CONFIRMATION, RECLAIMED, SCAN_INTERVAL, Clocks, DeadHosts
+from netmaster.plan.endpoints import address_blocks
+from netmaster.plan.endpoints.address_blocks import BlocksReply, Renewal
 from netmaster.stored import HostAbsence
 from objdb.api import Change, Delete, Put
 from objdb.memory import Faults, MemoryStore
@@ -21,6 +24,7 @@ from tests.unit.netmaster.term import Term, term
 
 H1, H2 = HostLabel("h1"), HostLabel("h2")
 AFTER = 100.0
+LEASE = 150.0
 START = 5000.0
 
 
@@ -128,6 +132,64 @@ async def test_a_dead_host_s_endpoints_and_its_record_go(watch: Watch) -> None:
     assert (watch.has_host(H1), watch.has_host(H2)) == (False, True)
     assert sorted(watch.reclaimed) == ["a", "b"]
     assert watch.tally == {RECLAIMED: 2}
+
+
+async def hold_ahead(
+    watch: Watch, label: HostLabel, last: BlocksReply | None = None
+) -> BlocksReply:
+    """Renew a host's lease on addresses that it holds ahead of its pods."""
+    request = AddressBlocksRequest(
+        host=label,
+        lease=last.lease if last else "",
+        number=last.number if last else 0,
+        held=[f"n1.default/{one.ipv4}" for one in last.granted] if last else [],
+        wanted={"n1.default": "2"},
+    )
+    how = Renewal("lease", LEASE, watch.wall)
+    reply = await watch.lead.committer.submit(lambda view: address_blocks.renew(view, request, how))
+    assert isinstance(reply, BlocksReply)
+    return reply
+
+
+def leases(watch: Watch) -> set[HostLabel]:
+    return set(watch.lead.stored().block_leases)
+
+
+def blocked(watch: Watch) -> int:
+    return sum(map(len, watch.lead.stored().blocks.values()))
+
+
+async def test_a_host_keeps_all_until_its_lease_is_over(watch: Watch) -> None:
+    await hold_ahead(watch, H1)
+    await watch.vanish(H1)
+    await watch.scan_for(CONFIRMATION + LEASE)
+    assert (leases(watch), blocked(watch)) == ({H1}, 2)
+    assert len(watch.lead.stored().endpoints) == 3
+    await watch.scan_for(SCAN_INTERVAL)
+    assert (leases(watch), blocked(watch)) == (set(), 0)
+    assert set(watch.lead.stored().endpoints) == {"n1.default-c"}
+
+
+async def test_a_host_that_renews_its_lease_is_counted_anew(watch: Watch) -> None:
+    """It reaches the leader, and its registration in the store is gone all the while."""
+    first = await hold_ahead(watch, H1)
+    await watch.vanish(H1)
+    await watch.scan_for(CONFIRMATION + LEASE - SCAN_INTERVAL)
+    await hold_ahead(watch, H1, first)
+    await watch.scan_for(LEASE)
+    assert leases(watch) == {H1}
+    await watch.scan_for(2 * SCAN_INTERVAL)
+    assert leases(watch) == set()
+
+
+async def test_a_removed_host_s_addresses_come_back_when_its_lease_is_over(watch: Watch) -> None:
+    await hold_ahead(watch, H1)
+    await watch.vanish(H1)
+    await watch.lead.backend.commit([Change((), (Delete(keys.host(H1)),))])
+    await watch.scan_for(CONFIRMATION + LEASE)
+    assert blocked(watch) == 2
+    await watch.scan_for(SCAN_INTERVAL)
+    assert (leases(watch), blocked(watch)) == (set(), 0)
 
 
 async def test_an_agent_that_is_back_in_time_keeps_everything(watch: Watch) -> None:

@@ -22,6 +22,7 @@ from core.errors import Conflict, ContivError, Exhausted, HostError, NotFound, S
 from core.ids import (
     EndpointKey,
     GroupName,
+    HostLabel,
     NetworkId,
     NetworkName,
     TenantName,
@@ -36,6 +37,7 @@ from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.pod_link_state import FoundLink
 from netplugin.kernel.pod_links import PodLink
 from netplugin.kernel.pod_places import PodPlace
+from netplugin.masters.address_blocks import BlocksAnswer, BlocksAsked, HeldAddress
 from netplugin.masters.client import Granted, WantedEndpoint
 from netplugin.ovsdb import BondMember, BridgeRow, BridgeSpec, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import OvsdbView
@@ -629,6 +631,10 @@ class FakeMaster:
         self.updates: list[UpdateEndpointRequest] = []
         self.allocated: list[AllocNetworkRequest] = []
         self.freed: list[str] = []
+        self.lease = ("", 0)
+        self.lease_seconds = 1000.0
+        self.held: set[str] = set()
+        """Addresses that the host holds ahead of its pods, or has named as those of pods."""
 
     async def create_endpoint(self, wanted: WantedEndpoint) -> Granted:
         record = await self._faults.work("create", lambda: self._create(wanted))
@@ -665,8 +671,26 @@ class FakeMaster:
             GroupName(wanted.service_name) or None,
         )
 
+    async def renew_address_blocks(self, host: HostLabel, asked: BlocksAsked) -> BlocksAnswer:
+        return await self._faults.work("blocks", lambda: self._renew(host, asked))
+
     async def free_network(self, docker_id: str) -> None:
         await self._faults.work("free network", lambda: self.freed.append(docker_id))
+
+    def _renew(self, host: HostLabel, asked: BlocksAsked) -> BlocksAnswer:
+        if (asked.lease, asked.number) != self.lease:
+            return BlocksAnswer(*self.lease, False, 0.0, (), False)
+        self.held = {one for addresses in asked.held.values() for one in addresses}
+        self.lease = (self.lease[0] or f"lease{self.last}", self.lease[1] + 1)
+        token = f"{host}/{self.lease[0]}/{self.lease[1]}"
+        granted = []
+        for nid, number in asked.wanted.items():
+            for _ in range(number):
+                self.last += 1
+                address = endpoint(self.last, nid=nid).ip_address
+                granted.append((nid, HeldAddress(address, "", token)))
+                self.held.add(address)
+        return BlocksAnswer(*self.lease, True, self.lease_seconds, tuple(granted), False)
 
     def _reserve(self, wanted: AllocAddressRequest) -> str:
         self.asked.append(wanted)

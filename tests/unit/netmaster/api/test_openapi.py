@@ -50,7 +50,7 @@ def test_what_is_documented_and_what_is_dispatched_is_the_same(served: dict[str,
 
 def test_every_body_of_the_agents_is_described(served: dict[str, Any]) -> None:
     posted = {path for _, path in operations(served) if path.startswith("/plugin/")}
-    assert len(posted) == 7
+    assert len(posted) == 8
     for path in posted:
         content = served["paths"][path]["post"]["requestBody"]["content"]
         name = content["application/json"]["schema"]["$ref"].rpartition("/")[2]

@@ -36,6 +36,7 @@ DOC = OperationDoc(summary="x", tag="x")
         ("POST", "/plugin/releaseAddress", "/plugin/releaseAddress", {}),
         ("POST", "/plugin/allocNetwork", "/plugin/allocNetwork", {}),
         ("POST", "/plugin/freeNetwork", "/plugin/freeNetwork", {}),
+        ("POST", "/plugin/addressBlocks", "/plugin/addressBlocks", {}),
         ("POST", "/plugin/createEndpoint", "/plugin/createEndpoint", {}),
         ("POST", "/plugin/updateEndpoint", "/plugin/updateEndpoint", {}),
         ("POST", "/plugin/deleteEndpoint", "/plugin/deleteEndpoint", {}),

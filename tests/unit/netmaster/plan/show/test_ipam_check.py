@@ -192,4 +192,5 @@ def test_counts(scene: Scene) -> None:
         "held by reservation": 1,
         "held by endpoint": 4,
         "held by vip": 1,
+        "held by block": 0,
     }
