@@ -84,6 +84,7 @@ async def test_a_port_that_gets_another_number_fails(outside: Outside) -> None:
 
 
 async def test_a_port_that_gets_no_number_fails_in_time(outside: Outside) -> None:
+    outside.ovsdb.port_ready = 0.05
     async with running(outside) as agent:
         outside.ovsdb.given["vvport1"] = -1
         with pytest.raises(SwitchUnavailable, match="not ready"):
