@@ -7,12 +7,14 @@ own; an unfinished clean-up is stored, and this leader or the next continues it.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, cast
 
 from core.errors import AgentUnavailable, ContivError, NotLeader
 from core.ids import HostLabel
 from core.logs import fields
 from netmaster.commit import Committer, partly_done
+from netmaster.plan.change_log import LEADER, ChangeOrigin, recorded
 from netmaster.plan.endpoints import address_blocks
 from netmaster.plan.endpoints import cleanup as plan
 from netmaster.stored import EndpointCleanup
@@ -66,18 +68,25 @@ class Cleanups:
         undrain: bool = False,
         unused: bool = False,
         renewal: str = "",
+        origin: ChangeOrigin = LEADER,
+        now: float,
     ) -> int:
         """Remove a host's record and endpoints, and its drain with `undrain`.
 
         Return how many endpoints were removed; an agent that still runs tears them down. Raises
         Conflict for a host with endpoints if it must be `unused`. With the last `renewal` of its
-        address blocks these are released, too; Conflict if it was not the last.
+        address blocks these are released, too; Conflict if it was not the last. `origin` is whose
+        request it is, `now` wall-clock time.
         """
-        begun = await self._committer.submit(
-            lambda view: plan.begin_host(
-                view, label, host_rev, undrain=undrain, unused=unused, renewal=renewal
-            )
+        begin = partial(
+            plan.begin_host,
+            label=label,
+            host_rev=host_rev,
+            undrain=undrain,
+            unused=unused,
+            renewal=renewal,
         )
+        begun = await self._committer.submit(recorded(begin, origin, now))
         with partly_done("the clean-up is stored, and is continued later"):
             removed, _ = await self._carry_out(cast("EndpointCleanup", begun))
             while renewal and await self._committer.submit(address_blocks.reclaim):

@@ -25,6 +25,7 @@ from core.logs import fields
 from netmaster import host_inventory
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
+from netmaster.plan.change_log import LEADER, recorded
 from netmaster.plan.endpoints import address_blocks, dead_hosts
 from netmaster.stored import BlockLease, HostAbsence
 from netmaster.view import View
@@ -178,7 +179,8 @@ class DeadHosts:
         observed = dead_hosts.Observed(
             absent=absent, confirmed=confirmed, seconds=seconds, now=self._clocks.wall()
         )
-        while await self._committer.submit(partial(dead_hosts.update, observed=observed)):
+        update = partial(dead_hosts.update, observed=observed)
+        while await self._committer.submit(recorded(update, LEADER, observed.now)):
             pass
         for label in seconds:
             self._unstored[label, confirmed[label]] = 0.0
@@ -211,6 +213,8 @@ class DeadHosts:
         if label in hosts.services or hosts.revision(label) != (rev or None):
             return  # the agent came back while other hosts were removed
         log.warning("removing dead host", extra=fields(host=label, seconds=round(seconds)))
-        removed = await self._cleanups.remove_host(label, rev or None, renewal=absence.renewal)
+        removed = await self._cleanups.remove_host(
+            label, rev or None, renewal=absence.renewal, now=self._clocks.wall()
+        )
         self._tally[RECLAIMED] += removed
         log.warning("endpoints of dead host removed", extra=fields(host=label, count=removed))

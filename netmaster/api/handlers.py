@@ -198,12 +198,14 @@ async def host(leader: LeaderContext, request: ApiRequest) -> web.Response:
 
 async def remove_host(leader: LeaderContext, request: ApiRequest) -> web.Response:
     """Remove a host without agent and endpoints."""
-    return json_reply(await leader.hosts.remove(_label(request), force=False))
+    return json_reply(
+        await leader.hosts.remove(_label(request), force=False, origin=request.origin)
+    )
 
 
 async def force_host_away(leader: LeaderContext, request: ApiRequest) -> web.Response:
     """Remove a host with all its endpoints, even while its agent runs."""
-    return json_reply(await leader.hosts.remove(_label(request), force=True))
+    return json_reply(await leader.hosts.remove(_label(request), force=True, origin=request.origin))
 
 
 async def drained_host(leader: LeaderContext, request: ApiRequest) -> web.Response:
@@ -213,12 +215,12 @@ async def drained_host(leader: LeaderContext, request: ApiRequest) -> web.Respon
 
 async def drain_host(leader: LeaderContext, request: ApiRequest) -> web.Response:
     """Give a host no new endpoints."""
-    return json_reply(await leader.hosts.drain(_label(request)))
+    return json_reply(await leader.hosts.drain(_label(request), request.origin))
 
 
 async def undrain_host(leader: LeaderContext, request: ApiRequest) -> web.Response:
     """Give a host new endpoints again."""
-    return json_reply(await leader.hosts.undrain(_label(request)))
+    return json_reply(await leader.hosts.undrain(_label(request), request.origin))
 
 
 async def ipam_check(leader: LeaderContext, _: ApiRequest) -> web.Response:

@@ -6,6 +6,7 @@ applied; `netmaster.plan.endpoints.drain` and `netmaster.cleanup` make the chang
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from contivmodel.schema import TEXT, Schema
@@ -16,6 +17,7 @@ from netmaster import host_inventory
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
 from netmaster.host_inventory import HostInventory
+from netmaster.plan.change_log import ChangeOrigin, recorded
 from netmaster.plan.endpoints import drain
 from netmaster.plan.endpoints.cleanup import FORCE_HINT
 from netmaster.progress import Applicable, HostState, ObservedHost, shown_host
@@ -94,17 +96,20 @@ class HostsApi:
         (shown,) = await self._shown(hosts, [label])
         return shown
 
-    async def drain(self, label: HostLabel) -> dict[str, Any]:
+    async def drain(self, label: HostLabel, origin: ChangeOrigin) -> dict[str, Any]:
         """Give a host no new endpoints; return what `drained` does."""
         await self._check_known(label)
-        await self._committer.submit(lambda view: drain.drain(view, label, self._now()))
+        now = self._now()
+        decide = partial(drain.drain, label=label, now=now)
+        await self._committer.submit(recorded(decide, origin, now))
         log.info("host drained", extra=fields(host=label))
         return await self.drained(label)
 
-    async def undrain(self, label: HostLabel) -> dict[str, Any]:
+    async def undrain(self, label: HostLabel, origin: ChangeOrigin) -> dict[str, Any]:
         """Give a host new endpoints again; return what `drained` does."""
         await self._check_known(label)
-        await self._committer.submit(lambda view: drain.undo(view, label))
+        decide = partial(drain.undo, label=label)
+        await self._committer.submit(recorded(decide, origin, self._now()))
         log.info("host undrained", extra=fields(host=label))
         return await self.drained(label)
 
@@ -114,7 +119,9 @@ class HostsApi:
         found = await self._committer.read(lambda view: _host_state(view, label))
         return {"label": label, "drained": found.drained, "endpoints": found.endpoints}
 
-    async def remove(self, label: HostLabel, *, force: bool) -> dict[str, Any]:
+    async def remove(
+        self, label: HostLabel, *, force: bool, origin: ChangeOrigin
+    ) -> dict[str, Any]:
         """Remove a host; Conflict while it has an agent or endpoints, unless that is forced."""
         await self._check_known(label)
         hosts = await host_inventory.read(self._backend)
@@ -123,7 +130,12 @@ class HostsApi:
                 f"host {label} has a running agent; stop its netplugin, {FORCE_HINT.format(label)}"
             )
         removed = await self._cleanups.remove_host(
-            label, hosts.revision(label), undrain=True, unused=not force
+            label,
+            hosts.revision(label),
+            undrain=True,
+            unused=not force,
+            origin=origin,
+            now=self._now(),
         )
         log.info("host removed", extra=fields(host=label, count=removed))
         return {"label": label, "endpoints": removed}

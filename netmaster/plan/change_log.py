@@ -1,11 +1,11 @@
-"""Who changed what, and when: each change of objects is recorded in its own transaction. Pure.
+"""Who changed what, and when: changes of objects and hosts, each recorded in its transaction. Pure.
 
 In comes the decision of a change and where its request comes from; out comes one that also writes
 a `ChangeRecord` into the next place of a ring. `netmaster.plan.show.change_pages` shows them.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,7 +14,14 @@ from contivmodel.representation import Json, shown
 from contivmodel.wire import dumps
 from core import keys
 from netmaster.plan.model import Plan
-from netmaster.stored import ChangedObject, ChangeRecord, Write
+from netmaster.stored import (
+    ChangedObject,
+    ChangeRecord,
+    CleanupCategory,
+    EndpointCleanup,
+    Stored,
+    Write,
+)
 from netmaster.view import View
 
 # In the transaction itself, so that the record and the change are both there or neither. The ring
@@ -27,6 +34,14 @@ MOST_OBJECTS: Final = 32
 LONGEST: Final = 200
 """Characters of a field's value that are kept."""
 HIDDEN: Final = '"(hidden)"'
+HOSTS: Final = "hosts"
+"""Stands for the class of an object in changes of hosts, which are not objects."""
+
+_MARKS: Final = {
+    keys.ABSENCES: ("agent", '"registered"', '"absent"'),
+    keys.DRAINS: ("drained", "false", "true"),
+}
+"""What a key says of a host: the field, its value without the key, and with it."""
 
 _SECRET: Final = re.compile("password|passwd|secret|token", re.IGNORECASE)
 _CUT: Final = "…"
@@ -38,6 +53,10 @@ class ChangeOrigin:
 
     who: str
     address: str
+
+
+LEADER: Final = ChangeOrigin(who="netmaster", address="")
+"""The leader itself: what it observes and decides without a request."""
 
 
 def recorded(
@@ -67,9 +86,13 @@ def recorded(
 
 
 def _changed(view: View, writes: Iterable[Write]) -> Iterator[ChangedObject]:
-    """Yield the objects of which the fields change, not only what refers to them."""
+    """Yield the objects of which the fields change, not only what refers to them, and the hosts."""
+    writes = tuple(writes)
+    removed = {one.name for write in writes if (one := _host_removal(write.record)) is not None}
+    yield from (ChangedObject(plural=HOSTS, key=one, action="delete") for one in sorted(removed))
     for write in writes:
         if not write.key.startswith(keys.OBJECTS):
+            yield from _of_host(write, removed)
             continue
         kind, key = keys.parse_obj(write.key)
         before, after = view.objects[kind].get(key), write.record
@@ -80,6 +103,25 @@ def _changed(view: View, writes: Iterable[Write]) -> Iterator[ChangedObject]:
                 yield ChangedObject(plural=after.plural, key=key, action=action, fields=fields)
         elif before is not None:
             yield ChangedObject(plural=before.plural, key=key, action="delete")
+
+
+def _host_removal(record: Stored | None) -> EndpointCleanup | None:
+    if isinstance(record, EndpointCleanup) and record.category is CleanupCategory.HOST:
+        return record
+    return None
+
+
+def _of_host(write: Write, removed: Container[str]) -> Iterator[ChangedObject]:
+    """Yield what a key that comes or goes says of a host, which is not removed."""
+    for prefix, (field, without, present) in _MARKS.items():
+        comes, goes = write.new, write.record is None
+        if not write.key.startswith(prefix) or not (comes or goes):
+            continue
+        label = keys.after(prefix, write.key)
+        if label not in removed:
+            values = (present, without) if goes else (without, present)
+            fields = ((field, *values),)
+            yield ChangedObject(plural=HOSTS, key=label, action="update", fields=fields)
 
 
 def _fields(before: Json, after: Json) -> Iterator[tuple[str, str, str]]:

@@ -303,7 +303,7 @@ async def test_a_record_written_anew_at_the_last_moment_is_not_removed(watch: Wa
     stale = watch.lead.view.absences[H1]
     await watch.host(H1)
     with pytest.raises(StoreUnavailable, match="host/h1 was changed by another writer"):
-        await Cleanups(watch.lead.committer, watch.reclaim).remove_host(H1, stale.rev)
+        await Cleanups(watch.lead.committer, watch.reclaim).remove_host(H1, stale.rev, now=0.0)
     assert watch.has_host(H1)
     assert watch.lead.stored().cleanups == {}
     assert watch.lead.stored().absences[H1] == HostAbsence(H1, stale.since, stale.rev)

@@ -11,6 +11,7 @@ from core.errors import Conflict, NotFound
 from core.ids import HostLabel
 from netmaster.api.hosts import HostsApi
 from netmaster.cleanup import Cleanups
+from netmaster.plan.change_log import LEADER
 from netmaster.plan.endpoints import dead_hosts
 from netmaster.plan.endpoints.dead_hosts import Observed
 from netmaster.progress import NO_AGENT, NOT_REPORTED
@@ -97,9 +98,9 @@ async def test_each_registered_end_has_to_report(leader: Leading) -> None:
 
 
 async def test_a_drain_is_shown(leader: Leading) -> None:
-    await leader.hosts.drain(H1)
+    await leader.hosts.drain(H1, LEADER)
     assert [one["drained"] for one in await leader.listed()] == [True, False]
-    await leader.hosts.undrain(H1)
+    await leader.hosts.undrain(H1, LEADER)
     assert [one["drained"] for one in await leader.listed()] == [False, False]
 
 
@@ -118,7 +119,7 @@ async def test_since_when_an_agent_is_missing_is_shown_until_it_is_back(leader: 
 async def test_a_pod_that_comes_while_its_host_is_removed_keeps_it(leader: Leading) -> None:
     async with leader.lead.held() as tasks:
         coming = tasks.create_task(leader.lead.endpoint("c", host=H2))
-        removing = tasks.create_task(outcome(leader.hosts.remove(H2, force=False)))
+        removing = tasks.create_task(outcome(leader.hosts.remove(H2, force=False, origin=LEADER)))
     assert coming.result()
     assert isinstance(removing.result(), Conflict)
     assert [one["endpoints"] for one in await leader.listed()] == [2, 1]

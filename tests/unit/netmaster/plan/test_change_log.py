@@ -1,18 +1,22 @@
 """The record of who changed what: what is in it, and that the ring is bounded."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from core.ids import HostLabel
 from netmaster import codec
 from netmaster.plan import change_log
-from netmaster.plan.change_log import HIDDEN, ChangeOrigin, recorded
+from netmaster.plan.change_log import HIDDEN, LEADER, ChangeOrigin, recorded
+from netmaster.plan.endpoints import cleanup, dead_hosts, drain
 from netmaster.plan.model import Plan
 from netmaster.plan.objects import group, network, policy
 from netmaster.plan.show import change_pages
 from netmaster.stored import ChangeRecord, Write
 from tests.unit.netmaster.scene import NOW, Scene, a_group, a_network, a_policy
 
+H1 = HostLabel("h1")
 ORIGIN = ChangeOrigin(who="admin/joe", address="192.0.2.7")
 
 
@@ -118,3 +122,32 @@ def test_a_record_is_read_as_it_was_written() -> None:
     write: Write = plan.writes[-1]
     assert write.record is not None
     assert codec.decode(write.key, codec.encode(write.record)) == write.record
+
+
+def test_hosts_that_go_come_back_and_are_removed_are_recorded() -> None:
+    scene = Scene()
+    found = dead_hosts.Observed(absent={H1: 7}, confirmed={H1: 7}, seconds={}, now=NOW)
+    make(scene, dead_hosts.update, found, origin=LEADER)
+    longer = replace(found, seconds={H1: 60.0})
+    make(scene, dead_hosts.update, longer, origin=LEADER)
+    make(scene, dead_hosts.update, replace(found, absent={}, confirmed={}), origin=LEADER)
+    make(scene, drain.drain, H1, NOW)
+    make(scene, drain.undo, H1)
+    make(scene, dead_hosts.update, found, origin=LEADER)
+    make(scene, cleanup.begin_host, H1, None, origin=LEADER)
+    changes, _ = page(scene, kind="hosts")
+    told = [(one["who"], one["objects"]) for one in reversed(changes)]
+
+    def update(name: str, before: str, after: str) -> list[dict[str, Any]]:
+        fields = [{"name": name, "before": before, "after": after}]
+        return [{"kind": "hosts", "key": "h1", "action": "update", "fields": fields}]
+
+    absent = ("netmaster", update("agent", '"registered"', '"absent"'))
+    assert told == [
+        absent,
+        ("netmaster", update("agent", '"absent"', '"registered"')),
+        ("admin/joe", update("drained", "false", "true")),
+        ("admin/joe", update("drained", "true", "false")),
+        absent,
+        ("netmaster", [{"kind": "hosts", "key": "h1", "action": "delete", "fields": []}]),
+    ]
