@@ -23,7 +23,7 @@ help:
 	@echo 'make demo SECURE=1   the same, with TLS between all daemons'
 	@echo 'make test         every test, on real etcd, consul, Open vSwitch and docker'
 	@echo 'make test STORE=consul   the same, on consul where it is on etcd'
-	@echo 'make check        format, lint, types, import contracts, commit messages, all unit tests: under a minute'
+	@echo 'make check        format, lint, types, import contracts, commit messages, all unit tests: some three minutes'
 	@echo 'make explore      property tests on other examples each time, ROUNDS=10 of them'
 	@echo 'make soak         random policies under load in all modes, SOAK_ROUNDS=20 of them in each, SOAK_SEED=1'
 	@echo 'make spread       SPREAD_CONNECTIONS=10000 connections to a service in all modes, TCP, UDP, IPv4 and IPv6'
