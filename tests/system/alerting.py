@@ -175,29 +175,19 @@ def a_master_of_another_store(site: Site) -> Iterator[None]:
 
 
 @contextmanager
-def leaders_that_hang(site: Site) -> Iterator[None]:
+def leaders_lost(
+    site: Site, end: Callable[[Daemon], None], restore: Callable[[Daemon], None]
+) -> Iterator[None]:
+    """Have one leader after another succeeded, each of which comes back."""
     leader = site.leader()
     for _ in range(7):
-        hanging = leader
-        hanging.pause()
+        before = leader
+        end(before)
         try:
             leader = site.leader()
         finally:
-            hanging.resume()
-    yield
-
-
-@contextmanager
-def leaders_that_crash(site: Site) -> Iterator[None]:
-    leader = site.leader()
-    for _ in range(7):
-        crashed = leader
-        crashed.kill()
-        try:
-            leader = site.leader()
-        finally:
-            crashed.spawn()
-        eventually(partial(site.serves, crashed), "it is back", within=30)
+            restore(before)
+        eventually(partial(site.serves, before), "it is back", within=30)
     yield
 
 
@@ -417,9 +407,13 @@ Failure = Callable[[Site], AbstractContextManager[None]]
 FAILURES: Final[Mapping[str, tuple[Failure, set[str], set[str]]]] = {
     "no leader": (no_leader, {"ContivNoLeader"}, set()),
     "another store": (a_master_of_another_store, {"ContivTwoLeaders"}, set()),
-    "leaders that hang": (leaders_that_hang, {"ContivLeaderFlaps"}, {"ContivNoLeader"}),
+    "leaders that hang": (
+        partial(leaders_lost, end=Daemon.pause, restore=Daemon.resume),
+        {"ContivLeaderFlaps"},
+        {"ContivNoLeader"},
+    ),
     "leaders that crash": (
-        leaders_that_crash,
+        partial(leaders_lost, end=Daemon.kill, restore=Daemon.spawn),
         {"ContivLeaderFlaps", "ContivRestarts"},
         {"ContivNoLeader"},
     ),
