@@ -202,9 +202,14 @@ def test_nodes_reach_their_own_pods(cluster: Cluster) -> None:
 
 def test_a_service_spreads_over_its_pods(cluster: Cluster) -> None:
     where = address(cluster, "web")
-    answers = {fetched(cluster, f"client-{cluster.nodes[0].name}", where, 80) for _ in range(24)}
-    pods = started(cluster, "app=web", REPLICAS)
-    assert answers == {one["metadata"]["name"] for one in pods}
+    pods = {one["metadata"]["name"] for one in started(cluster, "app=web", REPLICAS)}
+    answers: set[str] = set()
+    # Each connection goes to any of six: 24 of them miss one in 8 of 100 runs, these in none.
+    for _ in range(200):
+        answers.add(fetched(cluster, f"client-{cluster.nodes[0].name}", where, 80))
+        if answers >= pods:
+            break
+    assert answers == pods
 
 
 def test_nodes_reach_services(cluster: Cluster) -> None:
