@@ -6,22 +6,25 @@ that is killed.
 
 import itertools
 import os
+import shutil
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import pytest
 from hypothesis import settings
 
 from tests.bed.cluster import Bed
 from tests.bed.daemon import LOG_TAIL, Daemon
-from tests.bed.janitor import Janitor, process_janitor
+from tests.bed.janitor import Janitor, detach_mounts, process_janitor
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.ovs import OvsHost
 from tests.bed.store import STORES, Store
 
 D = TypeVar("D", bound=Daemon)
+
+DIRECTORIES: Final = Path(f"/run/contiv-test-{os.getpid()}")
 
 # how long an example takes says nothing on a busy machine; the same examples each time judge what
 # was changed, and `make explore` looks for others
@@ -53,13 +56,24 @@ def janitor() -> Iterator[Janitor]:
     janitor.close()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def emptied() -> Iterator[None]:
+    """Remove the directories of a module's tests: an etcd takes 120 MB, and /run is small.
+
+    First of all fixtures of a module, so that all others have ended. None outlives its module.
+    """
+    yield
+    for directory in DIRECTORIES.glob("*"):
+        detach_mounts(directory)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def bed_dirs(janitor: Janitor) -> Iterator[Path]:
     """Where this run's directories are: short, for unix socket paths end at 107 characters."""
-    root = Path(f"/run/contiv-test-{os.getpid()}")
-    janitor.watch_dir(root)
-    root.mkdir()
-    return (root / str(number) for number in itertools.count(1))
+    janitor.watch_dir(DIRECTORIES)
+    DIRECTORIES.mkdir()
+    return (DIRECTORIES / str(number) for number in itertools.count(1))
 
 
 @pytest.fixture
