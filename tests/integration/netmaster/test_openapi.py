@@ -113,7 +113,7 @@ def _try(
             _spell_key(case)
         before = store.revision()
         answer = case.call(base_url=master.url, timeout=ANSWER_WITHIN)
-        assert not answer.text.startswith("internal error"), answer.text
+        assert not answer.content.startswith(b"internal error"), answer.content
         case.validate_response(answer, checks=CHECKS)
         tried = case.query and str(case.query.get("dryRun")).lower() == "true"
         if answer.status_code >= 300 or case.method == "GET" or tried:
