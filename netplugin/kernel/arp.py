@@ -4,9 +4,10 @@ Nothing is received: who asks reads the answer elsewhere, such as in Open vSwitc
 kernel has resolved. Needs the capability to open raw sockets.
 """
 
-import fcntl
 import socket
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Final
@@ -17,9 +18,6 @@ _BROADCAST: Final = b"\xff" * 6
 _UNKNOWN: Final = bytes(6)
 _ETH_ARP: Final = 0x0806
 _HEADER: Final = struct.Struct(">6s6sHHHBBH")
-_GET_MAC: Final = 0x8927
-"""The request SIOCGIFHWADDR (netdevice(7)): an ifreq, whose address begins with its family."""
-_MAC: Final = slice(18, 24)
 _TABLE: Final = Path("/proc/net/arp")
 _COMPLETE: Final = 0x2
 """The flag of an entry that has a MAC (ATF_COM)."""
@@ -28,10 +26,7 @@ _COMPLETE: Final = 0x2
 def ask(link: str, address: IPv4Address, target: IPv4Address) -> None:
     """Broadcast by a link who has `target`, for the owner of `address`. Raises HostError."""
     try:
-        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as door:
-            door.setblocking(False)  # noqa: FBT003 - the name says it
-            door.bind((link, 0))
-            mac: bytes = door.getsockname()[4]
+        with _opened(link) as (door, mac):
             door.send(request(mac, address, target))
     except OSError as exc:
         raise HostError(f"cannot send ARP by {link}: {exc}") from exc
@@ -44,13 +39,11 @@ def announce(link: str, address: IPv4Address) -> None:
 
 def mac_of(link: str) -> str:
     """Return the MAC of a link. Raises HostError."""
-    asked = struct.pack("16s24x", link.encode())
     try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as door:
-            answer = fcntl.ioctl(door, _GET_MAC, asked)
+        with _opened(link) as (_, mac):
+            return mac.hex(":")
     except OSError as exc:
         raise HostError(f"cannot read the MAC of {link}: {exc.strerror}") from exc
-    return answer[_MAC].hex(":")
 
 
 def resolved(table: Path = _TABLE) -> dict[tuple[IPv4Address, str], str]:
@@ -71,3 +64,12 @@ def request(mac: bytes, address: IPv4Address, target: IPv4Address) -> bytes:
     """Return the frame of an ARP request."""
     header = _HEADER.pack(_BROADCAST, mac, _ETH_ARP, 1, 0x0800, 6, 4, 1)
     return header + mac + address.packed + _UNKNOWN + target.packed
+
+
+@contextmanager
+def _opened(link: str) -> Iterator[tuple[socket.socket, bytes]]:
+    """Open a raw socket on a link; give it with the link's MAC. Raises OSError."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as door:
+        door.setblocking(False)  # noqa: FBT003 - the name says it
+        door.bind((link, 0))
+        yield door, door.getsockname()[4]

@@ -35,7 +35,6 @@ _IFF_UP: Final = 0x01
 _SETTINGS: Final = Path("/proc/sys/net/ipv4/conf")
 _SETTINGS6: Final = Path("/proc/sys/net/ipv6/conf")
 _LOOSE: Final = "2"
-_ON_LINK: Final = 4
 _METRIC6: Final = 1024
 """The kernel's for routes of IPv6 that name none."""
 _SIOCGIFMTU: Final = 0x8921
@@ -119,8 +118,7 @@ def ensure_routes(name: str, routes: Collection[HostRoute]) -> None:
     """
     with netlink.host_errors(f"routes of link {name}"), _iproute() as iproute:
         index = netlink.required_index(name)
-        possible = routes if _has_ipv6(name) else [one for one in routes if one.subnet.version == 4]
-        missing = {_present(route): route for route in possible}
+        missing = {_present(route): route for route in _possible(name, routes)}
         for family in _FAMILIES:
             for held in iproute.get_routes(family=family, oif=index, table=_MAIN_TABLE):
                 ours = held["proto"] == ROUTE_PROTOCOL
@@ -131,7 +129,7 @@ def ensure_routes(name: str, routes: Collection[HostRoute]) -> None:
                     subnet, _, _, metric = _held(held)
                     which = {"proto": held["proto"], "scope": held["scope"], "priority": metric}
                     iproute.route("del", family=family, dst=subnet, oif=index, **which)
-        _add_routes(iproute, index, (missing[key] for key in sorted(missing)))
+        netlink.change(*_additions(index, (missing[key] for key in sorted(missing))))
 
 
 def change_routes(name: str, gone: Iterable[HostRoute], new: Iterable[HostRoute]) -> None:
@@ -140,28 +138,15 @@ def change_routes(name: str, gone: Iterable[HostRoute], new: Iterable[HostRoute]
     A missing one is a success. Where the link has no IPv6 there are no routes of that.
     """
     with netlink.host_errors(f"routes of link {name}"):
-        index, has_ipv6 = netlink.required_index(name), _has_ipv6(name)
-        removals = [
+        index = netlink.required_index(name)
+        removals = (
             netlink.unrouted(
                 index, one.subnet, via=one.via, metric=one.metric, protocol=ROUTE_PROTOCOL
             )
-            for one in gone
-            if has_ipv6 or one.subnet.version == 4
-        ]
-        additions = [
-            netlink.routed(
-                index,
-                one.subnet,
-                source=one.source,
-                via=one.via,
-                metric=one.metric,
-                protocol=ROUTE_PROTOCOL,
-            )
-            for one in new
-            if has_ipv6 or one.subnet.version == 4
-        ]
+            for one in _possible(name, gone)
+        )
         netlink.change(*removals, unless=errno.ESRCH)
-        netlink.change(*additions)
+        netlink.change(*_additions(index, _possible(name, new)))
 
 
 def _present(route: HostRoute) -> tuple[str, str, str, int]:
@@ -177,26 +162,25 @@ def _held(route: Any) -> tuple[str, str, str, int]:
     return subnet, route.get("prefsrc") or "", route.get("gateway") or "", metric
 
 
-def _add_routes(iproute: Any, index: int, wanted: Iterable[HostRoute]) -> None:
-    """Add routes; continue after one that is refused."""
-    refused: NetlinkError | None = None
-    for route in wanted:
-        given: dict[str, object] = {"dst": str(route.subnet), "oif": index, "proto": ROUTE_PROTOCOL}
-        given["family"] = socket.AF_INET if route.subnet.version == 4 else socket.AF_INET6
-        if route.source is not None:
-            given["prefsrc"] = str(route.source)
-        if route.via is not None:
-            given |= {"gateway": str(route.via), "flags": _ON_LINK}
-        elif route.subnet.version == 4:
-            given["scope"] = _SCOPE_LINK
-        if route.metric:
-            given["priority"] = route.metric
-        try:
-            iproute.route("add", **given)
-        except NetlinkError as exc:
-            refused = exc
-    if refused is not None:
-        raise refused
+def _possible(name: str, routes: Iterable[HostRoute]) -> list[HostRoute]:
+    """Return the routes that a link can have, which may have no IPv6."""
+    has_ipv6 = _has_ipv6(name)
+    return [one for one in routes if has_ipv6 or one.subnet.version == 4]
+
+
+def _additions(index: int, routes: Iterable[HostRoute]) -> list[bytes]:
+    """Return the requests that add routes by a link. One that is refused ends no other."""
+    return [
+        netlink.routed(
+            index,
+            one.subnet,
+            source=one.source,
+            via=one.via,
+            metric=one.metric,
+            protocol=ROUTE_PROTOCOL,
+        )
+        for one in routes
+    ]
 
 
 def ensure_source(name: str, source: IPv6Address) -> None:

@@ -1,11 +1,13 @@
-"""Waiting for a condition, with a limit and a reason: the bed's alternative to sleeping.
+"""Waiting for a condition, with a limit and a reason, and repeating something meanwhile.
 
 In comes a check; out comes its first true value, or `TimeoutError` that names what was awaited.
 """
 
 import asyncio
+import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -34,3 +36,21 @@ async def eventually_async(
             raise TimeoutError(f"not within {within:g} s: {what}")
         await asyncio.sleep(INTERVAL)
     return value
+
+
+@contextmanager
+def repeating(action: Callable[[], object], pause: float) -> Iterator[None]:
+    """Do something in a thread during the body, again and again after a pause in seconds."""
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(pause):
+            action()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -27,7 +27,7 @@ from tests.bed.hosts import FABRIC_ADDRESS, PREFIX_LENGTH, Host
 from tests.bed.kubernetes import ApiServer
 from tests.bed.netns import answers, http_request
 from tests.bed.pods import CniFailed, Pod
-from tests.bed.waiting import eventually
+from tests.bed.waiting import eventually, repeating
 from tests.system.planes import planes
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
@@ -194,20 +194,13 @@ def leaders_lost(
 @contextmanager
 def repeated(action: Callable[[], object], pause: float = 0.5) -> Iterator[None]:
     """Do something again and again, whether it works or not, until the end."""
-    ended = threading.Event()
 
-    def run() -> None:
-        while not ended.wait(pause):
-            with suppress(Exception):
-                action()
+    def attempt() -> None:
+        with suppress(Exception):
+            action()
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with repeating(attempt, pause):
         yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def change(site: Site) -> None:

@@ -6,7 +6,6 @@ and on each network, by SOAK_SEED; the probes and the wrong ones are printed.
 
 import os
 import random
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from ipaddress import IPv4Network, IPv6Network
@@ -16,6 +15,7 @@ import pytest
 
 from tests.bed.cluster import Bed
 from tests.bed.pods import Pod
+from tests.bed.waiting import repeating
 from tests.model import policy_oracle as oracle
 from tests.system import test_truth_table as table
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, planes
@@ -112,7 +112,6 @@ def expected(
 @contextmanager
 def load(pods: Mapping[str, Pod]) -> Iterator[None]:
     """Send datagrams on all ways all the while, so that no megaflow ends for want of packets."""
-    ended = threading.Event()
     with ExitStack() as stack:
         mouths = [
             stack.enter_context(Mouth(pod, [address], PORTS))
@@ -123,14 +122,8 @@ def load(pods: Mapping[str, Pod]) -> Iterator[None]:
         ]
 
         def send() -> None:
-            while not ended.wait(PACE):
-                for mouth in mouths:
-                    mouth.say()
+            for mouth in mouths:
+                mouth.say()
 
-        thread = threading.Thread(target=send)
-        thread.start()
-        try:
+        with repeating(send, PACE):
             yield
-        finally:
-            ended.set()
-            thread.join()

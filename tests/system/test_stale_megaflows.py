@@ -6,7 +6,6 @@ keeps sending packets to the narrow one, which still forwards.
 """
 
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -14,7 +13,7 @@ import pytest
 
 from tests.bed.cluster import Bed
 from tests.bed.pods import Pod
-from tests.bed.waiting import eventually
+from tests.bed.waiting import eventually, repeating
 from tests.system.planes import applied
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
@@ -35,22 +34,14 @@ def hosts() -> int:
 @contextmanager
 def sending(source: Pod, *to: tuple[str, int]) -> Iterator[None]:
     """Send datagrams to each address and port all the while."""
-    ended = threading.Event()
-    end = source.namespace.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    with source.namespace.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as end:
 
-    def send() -> None:
-        while not ended.wait(PACE):
+        def send() -> None:
             for where in to:
                 end.sendto(b"x", where)
 
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-        end.close()
+        with repeating(send, PACE):
+            yield
 
 
 @contextmanager
