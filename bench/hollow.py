@@ -28,7 +28,7 @@ from bench.objects import rss
 from bench.stores import client
 from core import keys
 from core.change_notifier import ChangeNotifier
-from core.ids import HostLabel, NetworkId
+from core.ids import HostLabel, NetworkId, NetworkName, TenantName, network_id
 from core.tasks import Supervisor, supervisor
 from core.version import VERSION
 from daemons.collector import tune_garbage_collector
@@ -53,12 +53,24 @@ from state.watch import RecordFeed
 if TYPE_CHECKING:
     from ofnet.agent import BridgeAgent
 
+HOSTS_OF_TENANT: Final = 10
+NETWORK: Final = NetworkName("net")
 _FIRST_ADDRESS: Final = IPv4Address("127.1.0.1")
 
 
 def label_of(number: int) -> HostLabel:
     """Return the label of a hollow agent's host."""
     return HostLabel(f"hollow{number}")
+
+
+def tenant_of(number: int) -> TenantName:
+    """Return the tenant of the pods of a hollow agent's host."""
+    return TenantName(f"tenant{number // HOSTS_OF_TENANT}")
+
+
+def network_of(number: int) -> NetworkId:
+    """Return the network of the pods of a hollow agent's host."""
+    return network_id(NETWORK, tenant_of(number))
 
 
 class Switch:
@@ -81,7 +93,9 @@ class Hollow:
         self._supervisor = sup
         self._stack = stack
         self._store = client("etcd", url)
-        self._feed = RecordFeed(self._store, concern=Concern(self.label))
+        concern = Concern(self.label)
+        concern.follow(lambda: [network_of(number)])  # what the host's journal says
+        self._feed = RecordFeed(self._store, concern=concern)
         self.world = WorldBuilder(self.label, FwdMode.ROUTING)
         switches = {bridge: cast("BridgeAgent", Switch()) for bridge in Bridge}
         self._progress = Progress(switches, self._feed.unreadable)

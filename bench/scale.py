@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.endpoints import Client
-from bench.hollow import label_of
+from bench.hollow import HOSTS_OF_TENANT, NETWORK, label_of, tenant_of
 from bench.objects import rss
 from bench.table import Row, show
 from core.ids import NetworkName, TenantName, network_id
@@ -37,7 +37,6 @@ AGENTS: Final = int(os.environ.get("SCALE_AGENTS", "50"))
 LIMIT: Final = int(os.environ.get("SCALE_LIMIT", "900"))
 """Seconds for one step, such as the start of all agents."""
 MASTERS: Final = 3
-HOSTS_OF_TENANT: Final = 10
 CLIENTS: Final = 8
 IDLE: Final = 10.0
 CHANGES: Final = 5
@@ -243,7 +242,7 @@ async def _fill(master: Master, size: int) -> None:
     for number in range(tenants):
         tenant = f"tenant{number}"
         _create(master, f"tenants/{tenant}", f'{{"tenantName":"{tenant}"}}')
-        _create(master, f"networks/{tenant}:net", _network(tenant, "net", 0))
+        _create(master, f"networks/{tenant}:{NETWORK}", _network(tenant, NETWORK, 0))
     clients = [await Client.open("127.0.0.1", master.port) for _ in range(CLIENTS)]
     left = iter(range(size * ENDPOINTS))
 
@@ -274,7 +273,7 @@ def _endpoint(number: int) -> bytes:
     host = number // ENDPOINTS
     container = f"{number:064x}"
     return (
-        f'{{"TenantName":"tenant{host // HOSTS_OF_TENANT}","NetworkName":"net","ServiceName":"",'
+        f'{{"TenantName":"{tenant_of(host)}","NetworkName":"{NETWORK}","ServiceName":"",'
         f'"EndpointID":"{container}","EPCommonName":"{container}",'
         f'"ConfigEP":{{"Container":"{container}","Host":"{label_of(host)}"}}}}'
     ).encode()

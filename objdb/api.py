@@ -23,7 +23,7 @@ every event.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from core.errors import TooLarge
@@ -42,9 +42,9 @@ class Entry:
 class Snapshot:
     """Everything under a prefix at one revision; the first item of a watch, repeated after a gap.
 
-    A later snapshot means that events were lost: keys it lacks have been deleted meanwhile, or the
-    watch does not keep them. If it is `rewound`, the store has another history than before, as
-    after a restore from a backup: revisions known earlier mean nothing.
+    A later snapshot means that events were lost: keys it lacks have been deleted meanwhile, or are
+    under none of the parts that the watch reads. If it is `rewound`, the store has another history
+    than before, as after a restore from a backup: revisions known earlier mean nothing.
     """
 
     rev: int
@@ -158,6 +158,9 @@ class Limits:
 Keep = Callable[[str, bytes], bool]
 """Whether a snapshot shall have the entry of a key and a value."""
 
+Parts = Callable[[], Sequence[str]]
+"""The beginnings of the keys that the next snapshot of a watch shall have."""
+
 
 def keep_all(_key: str, _value: bytes) -> bool:
     """Return True: a snapshot shall have every entry."""
@@ -221,8 +224,11 @@ class Backend(Protocol):
     async def get(self, key: str) -> Entry | None:
         """Return the key as of now (linearizable); None if absent."""
 
-    async def snapshot(self, prefix: str) -> Snapshot:
-        """Return everything under the prefix, which may end anywhere, at one revision."""
+    async def snapshot(self, prefix: str, keep: "Keep" = keep_all) -> Snapshot:
+        """Return everything under the prefix that passes `keep`, at one revision.
+
+        The prefix may end anywhere.
+        """
 
     async def commit(
         self, changes: Sequence[Change], *, fence: Fence | None = None, writer: str | None = None
@@ -241,11 +247,12 @@ class Backend(Protocol):
         """
 
     def watch(
-        self, prefix: str, *, every_revision: bool = False, keep: "Keep" = keep_all
+        self, prefix: str, *, every_revision: bool = False, parts: "Parts | None" = None
     ) -> AsyncIterator[Snapshot | Delta]:
         """Yield a Snapshot, then Deltas, and another Snapshot whenever events were lost.
 
-        Snapshots have the entries alone whose key and value pass `keep`; deltas have all changes.
+        Snapshots have the entries alone whose keys start with one of `parts`, which is asked anew
+        when the reading of one begins; without it, all. Deltas have all changes.
 
         With `every_revision` each delta is of one revision, from a store that has a history (etcd).
 
@@ -287,6 +294,21 @@ def delta_of(rev: int, last: Mapping[str, Entry | None]) -> Delta:
         tuple(entry for entry in last.values() if entry is not None),
         tuple(key for key, entry in last.items() if entry is None),
     )
+
+
+def kept(snapshot: Snapshot, keep: Keep) -> Snapshot:
+    """Return what of a snapshot passes."""
+    entries = {key: one for key, one in snapshot.entries.items() if keep(key, one.value)}
+    return replace(snapshot, entries=entries)
+
+
+def under(snapshot: Snapshot, parts: "Parts | None") -> Snapshot:
+    """Return what a snapshot of a watch has of these parts."""
+    if parts is None:
+        return snapshot
+    beginnings = tuple(parts())
+    entries = {key: one for key, one in snapshot.entries.items() if key.startswith(beginnings)}
+    return replace(snapshot, entries=entries)
 
 
 def split(changes: Iterable[Change], limits: Limits) -> list[list[Change]]:

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple, Self
 
 from ofnet.changes import ObjectKind
-from ofnet.openflow.actions import Action, Conntrack, Instructions, Learn, Load, Lookup
+from ofnet.openflow.actions import Action, Conntrack, Instructions, Learn, Load, Lookup, SelectGroup
 from ofnet.openflow.match import Match
 from ofnet.tables import TABLES, TableId
 
@@ -92,8 +92,8 @@ class Flow(_Content):
         return f"{table}priority={self.priority:d}{match} actions={self.instructions}"
 
 
-_CHECKED: Final = frozenset({Conntrack.name, Load.name})
-"""The actions whose arguments the table must declare as well."""
+_CHECKED: Final = frozenset({Conntrack.name, Lookup.name, Learn.name, Load.name, SelectGroup.name})
+"""The actions whose arguments the table must declare as well, or those of their buckets."""
 
 
 def _check(table: TableId, match: Match, instructions: Instructions) -> None:
@@ -107,6 +107,8 @@ def _check(table: TableId, match: Match, instructions: Instructions) -> None:
         raise UndeclaredFlow(f"table {table:d} does not write metadata {metadata}")
     if following is not None and following not in declared.next:
         raise UndeclaredFlow(f"table {table:d} does not go to table {following:d}")
+    if instructions.names.isdisjoint(_CHECKED):
+        return
     for action in _all_actions(instructions):
         match action:
             case Conntrack() | Lookup() | Learn() if action.table not in declared.resumes:

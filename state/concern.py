@@ -1,7 +1,7 @@
 """What may concern a host: the networks whose endpoints its pods may meet. Pure (ADR 27).
 
 In come networks, the cluster's settings and the endpoints of this host, by `state.watch`, and the
-networks that pods of this host are on, whatever the store says (`netplugin.startup.held_networks`).
+networks that pods of this host are on, whatever the store says (`netplugin.startup.resync`).
 Out come the networks to hold, and whether the entry of an endpoint is of one of them, told from its
 key and its bytes: most endpoints of a large cluster are never decoded.
 """
@@ -19,7 +19,7 @@ key and its bytes: most endpoints of a large cluster are never decoded.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 
 from core import keys
 from core.ids import EndpointKey, HostLabel, NetworkId
@@ -37,6 +37,7 @@ class Concern:
         self._names_host = re.compile(rb'"homingHost"\s*:\s*' + re.escape(named)).search
         self._networks: dict[NetworkId, NetworkRecord] = {}
         self._own: dict[EndpointKey, NetworkId] = {}
+        self._ask: Callable[[], Iterable[NetworkId]] = tuple
         self._used: frozenset[NetworkId] = frozenset()
         self._bridged = False
         self._known: frozenset[NetworkId] | None = None
@@ -67,9 +68,14 @@ class Concern:
                 return
         self._known = None
 
-    def use(self, networks: Iterable[NetworkId]) -> None:
-        """Set the networks that this host has pods on, beside those that the store names."""
-        self._used = frozenset(networks)
+    def follow(self, used: Callable[[], Iterable[NetworkId]]) -> None:
+        """Set who tells which networks this host has pods on, beside those that the store names."""
+        self._ask = used
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Ask which networks this host has pods on."""
+        self._used = frozenset(self._ask())
         self._known = None
 
     @property
@@ -99,14 +105,21 @@ class Concern:
 
         True may be wrong, False is not: an id `<network>-<container>` can be read in several ways.
         """
-        name = keys.after(keys.ENDPOINTS, key)
-        dash = name.find("-")
-        while dash >= 0:
-            if name[:dash] in networks:
-                return True
-            dash = name.find("-", dash + 1)
+        name = EndpointKey(keys.after(keys.ENDPOINTS, key))
+        return any(nid in networks for nid in networks_in(name)) or self.names(value)
+
+    def names(self, value: bytes) -> bool:
+        """Return whether an endpoint's bytes name this host."""
         return self._names_host(value) is not None
 
     def holds(self, record: EndpointRecord, networks: Set[NetworkId]) -> bool:
         """Return whether an endpoint is this host's or on one of the networks."""
         return record.homing_host == self._host or record.network in networks
+
+
+def networks_in(key: EndpointKey) -> Iterator[NetworkId]:
+    """Yield the networks that an endpoint's key may name: both parts of it may have dashes."""
+    dash = key.find("-")
+    while dash >= 0:
+        yield NetworkId(key[:dash])
+        dash = key.find("-", dash + 1)

@@ -10,6 +10,7 @@ Unknown keys and undecodable values are logged and counted.
 
 import asyncio
 import logging
+import random
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
@@ -19,7 +20,7 @@ from core.errors import Invalid, StoreUnavailable
 from core.ids import NetworkId, endpoint_key
 from core.logs import fields
 from core.tasks import backoff
-from objdb.api import Backend, Delta, Entry, Keep, Snapshot, keep_all
+from objdb.api import Backend, Delta, Entry, Snapshot
 from state import intents
 from state.concern import Concern
 from state.intents import Fact
@@ -57,8 +58,13 @@ log = logging.getLogger(__name__)
 # (`_applying`), so that no change that was read is undone by an older one for good: what the watch
 # delivers after the read may be older than it, but all up to what was read is delivered in the end.
 #
-# A snapshot is filtered by the networks that were held when its reading began (`_scanned`); those
-# that came to be held meanwhile are read again.
+# A snapshot of the endpoints has those on the networks alone that were held when its reading began
+# (`_read_of`); those that came to be held meanwhile are read again. So a restart reads what the
+# host's pods may meet, and not the cluster. Endpoints of this host on other networks are of pods
+# that no journal knows, and have no port. They have to be released, which is not urgent: they are
+# looked for among all endpoints a while after each snapshot, and then their networks are held. The
+# look takes seconds and may be older than what the watch has delivered meanwhile, so it only names
+# keys, and each is read again.
 
 AGENT_PREFIXES: Final = (
     keys.MASTER_CONFIG,
@@ -77,6 +83,9 @@ AGENT_PREFIXES: Final = (
 
 _SLICE: Final = 500
 """Records decoded before the event loop runs other tasks."""
+
+LOOK_AFTER: Final = 30.0
+"""Seconds from a snapshot to the look for endpoints of this host elsewhere; at most twice that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +146,11 @@ class Held:
 Event = Changed | Removed | Reached | Rewound | Doubted | Held
 
 
+def _on(nid: NetworkId) -> str:
+    """Return how the keys of a network's endpoints begin, and maybe some of others."""
+    return keys.endpoint(endpoint_key(nid, ""))
+
+
 class RecordFeed:
     """Watches prefixes for one reader; run `run` as a supervised task, read with `take`.
 
@@ -149,6 +163,8 @@ class RecordFeed:
         backend: Backend,
         prefixes: Sequence[str] = AGENT_PREFIXES,
         concern: Concern | None = None,
+        *,
+        look_after: float = LOOK_AFTER,
     ) -> None:
         self._backend = backend
         self._prefixes = tuple(prefixes)
@@ -161,7 +177,9 @@ class RecordFeed:
         self._concern = concern
         self._held: frozenset[NetworkId] = frozenset()
         self._told: frozenset[NetworkId] | None = None
-        self._scanned: frozenset[NetworkId] = frozenset()
+        self._read_of: frozenset[NetworkId] = frozenset()
+        self._look_after = look_after
+        self._look_due = asyncio.Event()
         self._endpoints_read = False
         self._networks_read = asyncio.Event()
         self._applying = asyncio.Lock()
@@ -204,8 +222,9 @@ class RecordFeed:
                     self._watch(group, prefix)
             if self._concern is not None:
                 await self._networks_read.wait()
-                self._held = self._scanned = self._concern.networks
+                self._held = self._concern.networks
                 self._watch(group, keys.ENDPOINTS)
+                group.create_task(self._look_elsewhere(self._concern), name="endpoints elsewhere")
 
     def _watch(self, group: asyncio.TaskGroup, prefix: str) -> None:
         """Watch a prefix, in place of its watch before."""
@@ -245,7 +264,8 @@ class RecordFeed:
         return None if known is None else Removed(key, known)
 
     async def _follow(self, group: asyncio.TaskGroup, prefix: str) -> None:
-        async for item in self._backend.watch(prefix, keep=self._keep(prefix)):
+        some = prefix == keys.ENDPOINTS and self._concern is not None
+        async for item in self._backend.watch(prefix, parts=self._parts if some else None):
             async with self._applying:
                 await self._apply(prefix, item)
             doubted = self._doubted() if prefix == keys.MASTER_CONFIG else ()
@@ -275,12 +295,14 @@ class RecordFeed:
         if self._concern is None:
             return
         if prefix == keys.ENDPOINTS and isinstance(item, Snapshot):
-            self._set_held(self._scanned)
+            self._set_held(self._read_of)
             self._endpoints_read = True
+            self._look_due.set()
+            # A pod that came while the snapshot was read may be in it, and its network not. The
+            # journal has it before the store.
+            self._concern.refresh()
         if self._endpoints_read:
             await self._hold(self._concern.networks)
-        if prefix == keys.ENDPOINTS:
-            self._scanned = self._held
 
     def _on_rewound(self, prefix: str) -> None:
         log.warning("store went back to another history", extra=fields(key=prefix))
@@ -310,18 +332,15 @@ class RecordFeed:
         self._remove_all(
             key
             for key in known
-            if key.startswith(prefix) and key not in entries and not self._read_apart(key)
+            if key.startswith(prefix) and key not in entries and self._was_read(key)
         )
         await self._put_all(entries.values())
 
-    def _read_apart(self, key: str) -> bool:
-        """Return whether a record is of a network that came to be held while a snapshot was read.
-
-        The network is read again after the snapshot, which says nothing of it.
-        """
-        record = self._current.get(key)
-        apart = self._held - self._scanned
-        return bool(apart) and isinstance(record, EndpointRecord) and record.network in apart
+    def _was_read(self, key: str) -> bool:
+        """Return whether a snapshot says anything of a key: not of endpoints on other networks."""
+        if self._concern is None or not key.startswith(keys.ENDPOINTS):
+            return True
+        return any(key.startswith(_on(nid)) for nid in self._read_of)
 
     async def _put_all(
         self, entries: Iterable[Entry], more: frozenset[NetworkId] = frozenset()
@@ -411,7 +430,7 @@ class RecordFeed:
         """Return all endpoints of a network, and maybe some of others."""
         for pause in backoff(0.02, 0.5):
             try:
-                return await self._backend.snapshot(keys.endpoint(endpoint_key(nid, "")))
+                return await self._backend.snapshot(_on(nid))
             except StoreUnavailable as exc:
                 log.warning("store unavailable, retrying", extra=fields(key=nid, error=str(exc)))
                 await asyncio.sleep(pause)
@@ -421,11 +440,33 @@ class RecordFeed:
         self._held = networks
         self._changed.set()
 
-    def _keep(self, prefix: str) -> Keep:
-        concern = self._concern
-        if concern is None or prefix != keys.ENDPOINTS:
-            return keep_all
-        return lambda key, value: concern.may_hold(key, value, self._scanned)
+    def _parts(self) -> list[str]:
+        """Return what the next snapshot of the endpoints shall have, which begins to be read."""
+        self._read_of = self._held
+        return [_on(nid) for nid in sorted(self._read_of)]
+
+    async def _look_elsewhere(self, concern: Concern) -> None:
+        """Find endpoints of this host on networks that are not held, after each snapshot."""
+        while True:
+            await self._look_due.wait()
+            self._look_due.clear()
+            # not all hosts of a cluster at once
+            await asyncio.sleep(self._look_after * random.uniform(1, 2))  # noqa: S311 - no secret
+            for pause in backoff(0.5, 10.0):
+                try:
+                    await self._look(concern)
+                    break
+                except StoreUnavailable as exc:
+                    log.info("store unavailable, looking again", extra=fields(error=str(exc)))
+                    await asyncio.sleep(pause)
+
+    async def _look(self, concern: Concern) -> None:
+        found = await self._backend.snapshot(keys.ENDPOINTS, lambda _, value: concern.names(value))
+        async with self._applying:
+            for key in sorted(found.entries.keys() - self._current.keys()):
+                if (entry := await self._backend.get(key)) is not None:
+                    await self._put_all([entry])
+            await self._hold(concern.networks)
 
     def _may_hold(self, entry: Entry, more: frozenset[NetworkId]) -> bool:
         if self._concern is None or not entry.key.startswith(keys.ENDPOINTS):

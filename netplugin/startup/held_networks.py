@@ -1,14 +1,13 @@
 """Keeps what the agent holds of the cluster to the networks that concern its pods (ADR 27).
 
-In come the networks that the journal's endpoints are on, whatever the store says of them; out go
-calls of `state.watch`, which reads the endpoints of networks that came to be of concern with a new
-pod by itself, before the pod's ADD goes on. What is of no concern any more is dropped after a
-while: the next pod of that tenant may come soon.
+Calls `state.watch`, which reads the endpoints of networks that came to be of concern with a new pod
+by itself, before the pod's ADD goes on. What is of no concern any more is dropped after a while:
+the next pod of that tenant may come soon.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from core.grace_period import GracePeriod
@@ -24,30 +23,24 @@ PAUSE: Final = 30.0
 
 
 class HeldNetworks:
-    """`used` returns the networks of this host's endpoints; `clock` is monotonic."""
+    """Keeps what `feed` holds to what `concern` names; `clock` is monotonic."""
 
     def __init__(
         self,
         feed: RecordFeed,
         concern: Concern,
-        used: Callable[[], Iterable[NetworkId]],
         *,
         kept: float = KEPT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._feed = feed
         self._concern = concern
-        self._used = used
-        self._idle: GracePeriod[NetworkId] = GracePeriod(kept)
+        self._idle = GracePeriod[NetworkId](kept)
         self._clock = clock
-
-    def mark(self) -> None:
-        """Tell which networks are used; before the store is read, what is told is read at once."""
-        self._concern.use(self._used())
 
     async def converge(self) -> None:
         """Hold what is used, and drop what has been of no concern for long."""
-        self.mark()
+        self._concern.refresh()
         await self._feed.extend()
         idle = self._feed.held - self._concern.networks
         await self._feed.release(frozenset(self._idle.observe(idle, self._clock())))

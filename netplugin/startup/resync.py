@@ -9,12 +9,12 @@ loop of that subject retries it.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
 from core.errors import ContivError, SwitchRefused, SwitchUnavailable
-from core.ids import HostLabel, NetworkId, network_id
+from core.ids import EndpointKey, HostLabel, NetworkId, network_id
 from core.logs import fields
 from core.tasks import backoff
 from netplugin.bridges.bridges import USERSPACE
@@ -23,6 +23,7 @@ from netplugin.bridges.lanes import Lanes
 from netplugin.bridges.path_mtu import PathMtu, ProbeTiming
 from netplugin.bridges.record_events import RecordEvents
 from netplugin.kernel import arp, icmp
+from netplugin.pods.host import PodHost
 from netplugin.pods.mtu import VXLAN_OVERHEAD, PodMtus
 from netplugin.settings import Settings
 from netplugin.startup.clients import Clients
@@ -34,6 +35,7 @@ from netplugin.startup.pod_services import PodServices
 from netplugin.world import port_names
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge
+from state.concern import networks_in
 from state.watch import RecordFeed
 
 log = logging.getLogger(__name__)
@@ -54,9 +56,8 @@ async def resync(
     # of objects that are not in it are deleted. So it comes only after every record and every
     # existing port is there: a port that is missing then loses its flows, and a running pod its
     # network.
-    held = _held_networks(dataplane, pod_services)
-    if held is not None:
-        held.mark()
+    if dataplane.concern is not None:
+        dataplane.concern.follow(partial(_used_networks, pod_services.host))
     await _read_records(context, dataplane)
     await _adopt_pods(pod_services)
     await pod_services.claims.mark()
@@ -67,22 +68,22 @@ async def resync(
     _start_flow_tasks(context, dataplane)
     await _wait_for_flows(dataplane, context.timing.switch_wait)
     _start_loops(context, clients, dataplane, host_services, pod_services)
-    if held is not None:
+    if dataplane.concern is not None:
+        held = HeldNetworks(dataplane.feed, dataplane.concern)
         context.supervisor.supervise("held networks", held.run())
     # Last: this removes what the journal does not know, and by now the journal has been read
     # and compared with OVSDB.
     await _sweep_stale_ports(clients, pod_services)
 
 
-def _held_networks(dataplane: Dataplane, pod_services: PodServices) -> HeldNetworks | None:
-    if dataplane.concern is None:
-        return None
-    registry = pod_services.host.registry
-
-    def used() -> list[NetworkId]:
-        return [network_id(entry.network, entry.tenant) for entry in registry.entries()]
-
-    return HeldNetworks(dataplane.feed, dataplane.concern, used)
+def _used_networks(host: PodHost) -> Iterator[NetworkId]:
+    """Yield the networks that this host has pods on, and maybe some that do not exist."""
+    for entry in host.registry.entries():
+        yield network_id(entry.network, entry.tenant)
+    for row in host.ovsdb.ports().values():  # those without entry are to be adopted
+        key = EndpointKey(row.external_ids.get(port_names.ENDPOINT_ID, ""))
+        if host.registry.get(key) is None:
+            yield from networks_in(key)
 
 
 async def _read_records(context: Context, dataplane: Dataplane) -> None:

@@ -16,7 +16,14 @@ from ipaddress import IPv4Address, IPv6Address
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
 from core.multimap import discard
 from netplugin.world.bridge_state import BridgeState
-from netplugin.world.conversion import LocalPort, addressed, check_endpoint, local_of, remote_of
+from netplugin.world.conversion import (
+    LocalPort,
+    address4,
+    addressed,
+    check_endpoint,
+    local_of,
+    remote_of,
+)
 from netplugin.world.host_routes import Address, Contested, HostRoutes, Pod
 from ofnet.world import AccessPort, Bridge, HostPort, LocalEndpoint, RemoteEndpoint
 from state.records import EndpointRecord, GroupRecord
@@ -231,7 +238,7 @@ class Endpoints:
         """Yield the addresses of an endpoint, if its network is on a bridge of this host."""
         bridges = self._bridges.values()
         if addressed(record) and any(record.network in bridge.networks for bridge in bridges):
-            yield IPv4Address(record.ip_address)
+            yield address4(record.ip_address)
             if record.ipv6_address:
                 yield IPv6Address(record.ipv6_address)
 

@@ -19,8 +19,10 @@ from objdb.api import (
     Limits,
     Lock,
     Outcome,
+    Parts,
     Snapshot,
     keep_all,
+    kept,
 )
 from objdb.consul.agents import ConsulAgents
 from objdb.consul.commit import ConsulCommitter
@@ -46,9 +48,9 @@ class ConsulBackend:
         """Return the key as of now (linearizable); None if absent."""
         return await self._reader.get(key)
 
-    async def snapshot(self, prefix: str) -> Snapshot:
-        """Return everything under the prefix at one revision."""
-        return await self._reader.snapshot(prefix)
+    async def snapshot(self, prefix: str, keep: Keep = keep_all) -> Snapshot:
+        """Return everything under the prefix that passes `keep`, at one revision."""
+        return kept(await self._reader.snapshot(prefix), keep)
 
     async def commit(
         self, changes: Sequence[Change], *, fence: Fence | None = None, writer: str | None = None
@@ -62,10 +64,10 @@ class ConsulBackend:
         prefix: str,
         *,
         every_revision: bool = False,  # noqa: ARG002 - there is no history
-        keep: Keep = keep_all,
+        parts: Parts | None = None,
     ) -> AsyncIterator[Snapshot | Delta]:
         """Yield a Snapshot, then Deltas, and another Snapshot whenever events were lost."""
-        return self._reader.stream(prefix, keep)
+        return self._reader.stream(prefix, parts)
 
     async def lease(self, ttl: float) -> Lease:
         """Return a new lease, renewed until revoked or lost."""

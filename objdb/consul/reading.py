@@ -22,7 +22,7 @@ from pydantic_core import from_json
 from core.errors import StoreUnavailable
 from core.logs import fields
 from core.tasks import backoff
-from objdb.api import Delta, Entry, Keep, Snapshot, keep_all
+from objdb.api import Delta, Entry, Parts, Snapshot, under
 from objdb.consul.agents import CONSISTENT, ConsulAgents, transaction
 from objdb.consul.operations import Operation, bare
 from objdb.failover import NoAnswer
@@ -88,7 +88,9 @@ class ConsulReader:
         )
         return _snapshot(listing)
 
-    async def stream(self, prefix: str, keep: Keep = keep_all) -> AsyncIterator[Snapshot | Delta]:
+    async def stream(
+        self, prefix: str, parts: Parts | None = None
+    ) -> AsyncIterator[Snapshot | Delta]:
         """Yield the items of `Backend.watch`."""
         known: dict[str, Entry] | None = None
         index = 0
@@ -97,8 +99,7 @@ class ConsulReader:
             index = listing.index
             if isinstance(item, Snapshot):
                 known = dict(item.entries)
-                kept = {key: one for key, one in known.items() if keep(key, one.value)}
-                item = replace(item, entries=kept)
+                item = under(item, parts)
             if item is not None:
                 yield item
 

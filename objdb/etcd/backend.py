@@ -20,6 +20,7 @@ from objdb.api import (
     Limits,
     Lock,
     Outcome,
+    Parts,
     Snapshot,
     keep_all,
 )
@@ -50,9 +51,9 @@ class EtcdBackend:
         )
         return entry(answer.kvs[0] if answer.kvs else None)
 
-    async def snapshot(self, prefix: str) -> Snapshot:
-        """Return everything under the prefix at one revision."""
-        return await self._watcher.snapshot(prefix)
+    async def snapshot(self, prefix: str, keep: Keep = keep_all) -> Snapshot:
+        """Return everything under the prefix that passes `keep`, at one revision."""
+        return await self._watcher.snapshot(prefix, keep)
 
     async def commit(
         self, changes: Sequence[Change], *, fence: Fence | None = None, writer: str | None = None
@@ -62,10 +63,10 @@ class EtcdBackend:
         return await self._committer.commit(changes, fence, marker)
 
     def watch(
-        self, prefix: str, *, every_revision: bool = False, keep: Keep = keep_all
+        self, prefix: str, *, every_revision: bool = False, parts: Parts | None = None
     ) -> AsyncIterator[Snapshot | Delta]:
         """Yield a Snapshot, then Deltas, and another Snapshot whenever events were lost."""
-        return self._watcher.stream(prefix, every_revision=every_revision, keep=keep)
+        return self._watcher.stream(prefix, every_revision=every_revision, parts=parts)
 
     async def lease(self, ttl: float) -> Lease:
         """Return a new lease, renewed until revoked or lost."""

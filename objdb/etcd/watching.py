@@ -20,7 +20,7 @@ from aetcd import rpc
 from core.errors import StoreDenied, StoreUnavailable
 from core.logs import fields
 from core.tasks import backoff
-from objdb.api import Delta, Entry, Keep, Snapshot, delta_of, keep_all
+from objdb.api import Delta, Entry, Keep, Parts, Snapshot, delta_of, keep_all
 from objdb.etcd.channel import Channels
 from objdb.etcd.watch_stream import HEARTBEAT, StreamBroken, TooSlow, WatchRefused, WatchStreams
 
@@ -70,7 +70,7 @@ class KeyRange:
 
     @classmethod
     def under(cls, prefix: str) -> "KeyRange":
-        """Return the range of all keys that start with a prefix, which ends with "/"."""
+        """Return the range of all keys that start with a prefix, which ends with ASCII."""
         raw = prefix.encode()
         return cls(raw, raw[:-1] + bytes([raw[-1] + 1]))
 
@@ -112,12 +112,12 @@ class EtcdWatcher:
         self._channels = channels
         self._streams = WatchStreams(channels, heartbeat)
 
-    async def snapshot(self, prefix: str) -> Snapshot:
-        """Return everything under a prefix at one revision, read in pages."""
-        return (await self._snapshot(prefix, keep_all))[0]
+    async def snapshot(self, prefix: str, keep: Keep = keep_all) -> Snapshot:
+        """Return everything under a prefix that passes `keep`, at one revision, read in pages."""
+        return (await self._snapshot([KeyRange.under(prefix)], keep))[0]
 
     async def stream(
-        self, prefix: str, *, every_revision: bool = False, keep: Keep = keep_all
+        self, prefix: str, *, every_revision: bool = False, parts: Parts | None = None
     ) -> AsyncIterator[Snapshot | Delta]:
         """Yield the items of `Backend.watch`."""
         keys, rewound = KeyRange.under(prefix), False
@@ -126,7 +126,7 @@ class EtcdWatcher:
             if self._channels.closed:
                 return
             try:
-                snapshot, read_at = await self._snapshot(prefix, keep)
+                snapshot, read_at = await self._snapshot(_ranges(prefix, parts))
             except StoreUnavailable as exc:
                 log.warning("store unavailable, retrying", extra=fields(key=prefix, error=str(exc)))
                 await asyncio.sleep(delay)
@@ -218,21 +218,28 @@ class EtcdWatcher:
             raise Rewound
         return (answer.kvs[0].value, answer.kvs[0].mod_revision) if answer.kvs else None
 
-    async def _snapshot(self, prefix: str, keep: Keep) -> tuple[Snapshot, Position]:
+    async def _snapshot(
+        self, ranges: Iterable[KeyRange], keep: Keep = keep_all
+    ) -> tuple[Snapshot, Position]:
+        """Return a snapshot of all ranges, of one at least, and the position of the reading."""
         while True:
+            at, entries = Position(0), dict[str, Entry]()
             try:
-                return await self._pages(prefix, keep)
+                for keys in ranges:
+                    await self._read(keys, keep, entries, at)
+                return Snapshot(at.rev, entries), at
             except Compacted:
-                log.debug("snapshot compacted while reading, restarting", extra=fields(key=prefix))
+                log.debug(
+                    "snapshot compacted while reading, restarting", extra=fields(keys=len(entries))
+                )
 
-    async def _pages(self, prefix: str, keep: Keep) -> tuple[Snapshot, Position]:
-        """Return a snapshot of what is kept, and the position at which it was read."""
-        keys, rev = KeyRange.under(prefix), 0
-        entries: dict[str, Entry] = {}
-        last: Evidence | None = None
+    async def _read(
+        self, keys: KeyRange, keep: Keep, entries: dict[str, Entry], at: Position
+    ) -> None:
+        """Add what is kept of a range, as of a position; at revision 0 it becomes the store's."""
         start = keys.key
         while True:
-            request = rpc.RangeRequest(key=start, range_end=keys.end, limit=PAGE, revision=rev)
+            request = rpc.RangeRequest(key=start, range_end=keys.end, limit=PAGE, revision=at.rev)
             try:
                 page = await self._channels.call(
                     lambda member: member.kv.Range, request, attempt=PAGE_ATTEMPT
@@ -241,10 +248,11 @@ class EtcdWatcher:
                 if _is_out_of_range(exc.__cause__):
                     raise Compacted from exc
                 raise
-            rev = rev or page.header.revision  # the headers of later pages have newer revisions
-            last = _collect(page.kvs, keep, entries, last)
+            if not at.rev:  # the headers of later pages have newer revisions
+                at.rev, at.cluster = page.header.revision, page.header.cluster_id
+            at.evidence = _collect(page.kvs, keep, entries, at.evidence)
             if not page.more:
-                return Snapshot(rev, entries), Position(rev, page.header.cluster_id, last)
+                return
             start = page.kvs[-1].key + b"\0"
             # Megabytes, which need not be there while the next page comes. Any part of a message
             # keeps all of it in memory.
@@ -260,6 +268,13 @@ class EtcdWatcher:
             await self._channels.authenticate(stale=self._channels.last_metadata)
         except StoreUnavailable as exc:
             log.debug("authentication failed, retrying", extra=fields(error=str(exc)))
+
+
+def _ranges(prefix: str, parts: Parts | None) -> list[KeyRange]:
+    """Return the ranges that a snapshot reads: one at least, since it needs a revision."""
+    if parts is None:
+        return [KeyRange.under(prefix)]
+    return [KeyRange.under(part) for part in parts()] or [KeyRange(prefix.encode())]
 
 
 def delta(events: Iterable[Any]) -> Delta:

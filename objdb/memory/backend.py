@@ -13,9 +13,11 @@ from objdb.api import (
     Keep,
     Limits,
     Outcome,
+    Parts,
     Snapshot,
     admit,
     keep_all,
+    kept,
 )
 from objdb.memory.faults import Faults, LostAnswer
 from objdb.memory.leases import MemoryLease
@@ -46,10 +48,10 @@ class MemoryBackend:
         await self._check_reachable()
         return self.store.get(key)
 
-    async def snapshot(self, prefix: str) -> Snapshot:
-        """Return everything under the prefix."""
+    async def snapshot(self, prefix: str, keep: Keep = keep_all) -> Snapshot:
+        """Return everything under the prefix that passes `keep`."""
         await self._check_reachable()
-        return self.store.snapshot(prefix)
+        return kept(self.store.snapshot(prefix), keep)
 
     async def commit(
         self,
@@ -84,10 +86,10 @@ class MemoryBackend:
         prefix: str,
         *,
         every_revision: bool = False,  # noqa: ARG002 - there is no history
-        keep: Keep = keep_all,
+        parts: Parts | None = None,
     ) -> AsyncIterator[Snapshot | Delta]:
         """Yield a Snapshot, then Deltas, and another Snapshot whenever events were lost."""
-        reader = self.store.subscribe(prefix, self.faults, keep)
+        reader = self.store.subscribe(prefix, self.faults, parts)
         self._readers.add(reader)
         try:
             while (item := await reader.next()) is not None:

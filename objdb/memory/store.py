@@ -16,15 +16,15 @@ from objdb.api import (
     Delete,
     Delta,
     Entry,
-    Keep,
     Lease,
     Outcome,
+    Parts,
     Put,
     Refused,
     Snapshot,
     delta_of,
     holds,
-    keep_all,
+    under,
 )
 from objdb.memory.faults import Faults
 from objdb.memory.leases import MemoryLease
@@ -124,9 +124,9 @@ class MemoryStore:
         for reader in self._readers:
             reader.resync(rewound=True)
 
-    def subscribe(self, prefix: str, faults: Faults, keep: Keep = keep_all) -> "Reader":
-        """Return a new reader of the changes under a prefix; its snapshots have what it keeps."""
-        reader = Reader(self, prefix, faults, keep)
+    def subscribe(self, prefix: str, faults: Faults, parts: Parts | None = None) -> "Reader":
+        """Return a new reader of the changes under a prefix; its snapshots have these parts."""
+        reader = Reader(self, prefix, faults, parts)
         self._readers.add(reader)
         return reader
 
@@ -155,8 +155,10 @@ class MemoryStore:
 class Reader:
     """One watch; its first item is a snapshot."""
 
-    def __init__(self, store: MemoryStore, prefix: str, faults: Faults, keep: Keep) -> None:
-        self._keep = keep
+    def __init__(
+        self, store: MemoryStore, prefix: str, faults: Faults, parts: Parts | None
+    ) -> None:
+        self._parts = parts
         self._store = store
         self._prefix = prefix
         self._faults = faults
@@ -205,8 +207,7 @@ class Reader:
         self._rewound, self._started = False, True
         self._pending.clear()
         found = self._store.snapshot(self._prefix)
-        kept = {key: one for key, one in found.entries.items() if self._keep(key, one.value)}
-        return replace(found, entries=kept, rewound=rewound)
+        return replace(under(found, self._parts), rewound=rewound)
 
     def _delta(self) -> Delta:
         if not self._faults.coalesce:

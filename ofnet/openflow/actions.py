@@ -596,11 +596,8 @@ class Instructions:
     """The names of the actions, as tables declare them."""
 
     wire: bytes = field(init=False, compare=False, repr=False)
-
-    @property
-    def content(self) -> bytes:
-        """The bytes that tell these instructions from all others, the meter's limit among them."""
-        return self.wire + b"".join(meter.content for meter in self.meters)
+    content: bytes = field(init=False, compare=False, repr=False)
+    """The bytes that tell these instructions from all others, the meter's limit among them."""
 
     @property
     def meters(self) -> tuple[Meter, ...]:
@@ -630,6 +627,8 @@ class Instructions:
         if self.meter is not None:
             used.append("meter")
         object.__setattr__(self, "names", _names(tuple(used)))
+        limits = b"".join([meter.content for meter in self.meters])
+        object.__setattr__(self, "content", out + limits if limits else out)
 
     def __str__(self) -> str:
         parts = [] if self.meter is None else [str(self.meter)]

@@ -7,6 +7,7 @@ A field's value is what the rest of the package uses: int, MAC text, `ipaddress`
 
 import struct
 from collections.abc import Callable
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from socket import AF_INET6, inet_ntop
 from typing import Any, Final, NamedTuple, overload
@@ -59,6 +60,7 @@ def header(number: int, size: int, *, masked: bool = False, oxm_class: int = BAS
     return struct.pack(">HBB", oxm_class, number << 1 | masked, length)
 
 
+@lru_cache(maxsize=4096)
 def mac_bytes(mac: str) -> bytes:
     """Return the six bytes of MAC text. Raises ValueError for anything else."""
     raw = bytes.fromhex(mac.replace(":", ""))

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from core.tasks import background
-from objdb.api import Backend, Delta, Entry, Snapshot
+from objdb.api import Backend, Delta, Entry, Parts, Snapshot
 
 World = dict[str, Entry]
 
@@ -18,8 +18,8 @@ class Follower:
         self.items: list[Snapshot | Delta] = []
         self._received = asyncio.Event()
 
-    async def follow(self, backend: Backend, prefix: str) -> None:
-        async for item in backend.watch(prefix):
+    async def follow(self, backend: Backend, prefix: str, parts: Parts | None = None) -> None:
+        async for item in backend.watch(prefix, parts=parts):
             self.items.append(item)
             self._apply(item)
             self._received.set()
@@ -59,9 +59,11 @@ class Follower:
 
 
 @asynccontextmanager
-async def following(backend: Backend, prefix: str) -> AsyncIterator[Follower]:
-    """Follow a prefix during the body, from its first snapshot on."""
+async def following(
+    backend: Backend, prefix: str, parts: Parts | None = None
+) -> AsyncIterator[Follower]:
+    """Follow a prefix, or parts of it, during the body, from its first snapshot on."""
     follower = Follower()
-    async with background("follower", follower.follow(backend, prefix)):
+    async with background("follower", follower.follow(backend, prefix, parts)):
         await follower.until(lambda _: True)
         yield follower

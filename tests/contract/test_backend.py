@@ -96,6 +96,12 @@ async def test_snapshot_of_more_than_a_page(
     assert set((await store.snapshot(root)).entries) == keys
 
 
+async def test_snapshot_of_what_passes(store: Backend, root: str) -> None:
+    await store.commit([put(root + "a", b"yes"), put(root + "b", b"no"), put(root + "c", b"yes")])
+    found = await store.snapshot(root, lambda key, value: value == b"yes" and key != root + "c")
+    assert set(found.entries) == {root + "a"}
+
+
 # commits
 
 
@@ -410,6 +416,28 @@ async def test_a_watch_begins_with_a_snapshot_and_goes_on_with_deltas(
         assert not any(isinstance(item, Snapshot) for item in follower.items[1:])
         entry = await writer.get(root + "a")
         assert follower.world[root + "a"] == entry
+
+
+async def test_a_watch_whose_snapshot_has_some_parts(client: Client, root: str) -> None:
+    writer = client()
+    await writer.commit([put(root + name) for name in ("a-1", "b-1", "c-1", "a")])
+    async with following(client(), root, lambda: [root + "a-", root + "c-"]) as follower:
+        assert set(follower.items[0].entries) == {root + "a-1", root + "c-1"}  # type: ignore[union-attr]
+        await writer.commit([put(root + "b-2"), delete(root + "a-1")])
+        await follower.until_values({root + "b-2": b"v", root + "c-1": b"v"})
+
+
+async def test_a_watch_whose_snapshot_has_no_part_reaches_what_comes(
+    client: Client, root: str
+) -> None:
+    writer = client()
+    await writer.commit([put(root + "a")])
+    async with following(client(), root, list) as follower:
+        assert not follower.items[0].entries  # type: ignore[union-attr]
+        (outcome,) = await writer.commit([put(root + "b")])
+        await follower.until_values({root + "b": b"v"})
+        assert isinstance(outcome, Committed)
+        assert follower.items[-1].rev >= outcome.rev > follower.items[0].rev
 
 
 async def test_a_commit_is_seen_whole(client: Client, root: str) -> None:

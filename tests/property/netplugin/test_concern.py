@@ -40,7 +40,7 @@ from ofnet.trace.packets import SYN, Talk, from_endpoint, question
 from ofnet.trace.tracking import TrackingSwitch
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, RemoteEndpoint, Uplink, Vtep, World
 from state import codec
-from state.concern import Concern
+from state.concern import Concern, networks_in
 from state.records import Encap, EndpointRecord, GlobalRecord, NetworkType, ServiceRecord
 from state.watch import AGENT_PREFIXES, Changed, Event, Held, Reached, RecordFeed, Removed
 from tests.unit.netplugin.records import HOST, PEER, endpoint, group, host, network
@@ -170,6 +170,8 @@ class Cluster:
         self.revisions: dict[str, int] = {}
         self.ports: dict[EndpointKey, EndpointRecord] = {}
         self.concern = Concern(HOST)
+        self.journal: set[EndpointKey] = set()
+        self.concern.follow(lambda: {nid for key in self.journal for nid in networks_in(key)})
         self.full, self.ours = (
             Agent(self.store, mode, None),
             Agent(self.store, mode, self.concern),
@@ -206,6 +208,7 @@ class Cluster:
                 self.put(keys.endpoint(record.key), codec.encode(record))
             case "pod", nid, number:
                 record = endpoint_of(nid, number, HOST, labels=True)
+                self.journal.add(record.key)
                 self.put(keys.endpoint(record.key), codec.encode(record))
                 await self.settle()
                 self.ports[record.key] = record
@@ -216,6 +219,7 @@ class Cluster:
             case "leave", nid, number:
                 key = endpoint_key(nid, f"c-{number}")
                 self.ports.pop(key, None)
+                self.journal.discard(key)
                 for agent in (self.full, self.ours):
                     agent.world.remove_port(key)
             case "gone", nid, number:
@@ -237,7 +241,7 @@ class Cluster:
                 self.delete(keys.service_lb(_service(tenant).key))
             case ("release",):
                 await self.settle()
-                self.concern.use({one.network for one in self.ports.values()})
+                self.concern.refresh()
                 await self.ours.feed.extend()
                 await self.ours.feed.release(self.ours.feed.held - self.concern.networks)
             case _:

@@ -29,7 +29,7 @@ from netmaster.plan.show import inspect
 from netmaster.progress import Applicable, unapplied_reason
 from netmaster.stored import Write
 from netmaster.view import View
-from objdb.api import Change, Delete, Delta, Fence, Keep, Put, Snapshot, keep_all
+from objdb.api import Change, Delete, Delta, Fence, Parts, Put, Snapshot
 from objdb.memory import Faults, LostAnswer, MemoryBackend, MemoryStore
 from ofnet.rpc.control import Node, Report
 from state.records import GrantOwner, GrantRecord
@@ -590,7 +590,7 @@ class _DeniedBackend(MemoryBackend):
         prefix: str,
         *,
         every_revision: bool = False,  # noqa: ARG002 - denied in any case
-        keep: Keep = keep_all,  # noqa: ARG002 - denied in any case
+        parts: Parts | None = None,  # noqa: ARG002 - denied in any case
     ) -> AsyncIterator[Snapshot | Delta]:
         yield Snapshot(0, {})
         raise StoreDenied(f"no permission for {prefix}")

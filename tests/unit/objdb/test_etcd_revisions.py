@@ -1,12 +1,12 @@
 """A watch of etcd that is to tell every revision: one delta for each, whatever comes at once."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from objdb.api import Delta, Keep, Snapshot
+from objdb.api import Delta, Keep, Snapshot, keep_all
 from objdb.etcd.watching import EtcdWatcher, KeyRange, Position
 
 
@@ -18,7 +18,9 @@ def event(key: str, rev: int, *, deleted: bool = False) -> Any:
 class _Watcher(EtcdWatcher):
     """A watcher whose store answers with three revisions at once."""
 
-    async def _snapshot(self, _prefix: str, _keep: Keep) -> tuple[Snapshot, Position]:
+    async def _snapshot(
+        self, _ranges: Iterable[KeyRange], _keep: Keep = keep_all
+    ) -> tuple[Snapshot, Position]:
         return Snapshot(1, {}), Position(1)
 
     async def changes(self, _keys: KeyRange, _at: Position) -> AsyncGenerator[list[Any], None]:

@@ -11,8 +11,8 @@ from core import keys
 from core.ids import HostLabel, NetworkId
 from core.tasks import background
 from netplugin.startup.held_networks import HeldNetworks
-from objdb.api import Change, Delete, Put
-from objdb.memory import MemoryBackend, MemoryStore
+from objdb.api import Change, Delete, Entry, Keep, Put, Snapshot, keep_all
+from objdb.memory import Faults, MemoryBackend, MemoryStore
 from state import codec
 from state.concern import Concern
 from state.records import (
@@ -24,6 +24,7 @@ from state.records import (
     Record,
 )
 from state.watch import AGENT_PREFIXES, Changed, Event, Held, Reached, RecordFeed, Removed
+from tests.bed.waiting import eventually
 from tests.unit.netplugin.records import HOST, PEER, endpoint, network
 
 RED, RED2, BLUE = (NetworkId(one) for one in ("n1.red", "n2.red", "n1.blue"))
@@ -57,9 +58,11 @@ def store() -> MemoryStore:
 
 
 @asynccontextmanager
-async def feeding(store: MemoryStore) -> AsyncIterator[tuple[RecordFeed, Concern]]:
-    concern, backend = Concern(HOST), MemoryBackend(store)
-    feed = RecordFeed(backend, AGENT_PREFIXES, concern)
+async def feeding(
+    store: MemoryStore, faults: Faults | None = None, *, look_after: float = 0.0
+) -> AsyncIterator[tuple[RecordFeed, Concern]]:
+    concern, backend = Concern(HOST), MemoryBackend(store, faults)
+    feed = RecordFeed(backend, AGENT_PREFIXES, concern, look_after=look_after)
     async with background("feed", feed.run()):
         yield feed, concern
     await backend.close()
@@ -110,25 +113,111 @@ async def test_a_first_pod_brings_its_tenants_endpoints_before_its_revision(
     assert Held(frozenset({RED, RED2})) in events
 
 
-async def test_a_restarted_agent_reads_what_its_pods_may_meet(store: MemoryStore) -> None:
+async def until_held(feed: RecordFeed, held: dict[str, int]) -> None:
+    async with asyncio.timeout(5):
+        while held_on(feed) != held:
+            await feed.take()
+
+
+async def test_a_restarted_agent_reads_what_its_pods_may_meet_and_then_the_rest(
+    store: MemoryStore,
+) -> None:
     fill(store, pod(RED, 9, HOST))
-    async with feeding(store) as (feed, concern):
-        concern.use([BLUE])  # the journal's: the store has lost that pod
+    async with feeding(store, look_after=0.05) as (feed, concern):
+        concern.follow(lambda: [BLUE])  # the journal's: the store has lost that pod
         await until_reached(feed, rev_of(store))
-        assert held_on(feed) == {RED: 3, RED2: 2, BLUE: 2}
+        assert held_on(feed) == {BLUE: 2}
+        await until_held(feed, {RED: 3, RED2: 2, BLUE: 2})
+
+
+async def test_a_pod_that_comes_while_a_snapshot_is_read_brings_its_network(
+    store: MemoryStore,
+) -> None:
+    fill(store, pod(RED, 9, HOST))
+    answers = iter([list[NetworkId]()])
+    async with feeding(store, look_after=60) as (feed, concern):
+        concern.follow(lambda: next(answers, [RED]))  # the reading begins; the snapshot is there
+        await until_reached(feed, rev_of(store))
+        assert held_on(feed) == {RED: 3, RED2: 2}
 
 
 async def test_own_endpoints_are_held_wherever_they_are(store: MemoryStore) -> None:
     lost = endpoint(9, nid=NetworkId("gone.away"))
     fill(store, lost)
     async with feeding(store) as (feed, _):
+        await until_held(feed, {"gone.away": 1})
+        store.apply([Change((), (Delete(keys.endpoint(lost.key)),))])
+        await until_held(feed, {})
+
+
+async def test_own_endpoints_elsewhere_outlive_a_resync_while_they_are_there(
+    store: MemoryStore,
+) -> None:
+    stays, goes = (endpoint(number, nid=NetworkId("gone.away")) for number in (8, 9))
+    fill(store, stays, goes)
+    async with feeding(store) as (feed, _):
+        await until_held(feed, {"gone.away": 2})
+        store.lose_continuity()
+        store.apply([Change((), (Delete(keys.endpoint(goes.key)),))])
         await until_reached(feed, rev_of(store))
-        assert feed.records[keys.endpoint(lost.key)] == lost
+        assert held_on(feed) == {"gone.away": 1}
+
+
+async def test_what_is_gone_when_it_is_read_again_is_not_held(store: MemoryStore) -> None:
+    """A look is older than what the watch has delivered when it ends."""
+    lost = endpoint(9, nid=NetworkId("gone.away"))
+    fill(store, lost)
+    backend = _Slow(store)
+    feed = RecordFeed(backend, AGENT_PREFIXES, Concern(HOST), look_after=0)
+    async with background("feed", feed.run()), asyncio.timeout(5):
+        await backend.looked.wait()
+        store.apply([Change((), (Delete(keys.endpoint(lost.key)),))])
+        await until_reached(feed, rev_of(store))
+        backend.go_on.set()
+        await backend.asked.wait()
+        assert held_on(feed) == {}
+    await backend.close()
+
+
+class _Slow(MemoryBackend):
+    """A store whose snapshots are answered late, with what was there when they were asked for."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
+        self.looked, self.go_on, self.asked = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def snapshot(self, prefix: str, keep: Keep = keep_all) -> Snapshot:
+        found = await super().snapshot(prefix, keep)
+        self.looked.set()
+        await self.go_on.wait()
+        return found
+
+    async def get(self, key: str) -> Entry | None:
+        self.asked.set()
+        return await super().get(key)
+
+
+async def test_a_look_for_own_endpoints_outlasts_an_outage(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "state.watch")
+    fill(store, endpoint(9, nid=NetworkId("gone.away")))
+    faults = Faults()
+    async with feeding(store, faults, look_after=0.05) as (feed, _):
+        await until_reached(feed, rev_of(store))
+        faults.reachable.clear()
+        await asyncio.to_thread(
+            eventually, lambda: "looking again" in caplog.text, "the look fails"
+        )
+        assert held_on(feed) == {}
+        faults.reachable.set()
+        await until_held(feed, {"gone.away": 1})
 
 
 async def test_a_network_that_is_added_to_the_tenant_is_read(store: MemoryStore) -> None:
     fill(store, pod(RED, 9, HOST), pod(NetworkId("n3.red"), 1))
-    async with feeding(store) as (feed, _):
+    async with feeding(store) as (feed, concern):
+        concern.follow(lambda: [RED])
         await until_reached(feed, rev_of(store))
         fill(store, net("n3.red"))
         await until_reached(feed, rev_of(store, keys.NETWORKS), keys.NETWORKS)
@@ -140,8 +229,11 @@ async def test_what_is_of_no_concern_is_dropped_after_a_while(store: MemoryStore
     fill(store, own)
     now = iter((1.0, 30.0, 62.0))
     async with feeding(store) as (feed, concern):
-        networks = HeldNetworks(feed, concern, lambda: (), kept=60.0, clock=now.__next__)
+        used = [RED]
+        concern.follow(lambda: used)
+        networks = HeldNetworks(feed, concern, kept=60.0, clock=now.__next__)
         await until_reached(feed, rev_of(store))
+        used.clear()
         store.apply([Change((), (Delete(keys.endpoint(own.key)),))])
         await until_reached(feed, rev_of(store))
         for _ in range(2):
@@ -157,8 +249,8 @@ async def test_what_is_of_no_concern_is_dropped_after_a_while(store: MemoryStore
 async def test_a_resync_keeps_and_forgets_what_it_should(store: MemoryStore) -> None:
     fill(store, pod(RED, 9, HOST))
     async with feeding(store) as (feed, concern):
-        await until_reached(feed, rev_of(store))
-        concern.use([BLUE])
+        await until_held(feed, {RED: 3, RED2: 2})
+        concern.follow(lambda: [BLUE])
         await feed.extend()
         assert held_on(feed) == {RED: 3, RED2: 2, BLUE: 2}
         store.lose_continuity()
