@@ -170,6 +170,7 @@ bench: root setup
 	@$(PYTHON) -m bench
 
 bench-scale: root setup
+	@$(PYTHON) -m pip install -q --disable-pip-version-check --require-hashes -r bench/requirements.lock
 	@$(PYTHON) -m bench.scale
 
 image: root

@@ -4,7 +4,8 @@ For each of `SCALE_SIZES` (hosts, "10 100 500 1000") a real etcd, three netmaste
 hollow agents (`bench.hollow`, `SCALE_AGENTS` to a process) run on this machine, with
 `SCALE_ENDPOINTS` endpoints on each host, of one tenant for every ten hosts. Each figure stands
 beside that of the size before: what an agent costs should not grow with the cluster. Latencies and
-the mass restart share this machine's processors, and so grow with the number of agents on it.
+the mass restart share this machine's processors, and so grow with the number of agents on it. The
+figures are drawn over the sizes in `build/scale.svg` (`bench.plot`).
 
 Ends all its processes when it is ended itself, by SIGTERM too, and gives each step a time limit.
 """
@@ -41,6 +42,7 @@ CLIENTS: Final = 8
 IDLE: Final = 10.0
 CHANGES: Final = 5
 OPEN_FILES: Final = 65_536
+PICTURE: Final = Path("build/scale.svg")
 _TICK: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -137,15 +139,15 @@ def _limited(what: str) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def rows(sizes: Sequence[int] = SIZES) -> Iterable[Row]:
-    """Measure each size, beside the one before."""
+def rows(sizes: Sequence[int], measured: dict[int, Figures]) -> Iterable[Row]:
+    """Measure each size, beside the one before; put what was measured there."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     before: Figures | None = None
     for size in sizes:
-        now = _of(size)
+        now = measured[size] = _of(size)
         for name, what, unit in _NAMES:
             ours = getattr(now, name)
             reference = None if before is None else getattr(before, name)
@@ -285,5 +287,19 @@ def _cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICK
 
 
+def main() -> None:
+    """Measure, and draw the figures over the sizes."""
+    from bench import plot  # noqa: PLC0415 - matplotlib is there for `make bench-scale` alone
+
+    measured: dict[int, Figures] = {}
+    show(rows(SIZES, measured))
+    series = {
+        f"{what}, {unit}" if unit else what: [getattr(one, name) for one in measured.values()]
+        for name, what, unit in _NAMES
+    }
+    plot.write(PICTURE, list(measured), series)
+    print(f"drawn in {PICTURE}")
+
+
 if __name__ == "__main__":
-    show(rows())
+    main()
