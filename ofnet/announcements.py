@@ -4,8 +4,9 @@ Physical switches learn from an announcement at which port an address is. Only t
 bridge mode announces. In come Worlds with what changed; out go frames for one working NIC of the
 uplink.
 
-* A new endpoint is announced once, on its network's VLAN. This host's switch learns its port as
-  well: the announcement leaves by the uplink, and does not pass the switch's own MAC table.
+* A new endpoint is announced on its network's VLAN, when its flows are there and again when its
+  port is. This host's switch learns its port as well: the announcement leaves by the uplink, and
+  does not pass the switch's own MAC table.
 * The endpoints of a group are announced on the group's own VLAN, in `ROUNDS` rounds: after one of
   them came, and after the group's application profile was launched.
 * All endpoints are announced when an uplink works again and when ARP begins to be flooded.
@@ -78,6 +79,12 @@ class Announcements:
     def rounds_left(self) -> bool:
         """True while groups are to be announced again."""
         return bool(self._rounds)
+
+    def repeat(self, key: EndpointKey) -> None:
+        """Have a local endpoint announced as a new one again."""
+        mode = mode_of(self._bridge, self._world.fwd_mode)
+        if mode is Mode.VLAN and key in self._world.local:
+            self._new.add(key)
 
     def take_new(self) -> NewEndpoints:
         """Return what is to be sent for new endpoints; it is not due any more."""

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from core.ids import EndpointKey
 from ofnet.announcements import Announcements
 from ofnet.changes import Changes
 from ofnet.channel.switch import Switch
@@ -47,6 +48,11 @@ class GarpSender:
     def update(self, world: World, changes: Changes) -> None:
         """Take over a changed World."""
         self._announcements.update(world, changes)
+
+    def announce(self, key: EndpointKey) -> None:
+        """Announce a local endpoint whose port the switch has now."""
+        self._announcements.repeat(key)
+        self.wake()
 
     def wake(self) -> None:
         """Send what is due as soon as the switch has its flows."""

@@ -59,6 +59,19 @@ def test_pods_reach_each_other(bed: Bed, network: str) -> None:
                     eventually(ping, f"{source.name} reaches {target.name} at {address}")
 
 
+def test_a_pod_is_reached_at_an_address_that_another_hosts_pod_had(bed: Bed) -> None:
+    """At once, although its switch has learned its MAC behind the uplink and it says nothing."""
+    peers = [bed.add_pod(host, f"peer-{host.label}", network="vlan") for host in bed.hosts]
+    pod, home = bed.add_pod(bed.hosts[0], "pod0", network="vlan"), 0
+    for move in range(1, 6):
+        eventually(partial(pod.ping, peers[1 - home].address), "it is heard on the other host")
+        bed.delete_pod(pod)
+        home, address = 1 - home, pod.address
+        pod = bed.add_pod(bed.hosts[home], f"pod{move}", network="vlan")
+        assert pod.address == address
+        assert peers[1 - home].ping(address), f"move {move}"
+
+
 @contextmanager
 def gateway_outside(bed: Bed) -> Iterator[str]:
     """Have the vlan network's gateway on the physical VLAN; give its MAC address.

@@ -60,7 +60,7 @@ def rounds(book: Announcements) -> list[set[Heard]]:
     return played
 
 
-def test_a_new_endpoint_is_announced_once_on_its_networks_vlan(book: Announcements) -> None:
+def test_a_new_endpoint_is_announced_on_its_networks_vlan(book: Announcements) -> None:
     book.update(holding(local(1)), of(local(1)))
     assert heard(book.take_new().announced) == {(address(1), 1, 30)}
     assert book.take_new() == ([], [])
@@ -76,6 +76,15 @@ def test_the_switch_learns_the_port_of_a_new_endpoint(book: Announcements) -> No
     assert arp is not None
     assert (arp.sender_ip, arp.sender_mac) == (address(1), mac(1))
     assert lesson.data[:6] == lesson.data[6:12], "from its MAC to its MAC: it is not flooded"
+
+
+def test_an_endpoint_whose_port_has_come_is_announced_again(book: Announcements) -> None:
+    book.update(holding(local(1)), of(local(1)))
+    first = book.take_new()
+    book.repeat(local(1).key)
+    assert book.take_new() == first
+    book.repeat(local(2).key)
+    assert book.take_new() == ([], []), "it is not there"
 
 
 def test_an_endpoint_that_stays_is_not_announced_again(book: Announcements) -> None:
@@ -249,6 +258,7 @@ def test_flooding_has_all_announced(book: Announcements) -> None:
 def test_other_bridges_and_modes_announce_nothing(bridge: Bridge, mode: FwdMode) -> None:
     book = Announcements(bridge, replace(EMPTY, fwd_mode=mode, uplinks=()))
     book.update(replace(holding(grouped(1)), fwd_mode=mode), EVERYTHING)
+    book.repeat(grouped(1).key)
     assert book.take_new() == ([], [])
     assert not book.rounds_left
 

@@ -40,6 +40,16 @@ async def test_an_endpoint_is_announced_behind_its_flows() -> None:
         assert agent.stats["GARPSent"] == 0
 
 
+async def test_an_endpoint_is_announced_again_behind_its_port() -> None:
+    switch = FakeSwitch()
+    async with announcing(switch) as agent:
+        await agent.update(holding(local(1)), of(local(1)))
+        await until(lambda: len(switch.packets) == 2, "behind its flows")
+        agent.garp_sender.announce(local(1).key)
+        await until(lambda: len(switch.packets) == 4, "behind its port")
+        assert switch.packets[2:] == switch.packets[:2]
+
+
 async def test_without_a_switch_announcements_wait_for_it() -> None:
     switch = FakeSwitch(connected=False)
     async with announcing(switch) as agent:
