@@ -8,6 +8,8 @@ comparison. Then rules change one at a time. Pods, tunnels, store and kernel are
 
 Processor times are those of the agent's process and of ovs-vswitchd. Flows are counted beside
 those of conjunctive matches that would count the packets of each rule as these do.
+
+With POLICY_SCALE_LARGE=1 an agent has 500 networks instead, which takes minutes and 5 GiB.
 """
 
 import asyncio
@@ -37,6 +39,7 @@ from netplugin.world.builder import WorldBuilder
 from ofnet.agent import BridgeAgent
 from ofnet.changes import ObjectKind
 from ofnet.channel.switch import Switch
+from ofnet.channel.workload import Workload
 from ofnet.world import Bridge, FwdMode
 from state.intents import Attachment
 from state.policy_rules import TCP, UDP, PolicyRule
@@ -66,11 +69,12 @@ class Size:
 
 
 SIZES: Final = (Size(1, 20, 50), Size(25, 20, 50), Size(1, 1, 10_000))
+LARGE: Final = (Size(500, 20, 50),)
 
 
 def rows() -> Iterable[Row]:
     """Measure; needs root and Open vSwitch."""
-    for size in SIZES:
+    for size in LARGE if os.environ.get("POLICY_SCALE_LARGE") else SIZES:
         yield from _measure(size)
 
 
@@ -125,7 +129,8 @@ def _of_an_agent(ovs: OvsHost, size: Size) -> Iterator[Row]:
         ours=figures["synced"] * 1000,
         unit="ms",
         note=f"processor time: agent {figures['worked'] * 1000:.0f} ms; "
-        f"ovs-vswitchd with all that follows {worked * 1000:.0f} ms",
+        f"ovs-vswitchd with all that follows {worked * 1000:.0f} ms; "
+        f"connections lost: {figures['lost']}",
     )
     yield Row(
         what=f"{size}: a changed rule",
@@ -150,7 +155,7 @@ def _of_an_agent(ovs: OvsHost, size: Size) -> Iterator[Row]:
         what=f"{size}: memory of ovs-vswitchd",
         ours=figures["switch"],
         unit="MiB",
-        note=f"without flows {before:.0f} MiB",
+        note=f"without flows {before:.0f} MiB; at most {figures['switch_highest']:.0f} MiB",
     )
 
 
@@ -158,6 +163,12 @@ def _processor(pid: int) -> float:
     """Return the processor seconds of a process and its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICK
+
+
+def _highest(pid: int) -> float:
+    """Return the most memory in MiB that a process has had."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def _numbers(size: Size) -> tuple[int, int, int]:
@@ -228,7 +239,8 @@ async def _agent(vswitchd: int, size: Size) -> None:
         builder.put(record)
     builder.set_complete()
     worlds = {bridge: builder.take(bridge)[0] for bridge in Bridge}
-    switches = {bridge: Switch(bridge) for bridge in Bridge}
+    workload = Workload()
+    switches = {bridge: Switch(bridge, workload=workload) for bridge in Bridge}
     agents = {b: BridgeAgent(switches[b], b, world) for b, world in worlds.items()}
     made = time.process_time() - worked
     async with supervisor() as sup:
@@ -250,7 +262,8 @@ async def _agent(vswitchd: int, size: Size) -> None:
         figures |= await _comparisons(agents)
         figures["memory"] = rss(os.getpid())
         figures["highest"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        figures["switch"] = rss(vswitchd)
+        figures["switch"], figures["switch_highest"] = rss(vswitchd), _highest(vswitchd)
+        figures["lost"] = sum(switch.counters["sessions"] for switch in switches.values()) - 2
         print(json.dumps(figures), flush=True)
         await asyncio.to_thread(sys.stdin.readline)
 

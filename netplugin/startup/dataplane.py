@@ -35,6 +35,7 @@ from netplugin.world.builder import WorldBuilder
 from netplugin.world.vrfs import stored_vrfs
 from ofnet.agent import BridgeAgent
 from ofnet.channel.switch import Switch
+from ofnet.channel.workload import Workload
 from ofnet.world import Bridge, FwdMode
 from state.concern import Concern
 from state.watch import RecordFeed
@@ -78,7 +79,7 @@ async def start_switches(context: Context) -> dict[Bridge, Switch]:
         Bridge.VXLAN: settings.vxlan_openflow_port,
         Bridge.VLAN: settings.vlan_openflow_port,
     }
-    switches = {}
+    switches, workload = {}, Workload()
     for bridge, port in ports.items():
         # Only an agent that holds OVSDB's lock comes here: what is at the socket's path is left of
         # an agent that ended.
@@ -89,6 +90,7 @@ async def start_switches(context: Context) -> dict[Bridge, Switch]:
             target=listener.target,
             datapath_id=datapath_id(bridge, settings.host),
             users=listener.users,
+            workload=workload,
         )
         await switch.start(listener.socket)
         context.stack.push_async_callback(switch.close)

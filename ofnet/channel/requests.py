@@ -20,7 +20,7 @@ T = TypeVar("T")
 ReadPart = Callable[[bytes], tuple[list[T], bool]]
 """Reads one part of a flow-stats reply: its flows, and whether more parts follow."""
 
-MAX_DUMP: Final = 2_000_000
+MAX_DUMP: Final = 4_000_000
 """Flows in a dump above which the switch is taken to be faulty and dropped."""
 
 

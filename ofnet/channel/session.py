@@ -2,8 +2,9 @@
 
 Bytes come in from the transport and are decoded by `ofnet.channel.wire`; `ofnet.channel.requests`
 matches answers to requests. A peer that breaks the protocol, goes silent or does not answer in time
-is dropped, and its open requests fail with SwitchUnavailable. The session never raises into the
-event loop. `ofnet.channel.switch` owns it and decides what is sent.
+is dropped, and its open requests fail with SwitchUnavailable; `ofnet.channel.workload` knows how
+much longer a busy one may take. The session never raises into the event loop.
+`ofnet.channel.switch` owns it and decides what is sent.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from ofnet.changes import ObjectKind
 from ofnet.channel import flow_stats, group_wire, meter_wire, wire
 from ofnet.channel.flow_stats import FlowCount, FlowEntry
 from ofnet.channel.requests import MAX_DUMP, Batch, ReadPart, Requests, Writes
+from ofnet.channel.workload import Workload
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow, cookie_of_kind
 from ofnet.openflow.actions import PacketAction
@@ -33,10 +35,13 @@ _PASSES: Final = 6
 _CHUNK: Final = 256
 """Flow-mods of a bundle that are written at once."""
 
+_UNREAD: Final = 1024 * 1024
+"""Bytes that wait for the switch to read them before the rest of a bundle waits."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """How long a switch may take, in seconds."""
+    """How long a switch may take that is not at work (`ofnet.channel.workload`), in seconds."""
 
     handshake: float = 5.0
     echo: float = 5.0
@@ -68,17 +73,26 @@ class SwitchSession(asyncio.Protocol):
     """The protocol object of one connection."""
 
     def __init__(
-        self, observer: SessionObserver, timing: Timing, *, max_dump: int = MAX_DUMP
+        self,
+        observer: SessionObserver,
+        timing: Timing,
+        workload: Workload,
+        *,
+        max_dump: int = MAX_DUMP,
     ) -> None:
         self.datapath_id: int | None = None
         self._observer = observer
         self._timing = timing
+        self._workload = workload
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._buffer = bytearray()
+        self._writable = asyncio.Event()
+        self._writable.set()
         self._greeted = False
-        self.began = self._received_at = self._loop.time()
+        self.began = self._check_at = self._loop.time()
+        self._received = workload.moment(self.began)
         self._requests = Requests(max_dump=max_dump)
         self._reason = "closed by the switch"
 
@@ -88,6 +102,7 @@ class SwitchSession(asyncio.Protocol):
         """Send the hello, to a peer that the observer accepts."""
         # a cast: uvloop's transports do not inherit from asyncio's, but have the same methods
         self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_UNREAD)
         if refusal := self._observer.refusal(transport):
             self.drop(refusal)
             return
@@ -96,7 +111,7 @@ class SwitchSession(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Handle every complete message; drop a peer that does not speak OpenFlow 1.3."""
-        self._received_at = self._loop.time()
+        self._received = self._workload.moment(self._loop.time())
         self._buffer += data
         try:
             for message in wire.frames(self._buffer):
@@ -109,12 +124,21 @@ class SwitchSession(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail every open request."""
         self._transport = None
+        self._writable.set()
         if self._timer is not None:
             self._timer.cancel()
         if exc is not None:
             self._reason = str(exc)
         self._requests.fail_all(self._reason)
         self._observer.on_lost(self, self._reason)
+
+    def pause_writing(self) -> None:
+        """Have bundles wait: the switch reads more slowly than it is written to."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """Let bundles go on."""
+        self._writable.set()
 
     # -- called by `ofnet.channel.switch` ------------------------------------------------------
 
@@ -142,7 +166,7 @@ class SwitchSession(asyncio.Protocol):
         installed. Raises FlowsRefused, SwitchRefused or SwitchUnavailable.
         """
         writes = Writes(add, delete)
-        with self._requests.batch(len(writes)) as batch:
+        with self._workload.of(len(writes)), self._requests.batch(len(writes)) as batch:
             mods = b"".join(_mods(writes, batch.first))
             await self._request(mods, wire.BARRIER_REQUEST)
         batch.raise_errors(writes)
@@ -157,20 +181,29 @@ class SwitchSession(asyncio.Protocol):
         # name a single flow; discarding here names all of them, and `ofnet.flow_sync` needs one
         # further round instead of one for each. A commit can still fail for what only shows on
         # execution, as a full table: then the guilty flow-mod has an error of its own besides the
-        # commit's. A bundle that is neither committed nor discarded ends with the connection.
+        # commit's. A bundle that is neither committed nor discarded ends with the connection, or
+        # when nothing is added to it for 10 s. Open vSwitch reports that as an error of the request
+        # that opened it, and puts what is added afterwards into a new bundle: half of the flows.
         writes = Writes(add, delete)
         bundle = self._requests.take_xids()
-        with self._requests.batch(len(writes)) as batch:
+        with (
+            self._workload.of(len(writes)),
+            self._requests.batch(1) as opening,
+            self._requests.batch(len(writes)) as batch,
+        ):
             try:
-                await self._bundle_request(bundle, wire.BUNDLE_OPEN)
-                self._send_bundled(bundle, batch, writes)
+                await self._bundle_request(bundle, wire.BUNDLE_OPEN, opening.first)
+                await self._send_bundled(bundle, batch, writes)
                 await self._request(b"", wire.BARRIER_REQUEST)
-                end = wire.BUNDLE_DISCARD if batch.errors else wire.BUNDLE_COMMIT
-                await self._bundle_request(bundle, end)
+                refused = batch.errors or opening.errors
+                end = wire.BUNDLE_DISCARD if refused else wire.BUNDLE_COMMIT
+                await self._bundle_request(bundle, end, self._requests.take_xids())
             except SwitchRefused:
                 batch.raise_errors(writes)
                 raise
         batch.raise_errors(writes)
+        for text in opening.errors.values():
+            raise SwitchRefused(f"switch gave up a bundle: {text}")
 
     async def set_meters(self, meters: Sequence[Meter]) -> dict[Meter, str]:
         """Add meters, or change those of their numbers; return the refused ones with the reason.
@@ -323,18 +356,23 @@ class SwitchSession(asyncio.Protocol):
         if self.open and self._transport is not None:
             self._transport.write(data)
 
-    def _send_bundled(self, bundle: int, batch: Batch, writes: Writes) -> None:
-        # in portions, so that the switch reads the first while the next is packed
+    async def _send_bundled(self, bundle: int, batch: Batch, writes: Writes) -> None:
+        # In portions: the switch reads the first while the next is packed, other tasks of the agent
+        # run in between, and an echo request or a packet waits behind `_UNREAD` bytes, not behind
+        # all of the bundle.
         portion: list[bytes] = []
         for xid, mod in enumerate(_mods(writes, batch.first), batch.first):
-            portion.append(wire.in_bundle(bundle, xid, mod))
             if len(portion) == _CHUNK:
                 self._send(b"".join(portion))
                 portion.clear()
+                await asyncio.sleep(0)
+                await self._writable.wait()
+                if not self.open:
+                    return  # the request that follows raises it
+            portion.append(wire.in_bundle(bundle, xid, mod))
         self._send(b"".join(portion))
 
-    async def _bundle_request(self, bundle: int, request: int) -> None:
-        xid = self._requests.take_xids()
+    async def _bundle_request(self, bundle: int, request: int, xid: int) -> None:
         with self._requests.reply_to(xid) as reply:
             self._send(wire.bundle_control(bundle, xid, request))
             await self._answer(reply)
@@ -346,37 +384,46 @@ class SwitchSession(asyncio.Protocol):
             await self._answer(reply)
 
     async def _dump(self, read: ReadPart[T], *, cookie: int = 0, mask: int = 0) -> list[T]:
+        # the switch passes over all its flows, also those that do not match
+        flows = await self.flow_count()
         xid = self._requests.take_xids()
-        with self._requests.dump_of(xid, read) as done:
+        with self._workload.of(flows), self._requests.dump_of(xid, read) as done:
             self._send(wire.flow_dump(xid, cookie=cookie, mask=mask))
             return await self._answer(done)
 
     async def _answer(self, future: asyncio.Future[T]) -> T:
         if not self.open:
             raise SwitchUnavailable("the switch is not connected")
-        try:
-            async with asyncio.timeout(self._timing.reply):
-                return await future
-        except TimeoutError as exc:
-            # The switch may or may not have done it. The only way to know is to compare, and every
-            # new connection starts with that.
-            self.drop("no answer in time")
-            raise SwitchUnavailable(
-                f"the switch did not answer within {self._timing.reply:g} s"
-            ) from exc
+        asked = self._workload.moment(self._loop.time())
+        while not future.done():
+            deadline = self._workload.deadline(asked, self._timing.reply)
+            left = deadline - self._loop.time()
+            if left <= 0:
+                # The switch may or may not have done it. The only way to know is to compare, and
+                # every new connection starts with that.
+                self.drop("no answer in time")
+                limit = deadline - asked.time
+                raise SwitchUnavailable(f"the switch did not answer within {limit:.3g} s")
+            # other bridges may have given the switch work meanwhile, then the wait goes on
+            await asyncio.wait([future], timeout=left)
+        return future.result()
 
     # -- keep-alive ----------------------------------------------------------------------------
 
     def _check_alive(self) -> None:
         now = self._loop.time()
+        pause = min(self._timing.handshake, self._timing.echo) / 2
+        # While the agent itself is busy, an answer may wait unread: that is not the switch's silence.
+        heard = min(now, self._received.time + max(0.0, now - self._check_at))
+        self._received = self._received._replace(time=heard)
+        self._check_at = now + pause
         if self.datapath_id is None and now - self.began >= self._timing.handshake:
             self.drop("handshake not completed in time")
-        elif now - self._received_at >= self._timing.silence:
-            self.drop(f"silent for {self._timing.silence:g} s")
+        elif now >= self._workload.deadline(self._received, self._timing.silence):
+            self.drop(f"silent for {now - self._received.time:.3g} s")
         else:
-            if self._greeted and now - self._received_at >= self._timing.echo:
+            if self._greeted and now - self._received.time >= self._timing.echo:
                 self._send(wire.message(wire.ECHO_REQUEST, self._requests.take_xids()))
-            pause = min(self._timing.handshake, self._timing.echo) / 2
             self._timer = self._loop.call_later(pause, self._check_alive)
 
 

@@ -19,6 +19,7 @@ from ofnet.channel import wire
 from ofnet.channel.flow_stats import FlowCount, FlowEntry
 from ofnet.channel.requests import FlowsRefused
 from ofnet.channel.session import SwitchSession, Timing
+from ofnet.channel.workload import Workload
 from ofnet.diff import FlowStamp, additions_in_order, deletions_in_order
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PacketAction
@@ -63,7 +64,7 @@ class Switch:
 
     `target` is the address as Open vSwitch's controllers name it. `datapath_id`, if given, is that
     of the only switch that is accepted. `users`, for a unix socket, are the ids of the only users
-    whose processes may connect.
+    whose processes may connect. `workload` is that of the switch's process, which its bridges share.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Switch:
         datapath_id: int | None = None,
         users: Collection[int] | None = None,
         timing: Timing | None = None,
+        workload: Workload | None = None,
     ) -> None:
         self.counters: Counter[str] = Counter()
         self.target = target
@@ -81,6 +83,7 @@ class Switch:
         self._users = users
         self._expected = datapath_id
         self._timing = timing or Timing()
+        self._workload = workload or Workload()
         self._server: asyncio.Server | None = None
         self._observer: SwitchObserver | None = None
         self._session: SwitchSession | None = None
@@ -239,7 +242,7 @@ class Switch:
             self._observer.on_error(text)
 
     def _accept(self) -> SwitchSession:
-        session = SwitchSession(self, self._timing)
+        session = SwitchSession(self, self._timing, self._workload)
         if len(self._handshakes) >= MAX_HANDSHAKES:
             oldest = min(self._handshakes, key=lambda other: other.began)
             oldest.drop("too many connections without a handshake")

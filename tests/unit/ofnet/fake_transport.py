@@ -28,6 +28,9 @@ class FakeTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._closing
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
     def get_write_buffer_size(self) -> int:
         return self.unsent
 

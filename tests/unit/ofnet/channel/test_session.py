@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+import time
 from collections.abc import Callable
 
 import pytest
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from ofnet.changes import ObjectKind
-from ofnet.channel import wire
+from ofnet.channel import wire, workload
 from ofnet.channel.requests import MAX_DUMP, FlowsRefused
 from ofnet.channel.session import MAX_UNSENT, SwitchSession, Timing
+from ofnet.channel.workload import Workload
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 from ofnet.openflow.actions import DROP, Output
@@ -59,10 +61,18 @@ class Recorder:
 class Peer:
     """A session and the switch's side of it."""
 
-    def __init__(self, timing: Timing | None = None, *, max_dump: int = MAX_DUMP) -> None:
+    def __init__(
+        self,
+        timing: Timing | None = None,
+        *,
+        workload: Workload | None = None,
+        max_dump: int = MAX_DUMP,
+    ) -> None:
         self.recorder = Recorder()
         self.transport = FakeTransport()
-        self.session = SwitchSession(self.recorder, timing or Timing(), max_dump=max_dump)
+        self.session = SwitchSession(
+            self.recorder, timing or Timing(), workload or Workload(), max_dump=max_dump
+        )
         self.transport.connect(self.session)
 
     def says(self, kind: int, xid: int = 0, body: bytes = b"", *, version: int = 4) -> None:
@@ -79,6 +89,14 @@ class Peer:
         """Return what the session sent, when it has sent something."""
         await self.transport.wrote.wait()
         return self.transport.sent()
+
+    async def asked_to_dump(self, flows: int = 4) -> wire.OpenflowMessage:
+        """Return the request for a dump, after telling how many flows there are."""
+        [counting] = await self.request()
+        table = struct.pack(">B3xIQQ", 0, flows, 0, 0)
+        self.says(wire.MULTIPART_REPLY, counting.xid, struct.pack(">HH4x", 3, 0) + table)
+        [request] = await self.request()
+        return request
 
     async def lost(self) -> str:
         await self.recorder.gone.wait()
@@ -99,7 +117,7 @@ async def test_handshake() -> None:
 async def test_a_peer_that_is_refused_is_told_nothing() -> None:
     recorder, transport = Recorder(), FakeTransport()
     recorder.refused = "another user"
-    transport.connect(SwitchSession(recorder, Timing()))
+    transport.connect(SwitchSession(recorder, Timing(), Workload()))
     assert transport.is_closing()
     assert not transport.sent()
     await recorder.gone.wait()
@@ -224,6 +242,22 @@ async def test_a_bundle_with_a_refused_flow_is_discarded() -> None:
     assert [flow for flow, _ in outcome.flows] == [FLOWS[2]]
 
 
+async def test_a_bundle_that_expired_half_sent_is_not_committed() -> None:
+    peer = Peer().ready()
+    writing = asyncio.gather(peer.session.write_bundle(FLOWS, []), return_exceptions=True)
+    [opened] = await peer.request()
+    peer.says(wire.EXPERIMENTER, opened.xid)
+    [*_, barrier] = await peer.request()
+    peer.says(wire.ERROR, opened.xid, struct.pack(">HH", 17, 6))
+    peer.says(wire.BARRIER_REPLY, barrier.xid)
+    [end] = await peer.request()
+    assert bundle_request(end) == wire.BUNDLE_DISCARD
+    peer.says(wire.EXPERIMENTER, end.xid)
+    [outcome] = await writing
+    assert isinstance(outcome, SwitchRefused)
+    assert not isinstance(outcome, FlowsRefused)
+
+
 async def test_a_flow_that_fails_the_commit_is_named() -> None:
     peer = Peer().ready()
     writing = asyncio.gather(peer.session.write_bundle(FLOWS, []), return_exceptions=True)
@@ -259,7 +293,7 @@ def report(stamps: list[FlowStamp], *, more: bool) -> bytes:
 async def test_a_dump_is_put_together_from_its_parts() -> None:
     peer = Peer().ready()
     dumping = asyncio.gather(peer.session.dump())
-    [request] = await peer.request()
+    request = await peer.asked_to_dump()
     peer.says(wire.MULTIPART_REPLY, request.xid, report([FlowStamp(1, 2)], more=True))
     peer.says(wire.MULTIPART_REPLY, request.xid + 1, report([FlowStamp(9, 9)], more=False))
     assert not dumping.done()
@@ -271,7 +305,7 @@ async def test_a_dump_is_put_together_from_its_parts() -> None:
 async def test_an_endless_dump_is_dropped() -> None:
     peer = Peer(max_dump=10).ready()
     dumping = asyncio.gather(peer.session.dump(), return_exceptions=True)
-    [request] = await peer.request()
+    request = await peer.asked_to_dump()
     for _ in range(2):
         part = report([FlowStamp(1, 2)] * 6, more=True)
         peer.says(wire.MULTIPART_REPLY, request.xid, part)
@@ -297,7 +331,7 @@ async def test_a_lost_connection_fails_what_waits() -> None:
 
 async def test_an_answer_that_does_not_come_ends_the_connection() -> None:
     peer = Peer(Timing(reply=0.01)).ready()
-    with pytest.raises(SwitchUnavailable, match=r"did not answer within 0\.01 s"):
+    with pytest.raises(SwitchUnavailable, match=r"did not answer within 0\.0102 s"):
         await peer.session.write_flows(FLOWS, [])
     assert "no answer in time" in await peer.lost()
 
@@ -306,6 +340,109 @@ async def test_a_silent_switch_gets_an_echo_request_and_is_dropped() -> None:
     peer = Peer(Timing(handshake=1.0, echo=0.01, silence=0.05)).ready()
     assert "silent" in await asyncio.wait_for(peer.lost(), 5)
     assert wire.ECHO_REQUEST in {message.type for message in peer.transport.sent()}
+
+
+QUICK = Timing(handshake=1.0, echo=0.01, silence=0.05, reply=0.05)
+
+
+async def asked_for_long(peer: Peer) -> None:
+    """Return when the session has asked for an answer for more than twice its limits."""
+    asked = 0
+    while asked < 20:
+        asked += sum(message.type == wire.ECHO_REQUEST for message in await peer.request())
+
+
+async def test_a_switch_at_work_may_be_silent_on_all_its_bridges(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workload, "PER_FLOW", 1000.0)
+    work = Workload()
+    idle, busy = (Peer(QUICK, workload=work).ready() for _ in range(2))
+    writing = asyncio.gather(busy.session.write_flows(FLOWS, GONE))
+    [*_, barrier] = await busy.request()
+    await asyncio.wait_for(asked_for_long(idle), 30)
+    assert idle.session.open
+    assert busy.session.open
+    busy.says(wire.BARRIER_REPLY, barrier.xid)
+    await writing
+    # it may still be at the messages of the other bridge that came meanwhile
+    await asyncio.wait_for(asked_for_long(idle), 30)
+    assert idle.session.open
+    for peer in idle, busy:
+        peer.says(wire.ECHO_REPLY)
+        assert "silent" in await asyncio.wait_for(peer.lost(), 5)
+
+
+async def test_a_request_waits_for_the_work_of_another_bridge(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workload, "PER_FLOW", 1000.0)
+    work = Workload()
+    peer = Peer(QUICK, workload=work).ready()
+    asking = asyncio.gather(peer.session.groups())
+    [request] = await peer.request()
+    with work.of(1):
+        await asyncio.wait_for(asked_for_long(peer), 30)
+    assert not asking.done()
+    peer.says(wire.MULTIPART_REPLY, request.xid, struct.pack(">HH4x", 7, 0))
+    assert await asking == [[]]
+
+
+async def test_a_dump_may_take_its_time_for_all_flows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workload, "PER_FLOW", 1000.0)
+    peer = Peer(QUICK).ready()
+    counting = asyncio.gather(peer.session.counts(ObjectKind.RULE))
+    request = await peer.asked_to_dump(flows=1)
+    await asyncio.wait_for(asked_for_long(peer), 30)
+    assert peer.session.open
+    peer.says(wire.MULTIPART_REPLY, request.xid, report([], more=False))
+    assert await counting == [[]]
+
+
+async def test_a_busy_agent_does_not_take_the_switch_for_silent() -> None:
+    peer = Peer(QUICK).ready()
+    await peer.request()
+    time.sleep(2 * QUICK.silence)  # the agent computes, and reads nothing
+    [echo] = await asyncio.wait_for(peer.request(), 5)
+    assert echo.type == wire.ECHO_REQUEST
+    assert "silent" in await asyncio.wait_for(peer.lost(), 5)
+
+
+MANY = [Flow(ObjectKind.LOCAL, TableId.VLAN, 10, Match(in_port=n), DROP) for n in range(1, 602)]
+
+
+async def test_a_bundle_waits_for_a_switch_that_reads_slowly() -> None:
+    peer = Peer().ready()
+    writing = asyncio.gather(peer.session.write_bundle(MANY, []))
+    [opened] = await peer.request()
+    peer.session.pause_writing()
+    peer.says(wire.EXPERIMENTER, opened.xid)
+    first = await peer.request()
+    assert len(first) < len(MANY)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not peer.transport.sent()
+    peer.session.resume_writing()
+    rest: list[wire.OpenflowMessage] = []
+    while not rest or rest[-1].type != wire.BARRIER_REQUEST:
+        rest += await peer.request()
+    assert len(first) + len(rest) == len(MANY) + 1
+    peer.says(wire.BARRIER_REPLY, rest[-1].xid)
+    [commit] = await peer.request()
+    peer.says(wire.EXPERIMENTER, commit.xid)
+    await writing
+
+
+async def test_a_bundle_that_waits_fails_with_the_connection() -> None:
+    peer = Peer().ready()
+    writing = asyncio.gather(peer.session.write_bundle(MANY, []), return_exceptions=True)
+    [opened] = await peer.request()
+    peer.session.pause_writing()
+    peer.says(wire.EXPERIMENTER, opened.xid)
+    await peer.request()
+    peer.session.connection_lost(ConnectionResetError("reset"))
+    [outcome] = await writing
+    assert isinstance(outcome, SwitchUnavailable)
 
 
 async def test_a_handshake_that_does_not_end_is_dropped() -> None:
