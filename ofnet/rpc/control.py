@@ -7,9 +7,11 @@ ignored, so that versions can differ. `ofnet.rpc.jsonrpc` is the transport.
 """
 
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from sys import getsizeof
+from typing import Any, Final, NamedTuple
 
 from core.errors import Invalid
 from ofnet.rpc.jsonrpc import RpcClient, RpcMethod
@@ -29,8 +31,10 @@ MAX_REVISIONS: Final = 64
 MAX_ERRORS: Final = 64
 MAX_ERROR: Final = 512
 """Characters of an error; what is longer is cut."""
-MAX_NODES: Final = 8192
-"""Registered agents; one more takes the place of the one that has been silent for longest."""
+MAX_NODES: Final = 32_768
+"""Registered agents, two of each host; one more takes the place of the one silent for longest."""
+MAX_MEMORY: Final = 256 * 1024 * 1024
+"""Bytes of all registrations with their reports; what is beyond takes the places of the oldest."""
 NODES_PER_ADDRESS: Final = 64
 SILENCE: Final = 300.0
 """Seconds after which an agent that had reported and reports no more is forgotten."""
@@ -129,6 +133,26 @@ def shortened(errors: Iterable[Any]) -> tuple[str, ...]:
     return (*texts[: MAX_ERRORS - 1], f"and {len(texts) - MAX_ERRORS + 1} more")
 
 
+_NODE: Final = 600
+"""Bytes of a registration and an empty report: objects, and entries in dictionaries."""
+_REVISION: Final = 110
+"""Bytes of a revision and of its place in a dictionary, without its prefix."""
+
+
+def _size(report: Report) -> int:
+    """Return about how many bytes a master needs to keep a report."""
+    # measured, not counted in characters: a single one beyond Latin makes all of a text wider
+    texts = (report.node.host, report.host, report.history, *report.revisions, *report.errors)
+    return _NODE + _REVISION * len(report.revisions) + sum(map(getsizeof, texts))
+
+
+class _Heard(NamedTuple):
+    """When a node was heard of, and the bytes of its report."""
+
+    time: float
+    size: int
+
+
 @dataclass(slots=True)
 class OfnetMaster:
     """A master's side: the registered agents, with the last report of each.
@@ -139,8 +163,12 @@ class OfnetMaster:
 
     nodes: dict[Node, Report] = field(default_factory=dict)
     clock: Callable[[], float] = time.monotonic
-    _heard: dict[Node, float] = field(default_factory=dict)
-    """When each node was heard of, oldest first."""
+    _heard: dict[Node, _Heard] = field(default_factory=dict)
+    """Each node, the one heard of longest ago first."""
+    _addresses: Counter[str] = field(default_factory=Counter)
+    """How many nodes each address has."""
+    _memory: int = 0
+    """Bytes of all reports."""
 
     def methods(self) -> Mapping[str, RpcMethod]:
         """Return the table for an `jsonrpc.RpcServer`."""
@@ -165,24 +193,30 @@ class OfnetMaster:
 
     def _keep(self, report: Report) -> None:
         """Keep a report as the newest; forget silent nodes, and the oldest beyond the limits."""
-        now = self.clock()
+        node, now, size = report.node, self.clock(), _size(report)
         self._expire(now)
-        if self._heard.pop(report.node, None) is None:
-            self._make_room(report.node.host)
-        self.nodes[report.node] = report
-        self._heard[report.node] = now
+        known = self._heard.pop(node, None)
+        if known is None:
+            self._make_room(node.host)
+            self._addresses[node.host] += 1
+        else:
+            self._memory -= known.size
+        while self._heard and self._memory + size > MAX_MEMORY:
+            self._forget(next(iter(self._heard)))
+        self.nodes[node] = report
+        self._heard[node] = _Heard(now, size)
+        self._memory += size
 
     def _make_room(self, address: str) -> None:
-        same = [node for node in self._heard if node.host == address]
-        if len(same) >= NODES_PER_ADDRESS:
-            self._forget(same[0])
+        if self._addresses[address] >= NODES_PER_ADDRESS:
+            self._forget(next(node for node in self._heard if node.host == address))
         elif len(self._heard) >= MAX_NODES:
             self._forget(next(iter(self._heard)))
 
     def _expire(self, now: float) -> None:
         silent = []
         for node, heard in self._heard.items():
-            if now - heard < SILENCE:
+            if now - heard.time < SILENCE:
                 break
             if self.nodes[node].host:
                 silent.append(node)
@@ -190,8 +224,13 @@ class OfnetMaster:
             self._forget(node)
 
     def _forget(self, node: Node) -> None:
-        self.nodes.pop(node, None)
-        self._heard.pop(node, None)
+        if (heard := self._heard.pop(node, None)) is None:
+            return
+        del self.nodes[node]
+        self._memory -= heard.size
+        self._addresses[node.host] -= 1
+        if not self._addresses[node.host]:
+            del self._addresses[node.host]
 
     def inspect(self, own: Node) -> dict[str, Any]:
         """Return the original's JSON of a master, with what each agent reported beside it."""

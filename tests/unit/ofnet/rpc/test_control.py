@@ -11,6 +11,7 @@ from ofnet.rpc.control import (
     INSPECT,
     MAX_ERROR,
     MAX_ERRORS,
+    MAX_MEMORY,
     MAX_NAME,
     MAX_NODES,
     MAX_REVISIONS,
@@ -117,6 +118,50 @@ async def test_registrations_are_limited_in_number() -> None:
         await register(Node(f"host-{number}", 9002).to_json())
     assert len(master.nodes) == MAX_NODES
     assert Node(f"host-{MAX_NODES + 9}", 9002) in master.nodes
+
+
+async def test_there_is_room_for_the_agents_of_10_000_hosts() -> None:
+    master = OfnetMaster()
+    report = master.methods()[REPORT]
+    revisions = {f"/contiv.io/state/records-of-kind-{kind}/": 1 << 40 for kind in range(20)}
+    errors = ("the tunnel to host-4711 has failed: no route to host",) * 4
+    for host in range(10_000):
+        for port in (9002, 9003):
+            node = Node(f"10.77.{host // 250}.{host % 250}", port)
+            await report(
+                Report(
+                    node=node,
+                    host=f"host-{host}",
+                    revisions=revisions,
+                    errors=errors,
+                    history="term-7",
+                ).to_json()
+            )
+    assert len(master.nodes) == 20_000
+
+
+async def test_reports_take_no_more_than_so_much_memory() -> None:
+    master = OfnetMaster()
+    methods = master.methods()
+    wide = ("\N{BRAHMI LETTER A}" * MAX_ERROR,) * MAX_ERRORS
+    each = MAX_ERRORS * MAX_ERROR * 4
+    most = MAX_MEMORY // each
+    for number in range(most + 10):
+        node = Node(f"host-{number}", 9002)
+        await methods[REPORT](Report(node=node, host="h", errors=wide).to_json())
+    assert most * 0.9 < len(master.nodes) < most
+    assert Node("host-0", 9002) not in master.nodes
+    assert Node(f"host-{most + 9}", 9002) in master.nodes, "the newest is kept"
+    # what is forgotten, or replaced by less, makes room again
+    for known in list(master.nodes)[:200]:
+        await methods[REGISTER_NODE](known.to_json())
+    for known in list(master.nodes)[200:400]:
+        await methods[UNREGISTER_NODE](known.to_json())
+    kept = set(master.nodes)
+    for number in range(390):
+        node = Node(f"other-{number}", 9002)
+        await methods[REPORT](Report(node=node, host="h", errors=wide).to_json())
+    assert kept < set(master.nodes)
 
 
 async def test_an_agent_that_stops_to_report_is_forgotten() -> None:
