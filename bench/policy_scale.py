@@ -90,6 +90,7 @@ def _measure(size: Size) -> Iterator[Row]:
                     *("fail_mode=secure", "protocols=OpenFlow13,OpenFlow14"),
                     *("--", "set-controller", bridge, f"tcp:127.0.0.1:{port}"),
                     *("--", "set", "controller", bridge, "max_backoff=1000"),
+                    "inactivity_probe=10000",
                 )
             yield from _of_an_agent(ovs, size)
         finally:
@@ -256,7 +257,6 @@ async def _agent(vswitchd: int, size: Size) -> None:
             "empty": empty,
             "flows": sum(len(agent.flows) for agent in agents.values()),
             "rules": sum(len(world.rules) for world in worlds.values()),
-            "conjunctive": sum(_conjunctive(agent) for agent in agents.values()),
         }
         figures |= await _changes(builder, agents)
         figures |= await _comparisons(agents)
@@ -264,6 +264,7 @@ async def _agent(vswitchd: int, size: Size) -> None:
         figures["highest"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         figures["switch"], figures["switch_highest"] = rss(vswitchd), _highest(vswitchd)
         figures["lost"] = sum(switch.counters["sessions"] for switch in switches.values()) - 2
+        figures["conjunctive"] = sum(_conjunctive(agent) for agent in agents.values())
         print(json.dumps(figures), flush=True)
         await asyncio.to_thread(sys.stdin.readline)
 

@@ -249,7 +249,8 @@ class BridgeAgent:
         Raises SwitchUnavailable or SwitchRefused.
         """
         reported = await self._switch.dump()
-        return len(reported), difference(self._desired.flows.values(), reported)
+        desired = list(self._desired.flows.values())
+        return len(reported), await asyncio.to_thread(difference, desired, reported)
 
     async def service_stats(self) -> dict[str, Any]:
         """Return the counters of services in the original's shape, read now.

@@ -41,6 +41,10 @@ Until it has revalidated its megaflows the datapath goes by flows from before, a
 ended connection anew. This takes half a second; longer on a busy machine.
 """
 
+IN_THREAD: Final = 50_000
+"""Flows from which on they are compared in a thread, since the event loop would stand still for
+some 0.1 s; for seconds with 500 networks."""
+
 UPDATE_LIMIT: Final = 60.0
 """Seconds after which an update is given up; the switch's own limits come first."""
 
@@ -248,10 +252,10 @@ class FlowSync:
                 box = self._take_outbox()
                 pending += box.pending
                 ended |= box.ended
-                wanted = self._difference(reported)
+                groups, meters = self._desired.groups(), self._desired.meters()
+                wanted = await self._difference(reported)
                 self.comparisons += 1
                 self.differences += len(wanted.add) + len(wanted.delete)
-                groups, meters = self._desired.groups(), self._desired.meters()
                 if not wanted:
                     await self._forget(ended)
                     await self._remove_groups(groups)
@@ -265,10 +269,13 @@ class FlowSync:
                 f"after {MAX_ROUNDS} attempts"
             )
 
-    def _difference(self, reported: list[FlowStamp]) -> Difference:
-        flows = self._desired.flows.items()
-        wanted = difference((flow for key, flow in flows if key not in self._refused), reported)
-        return wanted.sparing(self._spared)
+    async def _difference(self, reported: list[FlowStamp]) -> Difference:
+        # A copy of the desired flows as they are now: what changes while a thread compares them is
+        # in the outbox, and is sent after the difference.
+        flows = [flow for key, flow in self._desired.flows.items() if key not in self._refused]
+        if len(flows) < IN_THREAD:
+            return difference(flows, reported).sparing(self._spared)
+        return (await asyncio.to_thread(difference, flows, reported)).sparing(self._spared)
 
     async def _correct(self, wanted: Difference) -> None:
         log.info(

@@ -413,7 +413,7 @@ class SwitchSession(asyncio.Protocol):
     def _check_alive(self) -> None:
         now = self._loop.time()
         pause = min(self._timing.handshake, self._timing.echo) / 2
-        # While the agent itself is busy, an answer may wait unread: that is not the switch's silence.
+        # while the agent itself is busy, an answer may wait unread: that is no silence
         heard = min(now, self._received.time + max(0.0, now - self._check_at))
         self._received = self._received._replace(time=heard)
         self._check_at = now + pause

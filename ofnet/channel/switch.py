@@ -64,7 +64,7 @@ class Switch:
 
     `target` is the address as Open vSwitch's controllers name it. `datapath_id`, if given, is that
     of the only switch that is accepted. `users`, for a unix socket, are the ids of the only users
-    whose processes may connect. `workload` is that of the switch's process, which its bridges share.
+    whose processes may connect. `workload` is that of the switch's process: its bridges share it.
     """
 
     def __init__(

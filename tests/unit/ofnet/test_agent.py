@@ -1,6 +1,7 @@
 """The agent of a bridge against a switch in memory: it converges after every disturbance."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -11,11 +12,12 @@ from hypothesis import strategies as st
 
 from core.errors import Invalid, SwitchRefused, SwitchUnavailable
 from core.tasks import background
+from ofnet import flow_sync
 from ofnet.agent import BridgeAgent
 from ofnet.changes import Changes, ObjectKind
 from ofnet.channel.requests import FlowsRefused
 from ofnet.channel.wire import PacketIn
-from ofnet.diff import FlowStamp
+from ofnet.diff import Difference, FlowStamp, difference
 from ofnet.flows import Flow
 from ofnet.inspection import AgentIdentity
 from ofnet.openflow.actions import DROP, Output
@@ -61,6 +63,33 @@ async def test_connect_then_changes_then_disconnect() -> None:
             await agent.update(without_local(agent.world, local(1).key), pod_change(1))
         switch.connect()
         await until(lambda: agent.synced, "synced")
+        assert switch.table == agent.flows
+
+
+async def test_the_agent_goes_on_while_many_flows_are_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(flows: list[Flow], reported: list[FlowStamp]) -> Difference:
+        begun.set()
+        go_on.wait()
+        return difference(flows, reported)
+
+    monkeypatch.setattr(flow_sync, "IN_THREAD", 1)
+    monkeypatch.setattr(flow_sync, "difference", slow)
+    switch = FakeSwitch(connected=False)
+    async with running(switch, world(here=(local(1),))) as agent:
+        switch.connect()
+        try:
+            await until(begun.is_set, "the comparison has begun")
+            changed = without_local(with_local(agent.world, local(2)), local(1).key)
+            updating = asyncio.gather(agent.update(changed, pod_change(1) | pod_change(2)))
+            await until(lambda: "in_port=102" in "".join(map(str, agent.flows.values())), "known")
+            assert not updating.done()
+        finally:
+            go_on.set()
+        await updating
         assert switch.table == agent.flows
 
 
