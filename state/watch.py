@@ -85,7 +85,12 @@ _SLICE: Final = 500
 """Records decoded before the event loop runs other tasks."""
 
 LOOK_AFTER: Final = 30.0
-"""Seconds from a snapshot to the look for endpoints of this host elsewhere; at most twice that."""
+"""Seconds from a snapshot to the look for endpoints of this host elsewhere; at most twice that.
+
+So in a cluster of up to `_HOSTS_AT_ONCE` hosts; with more of them it grows in proportion.
+"""
+
+_HOSTS_AT_ONCE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,8 +455,10 @@ class RecordFeed:
         while True:
             await self._look_due.wait()
             self._look_due.clear()
-            # not all hosts of a cluster at once
-            await asyncio.sleep(self._look_after * random.uniform(1, 2))  # noqa: S311 - no secret
+            # Not all hosts at once: each reads all endpoints, which are many where hosts are many.
+            hosts = sum(key.startswith(keys.HOSTS) for key in self._current)
+            spread = max(1.0, hosts / _HOSTS_AT_ONCE) * random.uniform(1, 2)  # noqa: S311 - no secret
+            await asyncio.sleep(self._look_after * spread)
             for pause in backoff(0.5, 10.0):
                 try:
                     await self._look(concern)
