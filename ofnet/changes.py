@@ -51,6 +51,9 @@ class ObjectKind(IntEnum):
     """An address that pods may reach, but not at management ports."""
 
     MANAGEMENT_PORT = 16
+    POLICY_CLASS = 17
+    """A group that shares the flows of its policies' rules with others."""
+
     POLICY_SUBJECT = 30
     """An address of a pod of this host that policies of Kubernetes select."""
 
@@ -178,6 +181,7 @@ KINDS: Final[Mapping[ObjectKind, KindSpec]] = {
     ObjectKind.REMOTE: KindSpec(field="remote"),
     ObjectKind.FLOOD: KindSpec(field="networks"),
     ObjectKind.RULE: KindSpec(field="rules"),
+    ObjectKind.POLICY_CLASS: KindSpec(field="policy_classes"),
     ObjectKind.ACCESS: KindSpec(field="access"),
     ObjectKind.SERVICE: KindSpec(field="services"),
     ObjectKind.AFFINITY: KindSpec(owns_flows=False),

@@ -7,6 +7,7 @@ one that the agent did not add. Only flows that the switch learned itself are le
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, NamedTuple
 
 from ofnet.changes import ObjectKind
@@ -63,6 +64,14 @@ def deletions_in_order(stamps: Iterable[FlowStamp]) -> list[FlowStamp]:
     A stamp has no priority, so within a table the order is undefined.
     """
     return sorted(stamps, key=lambda stamp: -_PLACE.get(stamp.table, len(_PLACE)))
+
+
+def is_whole(add: Iterable[Flow], delete: Iterable[FlowStamp]) -> bool:
+    """Return whether a change has states in between that no order of its parts makes safe."""
+    # A group that changes its class meets other rules from then on, while some of these may still
+    # be the ones that the class had before.
+    owners = chain((flow.owner for flow in add), (owner_of(stamp.cookie) for stamp in delete))
+    return ObjectKind.POLICY_CLASS in owners
 
 
 def difference(desired: Iterable[Flow], reported: Iterable[FlowStamp]) -> Difference:

@@ -172,6 +172,10 @@ class Priority(IntEnum):
     TAGGED = 103
     UNTRANSLATED = 103
     REQUEST = 110
+    DESTINATION_CLASS = 120
+    """Above all rules, whose priorities end with 110."""
+
+    SOURCE_CLASS = 121
     ANNOUNCEMENT = 111
     TO_HOST = 150
     NEIGHBOURS = 200
@@ -210,7 +214,7 @@ _REQUEST: Final = _PACKET | {"ipv4_dst", "ipv6_dst", "tcp_dst", "udp_dst"}
 _ANSWER: Final = _PACKET | {"ipv4_src", "ipv6_src", "tcp_src", "udp_src"}
 _OF_RULES: Final = frozenset(
     {"eth_type", "metadata", "ip_proto", "tcp_flags", "tcp_src", "tcp_dst", "udp_src", "udp_dst"}
-    | {"ipv4_src", "ipv4_dst", "ipv6_src", "ipv6_dst"}
+    | {"ipv4_src", "ipv4_dst", "ipv6_src", "ipv6_dst", "reg2", "reg3"}
 )
 _TRACKED: Final = frozenset({"ct_state", "ct_nw_proto", "ct_tp_dst"})
 """The fields that identify requests to services, and answers of their providers."""
@@ -308,8 +312,9 @@ _DECLARED: Final = (
     Table(
         id=TableId.POLICY,
         matches=_OF_RULES | {"ip_frag", "icmpv6_type"},
-        actions=frozenset({"report"}),
+        actions=frozenset({"report", "reg2", "reg3", "lookup"}),
         next=frozenset({TableId.SRV_PROXY_SNAT, TableId.HOST_SNAT, TableId.POLICY_LOG}),
+        resumes=frozenset({TableId.POLICY}),
         misses=_everywhere(goto(TableId.SRV_PROXY_SNAT)),
     ),
     Table(

@@ -11,7 +11,7 @@ from enum import IntEnum, StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final, NamedTuple
 
-from core.ids import EndpointKey, HostLabel, NetworkId
+from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
 from ofnet.openflow.fields import Flags
 
 
@@ -198,9 +198,19 @@ class Router:
     peer_mac: str | None = None
 
 
+class PolicyClass(NamedTuple):
+    """That a group has the same policies as others: its id, and the smallest id among them all."""
+
+    group_id: int
+    number: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """A policy rule: allows or denies packets between groups; 0 and None mean any.
+
+    `src_class` and `dst_class` stand for all groups of a `PolicyClass`, by its number; an end has a
+    group, a class, or none of both.
 
     `priority` is 1..100; the greatest wins. Both addresses are of one family. Ports and flags apply
     to the protocols that have them. With `log` the agent is told of what it denies, and of new
@@ -212,6 +222,8 @@ class Rule:
     allow: bool
     src_group: int = 0
     dst_group: int = 0
+    src_class: int = 0
+    dst_class: int = 0
     source: IPv4Network | IPv6Network | None = None
     destination: IPv4Network | IPv6Network | None = None
     protocol: int = 0
@@ -352,6 +364,7 @@ class World:
     * `routes`: the next hop's MAC of each prefix learned by BGP, once that is known.
     * `management`, `management_ports`: the addresses of hosts, masters and store, and the ports
       there that pods must not reach (`ofnet.pipelines.pod_guard`).
+    * `policy_classes`: the groups that share the flows of their policies' rules.
     * `policy_entries`, `policy_subjects`: Kubernetes' policies, and the addresses of pods of this
       host that they judge (`ofnet.pipelines.network_policy`).
     * `launches`: how often a group was announced to the ACI fabric, by group id.
@@ -376,6 +389,7 @@ class World:
     router: Router | None = None
     routes: Mapping[IPv4Network | IPv6Network, str] = field(default_factory=dict)
     rules: Mapping[str, Rule] = field(default_factory=dict)
+    policy_classes: Mapping[GroupKey, PolicyClass] = field(default_factory=dict)
     services: Mapping[str, Service] = field(default_factory=dict)
     management: Mapping[str, IPv4Network | IPv6Network] = field(default_factory=dict)
     management_ports: Mapping[str, ManagementPort] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from netplugin.world.kube_policies.objects import (
 )
 from netplugin.world.kube_policies.policies import KubePolicies
 from ofnet.changes import ObjectId, ObjectKind
-from ofnet.world import PolicyStage, Verdict
+from ofnet.world import PolicyStage, Verdict, World
 
 _KINDS: Final = {
     NETWORK_POLICIES: "NetworkPolicy",
@@ -28,6 +28,7 @@ _WORDS: Final = {
     ObjectKind.LOCAL: "endpoint {}",
     ObjectKind.REMOTE: "endpoint {} of another host",
     ObjectKind.FLOOD: "flooding of network {}",
+    ObjectKind.POLICY_CLASS: "the policies that group {} shares with others",
     ObjectKind.ACCESS: "the host interface of endpoint {}",
     ObjectKind.SERVICE: "service {}",
     ObjectKind.ROUTER: "the host's port for BGP",
@@ -41,27 +42,39 @@ _RULE_PARTS: Final = 8
 """Parts of a rule's id: tenant and name of the group, the policy twice, the rule, the direction."""
 
 
-def of(owner: ObjectId | None, kube: KubePolicies) -> str:
+def of(owner: ObjectId | None, kube: KubePolicies, world: World) -> str:
     """Return what a flow is for; "" for a flow without an owner."""
     match owner:
         case None:
             return ""
         case (ObjectKind.RULE, name):
-            return rule(name)
+            return rule(name, _sharing(name, world))
         case (ObjectKind.POLICY_ENTRY, name):
             return kube_policy(name, kube)
         case (kind, name):
             return _WORDS.get(kind, kind.name.lower() + " {}").format(name).rstrip()
 
 
-def rule(rule_id: str) -> str:
-    """Return the words for a rule by its id (`state.policy_rules.expand`)."""
+def rule(rule_id: str, sharing: int = 0) -> str:
+    """Return the words for a rule by its id (`state.policy_rules.expand`).
+
+    `sharing` is the number of groups that share its flow, of which the id names one; 0 if none do.
+    """
     parts = rule_id.split(":")
     if len(parts) < _RULE_PARTS:
         return f"rule {rule_id}"
     _, group, _, _, tenant, policy, number, part, *_ = parts
     answers = ", for answers" if part in {"inTx", "outRx"} else ""
-    return f"rule {number} of policy {policy} (tenant {tenant}) on group {group}{answers}"
+    others = f" and {sharing - 1} more with the same policies" if sharing else ""
+    return f"rule {number} of policy {policy} (tenant {tenant}) on group {group}{others}{answers}"
+
+
+def _sharing(rule_id: str, world: World) -> int:
+    """Return how many groups share the flow of a rule; 0 for a rule of one group."""
+    known = world.rules.get(rule_id)
+    number = known.src_class or known.dst_class if known is not None else 0
+    classes = world.policy_classes.values() if number else ()
+    return sum(one.number == number for one in classes)
 
 
 def kube_policy(entry: str, kube: KubePolicies) -> str:

@@ -278,7 +278,7 @@ class Tracer:
         if wanted.flow is None:
             there = found.flow if found is not None else "nothing"
             return f"the switch has a flow that is not wanted: {there}"
-        why = names.of(agent.owner(wanted.flow.key), self._policies)
+        why = names.of(agent.owner(wanted.flow.key), self._policies, agent.world)
         if wanted.flow.key in agent.refused:
             why += f", refused: {agent.refused[wanted.flow.key][1]}"
         known = {flow.cookie for flow in agent.flows.values()}
@@ -295,7 +295,8 @@ class Tracer:
             return ""
         contrary = (other for other in one.others if other.instructions != one.flow.instructions)
         flows = (one.flow, *contrary)
-        return " or ".join(names.of(agent.owner(flow.key), self._policies) for flow in flows)
+        owners = (agent.owner(flow.key) for flow in flows)
+        return " or ".join(names.of(owner, self._policies, agent.world) for owner in owners)
 
     def _shown(self, agent: BridgeAgent, one: LookedUp) -> dict[str, Any]:
         flow = one.flow

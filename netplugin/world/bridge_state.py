@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any, Final, TypeVar
 
-from core.ids import EndpointKey, HostLabel, NetworkId
+from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
 from ofnet.changes import KINDS, Changes, ObjectId, ObjectKind
 from ofnet.world import (
     AccessPort,
@@ -29,7 +29,7 @@ from ofnet.world import (
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
-_OF_POLICIES: Final = ("rules", "policy_entries", "policy_subjects")
+_OF_POLICIES: Final = ("rules", "policy_classes", "policy_entries", "policy_subjects")
 _WORLD_FIELDS: Final = frozenset(field.name for field in fields(World))
 
 
@@ -100,10 +100,11 @@ class BridgeState:
         members = (key for key, one in self.local.items() if one.group_id == group_id)
         self._mark(ObjectKind.LOCAL, members)
 
-    def alter_rules(self, rules: Iterable[str]) -> None:
-        """Mark rules that were added, altered or removed; `take` is given the rules themselves."""
+    def alter_rules(self, rules: Iterable[str], classed: Iterable[GroupKey]) -> None:
+        """Mark rules that changed, and groups that changed their class; `take` gets them all."""
         if self.networks:
             self._mark(ObjectKind.RULE, rules)
+            self._mark(ObjectKind.POLICY_CLASS, classed)
 
     def alter_kube_policies(self, entries: Iterable[str], subjects: Iterable[str]) -> None:
         """Mark entries and subjects of Kubernetes' policies that changed; `take` gets them."""

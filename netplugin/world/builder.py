@@ -256,8 +256,9 @@ class WorldBuilder:
         self.pod_policies.tenants_changed(change.tenants)
 
     def _mark_rules(self, rules: Iterable[str]) -> None:
+        classed = self._policies.take_classed()
         for bridge in self._bridges.values():
-            bridge.alter_rules(rules)
+            bridge.alter_rules(rules, classed)
 
     def _alter_everything(self) -> None:
         for bridge in self._bridges.values():
@@ -422,6 +423,7 @@ class WorldBuilder:
             fwd_mode=self.forwarding.fwd_mode,
             arp_mode=self.forwarding.arp_mode,
             rules={} if self.forwarding.fabric_enforces else self._policies.rules,
+            policy_classes={} if self.forwarding.fabric_enforces else self._policies.classes,
             policy_entries=dict(self.pod_policies.policies.entries),
             policy_subjects=dict(self.pod_policies.policies.subjects),
             launches=dict(self._launches),

@@ -20,7 +20,7 @@ from ofnet.channel.flow_stats import FlowCount, FlowEntry
 from ofnet.channel.requests import FlowsRefused
 from ofnet.channel.session import SwitchSession, Timing
 from ofnet.channel.workload import Workload
-from ofnet.diff import FlowStamp, additions_in_order, deletions_in_order
+from ofnet.diff import FlowStamp, additions_in_order, deletions_in_order, is_whole
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PacketAction
 from ofnet.openflow.meters import Meter
@@ -34,7 +34,8 @@ SMALL: Final = 64
 # A bundle is atomic but needs three round trips (open, fill with barrier, commit), plain flow-mods
 # need one. A pod's own flows are a few, and its start waits for them. Plain flow-mods expose the
 # states in between to packets; `ofnet.diff` orders them so that each of these states is safe. A
-# connect or a change of policy sends thousands: there the switch must show all of them or none.
+# connect or a change of policy sends thousands: there the switch must show all of them or none, as
+# with the few changes that `ofnet.diff.is_whole` names.
 
 MAX_HANDSHAKES: Final = 8
 """Connections that may be without a completed handshake at the same time.
@@ -140,7 +141,7 @@ class Switch:
             return
         self.counters["flow_mods"] += len(add) + len(delete)
         await self._set_meters(session, add)
-        if len(add) + len(delete) <= SMALL:
+        if len(add) + len(delete) <= SMALL and not is_whole(add, delete):
             await session.write_flows(additions_in_order(add), deletions_in_order(delete))
         else:
             await session.write_bundle(add, delete)

@@ -59,6 +59,8 @@ class MatchFields(TypedDict, total=False):
     ct_tp_dst: int
     reg0: int
     reg1: int
+    reg2: int
+    reg3: int
 
 
 class _Shape(NamedTuple):
@@ -119,11 +121,11 @@ _NUMBERS: Final = {name: number for number, name in enumerate(oxm.FIELDS)}
 _TEXT_FIRST: Final = (
     *("conj_id", "ct_state", "ct_zone", "ct_nw_dst", "ct_ipv6_dst"),
     *("ct_nw_proto", "ct_tp_src", "ct_tp_dst"),
-    *("reg0", "reg1"),
 )
 """What Open vSwitch prints before the kind of packet."""
 
 _TEXT_ORDER: Final = (
+    *("reg0", "reg1", "reg2", "reg3"),
     *("tunnel_id", "metadata", "in_port", "vlan_vid", "eth_src", "eth_dst", "eth_type"),
     *("ipv4_src", "ipv4_dst", "arp_spa", "arp_tpa", "ipv6_src", "ipv6_dst", "ip_proto", "arp_op"),
     *(

@@ -134,6 +134,10 @@ def _ipv6(number: int, *, oxm_class: int = BASIC_CLASS) -> Callable[[Address6], 
     return pack
 
 
+def _hex(value: int) -> str:
+    return f"{value:#x}" if value else "0"
+
+
 def _ipv6_text(value: Address6) -> str:
     # Open vSwitch prints as the C library does, which keeps dotted quads in ::/96
     if isinstance(value, IPv6Address):
@@ -208,8 +212,10 @@ FIELDS: Final = {
     ),
     "tunnel_id": OxmField(_integer(38, "Q"), "tun_id", "tun_id", hex),
     "tcp_flags": OxmField(_tcp_flags, "tcp_flags", "tcp_flags"),
-    "reg0": OxmField(_integer(0, "I", oxm_class=NICIRA_CLASS), "reg0", "reg0", hex),
-    "reg1": OxmField(_integer(1, "I", oxm_class=NICIRA_CLASS), "reg1", "reg1", hex),
+    "reg0": OxmField(_integer(0, "I", oxm_class=NICIRA_CLASS), "reg0", "reg0", _hex),
+    "reg1": OxmField(_integer(1, "I", oxm_class=NICIRA_CLASS), "reg1", "reg1", _hex),
+    "reg2": OxmField(_integer(2, "I", oxm_class=NICIRA_CLASS), "reg2", "reg2", _hex),
+    "reg3": OxmField(_integer(3, "I", oxm_class=NICIRA_CLASS), "reg3", "reg3", _hex),
     "ip_frag": OxmField(_fragment, "nw_frag", "nw_frag"),
     "conj_id": OxmField(_integer(37, "I", oxm_class=NICIRA_CLASS), "conj_id", "conj_id"),
     "ct_state": OxmField(_ct_state, "ct_state", "ct_state"),

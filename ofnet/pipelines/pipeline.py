@@ -10,7 +10,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from itertools import chain
 from typing import TypeVar, assert_never
 
-from core.ids import EndpointKey, HostLabel, NetworkId
+from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
 from ofnet.changes import ObjectId, ObjectKind
 from ofnet.flows import Flow
 from ofnet.pipelines import (
@@ -19,6 +19,7 @@ from ofnet.pipelines import (
     network_policy,
     pod_guard,
     policy,
+    policy_class,
     service_nat,
 )
 from ofnet.tables import Mode
@@ -112,6 +113,9 @@ class Pipeline:
                 return _of(self.flood, world.networks.get(NetworkId(of.name)), world)
             case ObjectKind.RULE:
                 return _of(self.rule, world.rules.get(of.name), world)
+            case ObjectKind.POLICY_CLASS:
+                member = world.policy_classes.get(GroupKey(of.name))
+                return _of(policy_class.flows, member, world)
             case ObjectKind.ACCESS:
                 return _of(self.access, world.access.get(EndpointKey(of.name)), world)
             case ObjectKind.SERVICE:

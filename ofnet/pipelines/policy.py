@@ -4,6 +4,8 @@ A rule without addresses applies to IPv4 and IPv6; ICMP then means ICMPv6 in the
 original's rules apply to IPv4 alone, and all IPv6 passes.) Rules do not apply to neighbour
 discovery, as they do not apply to ARP.
 
+Groups with the same policies share the flows of their rules (`ofnet.pipelines.policy_class`).
+
 A rule with `log` reports packets to the agent (`ofnet.policy_log`): all that it denies, and of what
 it allows, by table 18, the first packets of TCP connections and what is not TCP.
 """
@@ -98,7 +100,12 @@ def _groups(rule: Rule) -> MatchFields:
         between |= SOURCE_GROUP.put(rule.src_group)
     if rule.dst_group:
         between |= DESTINATION_GROUP.put(rule.dst_group)
-    return {"metadata": between} if between.mask else {}
+    fields: MatchFields = {"metadata": between} if between.mask else {}
+    if rule.src_class:
+        fields["reg2"] = rule.src_class
+    if rule.dst_class:
+        fields["reg3"] = rule.dst_class
+    return fields
 
 
 def _ends(rule: Rule, eth_type: int) -> MatchFields:

@@ -52,6 +52,8 @@ _UNSET: Final[Mapping[str, Value]] = {
     "ip_frag": 0,
     "ct_state": 0,
     "ct_zone": 0,
+    "reg2": 0,
+    "reg3": 0,
 }
 
 

@@ -32,9 +32,9 @@ from tests.unit.netplugin import records
 HERE, THERE = HostLabel("h1"), HostLabel("h2")
 TUNNEL, UPLINK = 2, 30
 UPLINK_MAC, PEER_MAC = "52:54:00:00:00:0a", "52:54:00:00:00:0b"
-GROUPS: Final = {"": 0, "web": 11, "db": 12, "cache": 13}
+GROUPS: Final = {"": 0, "web": 11, "db": 12, "cache": 13, "shop": 9}
 CLUSTER: Final = Cluster(
-    policies={"web": ("p1",), "db": ("p2",), "cache": ()},
+    policies={"web": ("p1",), "db": ("p2",), "cache": (), "shop": ("p1",)},
     networks={
         f"n{number}": Subnet(
             IPv4Network(f"10.{number}.0.0/16"), IPv6Network(f"2001:db8:{number}::/64")
@@ -78,15 +78,19 @@ def _pod(placed: Placed) -> Pod:
     )
 
 
-WEB, DB, DB_ON_N2, ALONE = (
+WEB, DB, DB_ON_N2, ALONE, SHOP = (
     Placed(number, net, group, HERE)
-    for number, net, group in ((1, 1, "web"), (2, 1, "db"), (3, 2, "db"), (4, 1, ""))
+    for number, net, group in (
+        *((1, 1, "web"), (2, 1, "db"), (3, 2, "db"), (4, 1, "")),
+        (8, 1, "shop"),
+    )
 )
 WEB_THERE, DB_THERE, CACHE_ON_N2_THERE = (
     Placed(number, net, group, THERE)
     for number, net, group in ((5, 1, "web"), (6, 1, "db"), (7, 2, "cache"))
 )
-PODS: Final = (WEB, DB, DB_ON_N2, ALONE, WEB_THERE, DB_THERE, CACHE_ON_N2_THERE)
+PODS: Final = (WEB, DB, DB_ON_N2, ALONE, SHOP, WEB_THERE, DB_THERE, CACHE_ON_N2_THERE)
+"""Groups `web` and `shop` have the same policy."""
 
 
 class Site:

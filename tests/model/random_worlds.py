@@ -5,11 +5,11 @@ There are few ports, hosts, networks, groups and addresses, so that packets meet
 
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
-from typing import Final
+from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from core.ids import EndpointKey, HostLabel, NetworkId
+from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
 from ofnet.openflow import oxm
 from ofnet.openflow.fields import Flags
 from ofnet.pipelines.stages import DNS_RETURN_VLAN, ROUTER_MAC
@@ -22,6 +22,7 @@ from ofnet.world import (
     LocalEndpoint,
     ManagementPort,
     Network,
+    PolicyClass,
     Provider,
     RemoteEndpoint,
     Rule,
@@ -54,6 +55,8 @@ PEER_MACS: Final = {HostLabel("h2"): "52:54:00:00:00:0c", HostLabel("h3"): "52:5
 PODS: Final = range(1, 7)
 PORTS: Final = (1, 2, 3, 30, 31, *(100 + number for number in PODS), 201, 202)
 GROUPS: Final = (0, 7, 8)
+CLASSES: Final = {GroupKey(f"g{one}:t1"): PolicyClass(one, 7) for one in (7, 8)}
+"""Both groups have the same policies."""
 NETWORKS: Final = tuple(
     Network(
         id=NetworkId(f"n{number}.t{vrf}"),
@@ -85,6 +88,11 @@ def _net(network: Network) -> int:
     return network.gateway.packed[1]
 
 
+_RULE_ENDS: Final[tuple[dict[str, int], ...]] = (
+    *({"src_group": one, "dst_group": other} for one in GROUPS for other in GROUPS),
+    *({"src_class": 7, "dst_group": other} for other in GROUPS),
+    *({"src_group": other, "dst_class": 7} for other in GROUPS),
+)
 _ACCESS: Final = st.sampled_from(sorted(ACCESS))
 _NETS: Final = st.sampled_from([1, 2])
 _SOMETIMES: Final = st.booleans()
@@ -97,12 +105,12 @@ def _rules(draw: st.DrawFn) -> Rule:
     if draw(st.booleans()):
         blocks = (None, IPv6Network("2001:db8:1::/126"))
     protocol = draw(st.sampled_from([0, oxm.PROTO_ICMP, oxm.PROTO_TCP, oxm.PROTO_UDP]))
+    ends: dict[str, Any] = draw(st.sampled_from(_RULE_ENDS))
     return Rule(
         id=draw(st.uuids()).hex,
         priority=draw(st.integers(1, 100)),
         allow=draw(st.booleans()),
-        src_group=draw(st.sampled_from(GROUPS)),
-        dst_group=draw(st.sampled_from(GROUPS)),
+        **ends,
         source=draw(st.sampled_from(blocks)),
         destination=draw(st.sampled_from(blocks)),
         protocol=protocol,
@@ -212,6 +220,7 @@ def worlds(draw: st.DrawFn, fwd_mode: FwdMode) -> World:
         uplinks=UPLINKS[: draw(st.integers(0, 2))],
         peer_macs=PEER_MACS,
         rules={rule.id: rule for rule in draw(st.lists(_rules(), max_size=5))},
+        policy_classes=CLASSES,
         services={one.key: one for one in services},
         management=draw(st.sampled_from([{}, MANAGEMENT])),
         management_ports=MANAGEMENT_PORTS,

@@ -33,7 +33,8 @@ def test_every_step_of_a_change(kind: Bridge, fwd_mode: FwdMode) -> None:
         whole = flows_of(kind, world)
         less = flows_of(kind, data.draw(st.sampled_from(list(smaller(world)))))
         for before, after in (({}, whole), (less, whole), (whole, less)):
-            denied = [packet for packet in sent if not passes(packet, before, after)]
+            others = [packet for packet in sent if not is_to_itself(packet)]
+            denied = [packet for packet in others if not passes(packet, before, after)]
             for moment in steps(before, after):
                 assert not [packet for packet in denied if leaves(moment, packet)]
 
@@ -66,6 +67,12 @@ def steps(before: Flows, after: Flows) -> Iterator[Tables]:
 
 def passes(packet: Packet, *states: Flows) -> bool:
     return any(leaves(tables_of(flows.values()), packet) for flows in states)
+
+
+def is_to_itself(packet: Packet) -> bool:
+    """Tell whether a pod sends to its own address: while it moves, that goes to its other host."""
+    ends = ("ipv4_src", "ipv4_dst"), ("ipv6_src", "ipv6_dst")
+    return any(packet.get(one) and packet.get(one) == packet.get(other) for one, other in ends)
 
 
 def leaves(tables: Tables, packet: Packet) -> bool:

@@ -29,9 +29,11 @@ Live = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def bed(bed_dirs: Iterator[Path]) -> Iterator[Bed]:
-    """Run two hosts whose networks are routed, with a rule against tcp/80."""
+    """Run two hosts whose networks are routed, with a rule against tcp/80 that groups share."""
     with planes(next(bed_dirs), "routing", flags=NO_AUDITS) as bed:
         for network in NETWORKS:
+            words = ["-p", f"guard-{network}", network, f"shop-{network}"]
+            bed.netctl("group", "create", *words)
             add_rules(bed, f"guard-{network}", {"1": DENIED})
         yield bed
 
@@ -43,7 +45,7 @@ def pods(bed: Bed) -> dict[str, tuple[Pod, Pod]]:
     found = {
         network: (
             bed.add_pod(one, f"a-{network}", network=network),
-            bed.add_pod(two, f"b-{network}", network=network, group=f"web-{network}"),
+            bed.add_pod(two, f"b-{network}", network=network, group=f"shop-{network}"),
         )
         for network in NETWORKS
     }

@@ -32,9 +32,14 @@ RULES = {
 
 @pytest.fixture(scope="module", params=FWD_MODES)
 def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Bed]:
-    """Run two hosts in a forwarding mode, with the rules on both networks."""
+    """Run two hosts in a forwarding mode, with the rules on both networks.
+
+    The group of the pods shares the flows of the rules with another one.
+    """
     with planes(next(bed_dirs), str(request.param)) as bed:
         for network in NETWORKS:
+            words = ["-p", f"guard-{network}", network, f"shop-{network}"]
+            bed.netctl("group", "create", *words)
             for number, words in RULES.items():
                 bed.netctl("policy", "rule-add", "-d", "in", *words, f"guard-{network}", number)
         yield bed

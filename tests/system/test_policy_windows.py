@@ -75,11 +75,44 @@ def test_rules_and_policies_come_and_go(bed: Bed, network: str) -> None:
         bed.netctl("policy", "rule-rm", guard, number)
 
 
-def hold(bed: Bed, network: str, *policies: str) -> None:
+@pytest.mark.parametrize("network", list(NETWORKS))
+def test_groups_come_to_share_their_policies_and_part(bed: Bed, network: str) -> None:
+    """What is forbidden is so by either policy; rules of both lie between, for either group."""
+    web, shop, guard, twin = (f"{name}-{network}" for name in ("web", "shop", "guard", "twin"))
+    bed.netctl("policy", "create", twin)
+    for policy in (guard, twin):
+        add_rules(bed, policy, {"1": DENY, "2": ALLOW})
+    bed.netctl("group", "create", "-p", guard, network, shop)
+    asker = bed.add_pod(bed.hosts[0], "asker", network=network)
+    targets = [
+        bed.add_pod(host, f"of-{group}", network=network, group=group)
+        for host, group in zip(bed.hosts, (web, shop), strict=True)
+    ]
+    to = [(target, address) for target in targets for address in addresses(target)]
+    passing = [Lane(asker, target, address, OPEN) for target, address in to]
+    forbidden = [Lane(asker, target, address, FORBIDDEN) for target, address in to]
+    with unbroken(passing, forbidden):
+        for _ in range(3):
+            for group, policies in (
+                *((shop, (twin,)), (web, (twin,))),
+                *((web, (guard, twin)), (shop, (twin, guard)), (web, (guard,)), (shop, (guard,))),
+            ):
+                hold(bed, network, *policies, group=group)
+                applied(bed)
+    for pod in (asker, *targets):
+        bed.delete_pod(pod)
+    bed.netctl("group", "rm", shop)
+    bed.netctl("policy", "rm", twin)
+    for number in ("1", "2"):
+        bed.netctl("policy", "rule-rm", guard, number)
+
+
+def hold(bed: Bed, network: str, *policies: str, group: str = "") -> None:
     """Have these policies hold for a network's group, and no others."""
-    group = {"tenantName": "default", "groupName": f"web-{network}", "networkName": network}
-    path = f"/api/v1/endpointGroups/default:web-{network}/"
-    answer = ask(bed, "PUT", path, {**group, "policies": list(policies)})
+    name = group or f"web-{network}"
+    body = {"tenantName": "default", "groupName": name, "networkName": network}
+    path = f"/api/v1/endpointGroups/default:{name}/"
+    answer = ask(bed, "PUT", path, {**body, "policies": list(policies)})
     assert answer.status == 200, answer.text
 
 

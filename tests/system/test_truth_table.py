@@ -31,7 +31,7 @@ pytestmark = [
 
 BRIDGES = {"vxlan": Bridge.VXLAN, "vlan": Bridge.VLAN}
 GROUPS = ("web", "db", "cache")
-"""The first has the policy that is tried."""
+"""The first and the last have the policy that is tried, and share the flows of its rules."""
 ASKED, OTHER = 80, 81
 CLIENT_PORT = 40000
 RULE_PATH = "/api/v1/rules/default:guard-{network}:{name}/"
@@ -52,8 +52,8 @@ def bed(fwd_mode: str, bed_dirs: Iterator[Path]) -> Iterator[Bed]:
 
 def add_pods(bed: Bed, network: str) -> dict[str, Pod]:
     """Run a pod of each group on each host, named by both; the first group is there already."""
-    for group in GROUPS[1:]:
-        bed.netctl("group", "create", network, f"{group}-{network}")
+    bed.netctl("group", "create", network, f"db-{network}")
+    bed.netctl("group", "create", "-p", f"guard-{network}", network, f"cache-{network}")
     pods = {
         f"{group}{host.label[1:]}": bed.add_pod(
             host, f"{group}{host.label[1:]}", network=network, group=f"{group}-{network}"
@@ -115,11 +115,13 @@ def post(bed: Bed, network: str, rules: tuple[oracle.UserRule, ...], *, log: boo
 def expected(
     case: Case, network: str, rules: tuple[oracle.UserRule, ...], pods: dict[str, Pod]
 ) -> Verdicts:
-    """Ask the oracle about every way that has a pod of the policy's group at an end."""
+    """Ask the oracle about the ways that have a pod of the policy's groups at an end."""
     subnet, _, subnet6, _, _ = NETWORKS[network]
     there = oracle.Subnet(IPv4Network(subnet), IPv6Network(subnet6))
     cluster = oracle.Cluster(
-        policies={"web": ("p1",), "db": (), "cache": ()}, networks={network: there}, rules=rules
+        policies={"web": ("p1",), "db": (), "cache": ("p1",)},
+        networks={network: there},
+        rules=rules,
     )
     family: Family = 4 if case.family == "ipv4" else 6
     ends = {name: _end(name, pod) for name, pod in pods.items()}
@@ -133,9 +135,9 @@ def expected(
 
 
 def ways(pods: Iterable[str]) -> Iterator[Way]:
-    """Yield the ways that have a pod of the policy's group at an end; for ICMP, the first one."""
+    """Yield the ways with a pod of `web` at an end, or the first of `cache`; for ICMP, `web1`."""
     for source, target in permutations(pods, 2):
-        if "web" in {source[:-1], target[:-1]}:
+        if "web" in {source[:-1], target[:-1]} or "cache1" in {source, target}:
             for port in (ASKED, OTHER):
                 yield Way(source, target, "tcp", port)
                 yield Way(source, target, "udp", port)

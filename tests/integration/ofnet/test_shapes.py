@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from core.ids import GroupKey
 from ofnet.changes import EVERYTHING, ObjectKind
 from ofnet.desired import Desired
 from ofnet.flows import Flow
@@ -28,7 +29,16 @@ from ofnet.openflow.fields import (
 )
 from ofnet.openflow.match import Match
 from ofnet.tables import Table, TableId
-from ofnet.world import ArpMode, Bridge, FwdMode, NamePort, Rule, Uplink, World
+from ofnet.world import (
+    ArpMode,
+    Bridge,
+    FwdMode,
+    NamePort,
+    PolicyClass,
+    Rule,
+    Uplink,
+    World,
+)
 from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.dialled import Dialled, dialled
 from tests.unit.ofnet.strategies import flows
@@ -72,6 +82,8 @@ RULES = [
         tcp_flags=Flags(0x02, 0x12),
         source=IPv4Network("10.1.2.0/24"),
     ),
+    Rule(id="shared", priority=7, allow=True, src_class=7, dst_group=8, protocol=6, log=True),
+    Rule(id="any of them", priority=7, allow=False, dst_class=7, protocol=17),
     Rule(id="six", priority=5, allow=True, src_group=7, destination=IPv6Network("2001:db8::/64")),
 ]
 
@@ -90,6 +102,7 @@ async def test_flows_of_every_mode(
         guard=True,
         name_port=NamePort(ofport=32574, mac="06:02:00:00:00:35"),
         rules={rule.id: rule for rule in RULES},
+        policy_classes={GroupKey("web:blue"): PolicyClass(9, 7)},
         peer_macs={PEER: "52:54:00:00:00:0c"},
         uplinks=(
             Uplink(ofport=30, mac="52:54:00:00:00:0a"),

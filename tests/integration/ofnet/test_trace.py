@@ -76,7 +76,7 @@ def carried(packet: Packet) -> tuple[object, ...]:
     return fields, packet.tags
 
 
-_BESIDE_THE_FRAME = {"metadata", "tunnel_id"}
+_BESIDE_THE_FRAME = {"metadata", "tunnel_id", "reg2", "reg3"}
 
 MODES = [(bridge, fwd_mode) for bridge in Bridge for fwd_mode in FwdMode]
 

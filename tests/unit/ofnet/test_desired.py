@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.ids import EndpointKey, HostLabel, NetworkId
+from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
 from ofnet.changes import EVERYTHING, KINDS, Changes, ObjectKind
 from ofnet.desired import Desired
 from ofnet.flows import Flow, FlowKey
@@ -18,6 +18,7 @@ from ofnet.world import (
     FwdMode,
     LocalEndpoint,
     NamePort,
+    PolicyClass,
     RemoteEndpoint,
     Router,
     Rule,
@@ -87,6 +88,16 @@ def some_rule(name: str, group: int, allow: bool) -> Step:
     return put(ObjectKind.RULE, name, rule)
 
 
+def some_shared(name: str, allow: bool) -> Step:
+    rule = Rule(id=name, priority=10, allow=allow, dst_class=1)
+    return put(ObjectKind.RULE, name, rule)
+
+
+def some_class(group: int, number: int | None) -> Step:
+    member = PolicyClass(group, number) if number is not None else None
+    return put(ObjectKind.POLICY_CLASS, GroupKey(f"g{group}:t1"), member)
+
+
 def host_port(present: bool) -> Step:
     return lambda before: (
         replace(before, host_port=HOST_PORT if present else None),
@@ -142,6 +153,8 @@ steps = st.one_of(
     st.builds(uplinks, st.integers(0, 2)),
     st.builds(mode, st.sampled_from(FwdMode)),
     st.builds(some_rule, st.sampled_from("rs"), st.integers(1, 3), st.booleans()),
+    st.builds(some_shared, st.sampled_from("rs"), st.booleans()),
+    st.builds(some_class, st.integers(1, 3), st.sampled_from([None, 1, 2])),
     st.builds(put, st.just(ObjectKind.RULE), st.sampled_from("rs"), st.none()),
     st.builds(put, st.just(ObjectKind.PEER), hosts, st.sampled_from([None, "52:54:00:00:00:0b"])),
     st.builds(router, st.sampled_from([None, 1, 2])),

@@ -39,6 +39,8 @@ _UNSET: Final = {
     "ip_frag": 0,
     "ct_state": 0,
     "ct_zone": 0,
+    "reg2": 0,
+    "reg3": 0,
     "tracked_as": CT_TRACKED | CT_NEW,
 }
 """The fields that every packet has on its way and that are left out when it has left.

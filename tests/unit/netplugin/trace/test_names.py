@@ -4,14 +4,24 @@ from ipaddress import IPv4Address
 
 import pytest
 
+from core.ids import GroupKey
 from netplugin.trace import names
 from netplugin.world.kube_policies.objects import NETWORK_POLICIES
 from netplugin.world.kube_policies.policies import KubePolicies
 from netplugin.world.kube_policies.rules import PodAddress, PolicyPod
 from ofnet.changes import KINDS, ObjectId, ObjectKind
-from ofnet.world import PolicyStage, Verdict
+from ofnet.world import FwdMode, PolicyClass, PolicyStage, Rule, Verdict, World
 
 NONE = KubePolicies()
+SHARED = "blue:web:blue:doors:blue:doors:4:inRx"
+WORLD = World(
+    fwd_mode=FwdMode.ROUTING,
+    rules={SHARED: Rule(id=SHARED, priority=1, allow=True, dst_class=3)},
+    policy_classes={
+        GroupKey(f"{name}:blue"): PolicyClass(group, 3)
+        for group, name in ((3, "web"), (5, "shop"), (6, "till"))
+    },
+)
 
 
 @pytest.mark.parametrize(
@@ -29,12 +39,20 @@ NONE = KubePolicies()
             ObjectId(ObjectKind.RULE, "blue:web:blue:doors:blue:doors:3:inTx:2"),
             "rule 3 of policy doors (tenant blue) on group web, for answers",
         ),
+        (
+            ObjectId(ObjectKind.RULE, SHARED),
+            "rule 4 of policy doors (tenant blue) on group web and 2 more with the same policies",
+        ),
+        (
+            ObjectId(ObjectKind.POLICY_CLASS, "shop:blue"),
+            "the policies that group shop:blue shares with others",
+        ),
         (ObjectId(ObjectKind.RULE, "odd"), "rule odd"),
         (ObjectId(ObjectKind.POLICY_ENTRY, "gone"), "a policy of Kubernetes"),
     ],
 )
 def test_words(owner: ObjectId | None, words: str) -> None:
-    assert names.of(owner, NONE) == words
+    assert names.of(owner, NONE, WORLD) == words
 
 
 def test_each_kind_that_owns_flows_has_words() -> None:

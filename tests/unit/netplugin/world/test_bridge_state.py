@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
-from core.ids import NetworkId
+from core.ids import GroupKey, NetworkId
 from netplugin.world.bridge_state import BridgeState
 from ofnet.changes import Changes, ObjectKind
 from ofnet.world import (
@@ -14,6 +14,7 @@ from ofnet.world import (
     FwdMode,
     HostPort,
     Network,
+    PolicyClass,
     PolicySubject,
     Router,
     Rule,
@@ -102,29 +103,33 @@ def test_tunnel_ports_are_replaced_as_a_whole(state: BridgeState) -> None:
 def test_policies_come_with_the_first_network_and_go_with_the_last(state: BridgeState) -> None:
     rules = {"r": Rule(id="r", priority=1, allow=False)}
     subjects = {"s": PolicySubject(1, IPv4Address("10.1.0.2"))}
-    cluster = replace(NONE, rules=rules, policy_subjects=subjects)
+    classes = {GroupKey("web:red"): PolicyClass(5, 3)}
+    cluster = replace(NONE, rules=rules, policy_classes=classes, policy_subjects=subjects)
     one, two = (Network(id=NetworkId(name), vrf=1, vlan=1, vni=1) for name in ("n1", "n2"))
 
-    state.alter_rules(rules)
+    state.alter_rules(rules, classes)
     state.alter_kube_policies((), subjects)
     assert not state.dirty, "there is nothing to judge"
 
     state.set_network(one.id, one)
     world, changes = state.take(cluster)
     assert (world.rules, world.policy_subjects) == (rules, subjects)
+    assert world.policy_classes == classes
     assert changes.everything
 
     state.set_network(two.id, two)
     state.set_network(one.id, None)
-    state.alter_rules(rules)
+    state.alter_rules(rules, classes)
     world, changes = state.take(cluster)
     assert world.rules == rules
     assert not changes.everything
     assert changes.names(ObjectKind.RULE) == {"r"}
+    assert changes.names(ObjectKind.POLICY_CLASS) == {"web:red"}
 
     state.set_network(two.id, None)
     world, changes = state.take(cluster)
     assert (world.rules, world.policy_subjects) == ({}, {})
+    assert not world.policy_classes
     assert changes.everything
 
 

@@ -154,7 +154,7 @@ CHANGES: Final[dict[Callable[..., object], Change]] = {
         lambda w: w.vlan.set_management_ports({"6/80": ManagementPort(6, 80)})
     ),
     BridgeState.announce: Change(lambda w: w.vxlan.announce(7), local),
-    BridgeState.alter_rules: Change(lambda w: w.vxlan.alter_rules(["r"])),
+    BridgeState.alter_rules: Change(lambda w: w.vxlan.alter_rules(["r"], [])),
     BridgeState.alter_kube_policies: Change(lambda w: w.vxlan.alter_kube_policies(["e"], ["s"])),
     BridgeState.alter_everything: Change(lambda w: w.vxlan.alter_everything()),
     BridgeState.set_access: Change(lambda w: w.vxlan.set_access(POD.key, ACCESS)),

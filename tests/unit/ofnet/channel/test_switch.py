@@ -11,10 +11,13 @@ from ofnet.changes import ObjectKind
 from ofnet.channel import wire
 from ofnet.channel.session import SwitchSession
 from ofnet.channel.switch import MAX_HANDSHAKES, SMALL, Switch
+from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 from ofnet.openflow.actions import DROP, Output
 from ofnet.openflow.match import Match
+from ofnet.pipelines import policy_class
 from ofnet.tables import TableId
+from ofnet.world import FwdMode, PolicyClass, World
 from tests.unit.ofnet.channel.test_wire import packet_in_bytes
 from tests.unit.ofnet.fake_transport import FakeTransport
 
@@ -178,6 +181,20 @@ async def test_many_flows_go_in_a_bundle(switch: Switch, count: int, kind: str) 
     assert first.type == (wire.FLOW_MOD if kind == "flow-mods" else wire.EXPERIMENTER)
     with pytest.raises(SwitchUnavailable):
         applying.throw(SwitchUnavailable("enough"))
+
+
+async def test_a_group_changes_its_class_in_a_bundle(switch: Switch) -> None:
+    """Packets in between would meet some rules of the class it left and some of the other."""
+    dialler = Dialler(switch).ready()
+    for number in (3, 4):
+        dialler.transport.sent()
+        flows = [*policy_class.flows(PolicyClass(5, number), World(fwd_mode=FwdMode.ROUTING))]
+        stamps = [FlowStamp(flow.table, flow.cookie) for flow in flows]
+        applying = switch.apply(*((flows, []) if number == 3 else ([], stamps)))
+        applying.send(None)
+        assert dialler.transport.sent()[0].type == wire.EXPERIMENTER
+        with pytest.raises(SwitchUnavailable):
+            applying.throw(SwitchUnavailable("enough"))
 
 
 async def test_a_packet_without_a_switch_is_counted(switch: Switch) -> None:

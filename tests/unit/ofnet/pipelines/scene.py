@@ -1,14 +1,16 @@
 """Two pods here, one on another host, an uplink and a tunnel; and the packets they send."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-from core.ids import EndpointKey, NetworkId
+from core.ids import EndpointKey, GroupKey, NetworkId
 from ofnet.openflow import oxm
 from ofnet.world import (
     ArpMode,
     FwdMode,
     LocalEndpoint,
+    PolicyClass,
     RemoteEndpoint,
     Rule,
     Uplink,
@@ -43,6 +45,7 @@ def world(
     guard: bool = False,
     arp_mode: ArpMode = ArpMode.PROXY,
     vxlan: bool = True,
+    classes: Mapping[GroupKey, PolicyClass] | None = None,
 ) -> World:
     """Return the World of one of the bridges."""
     here, there = network(NET, number=1), network(OTHER, number=2)
@@ -63,6 +66,7 @@ def world(
         uplinks=() if vxlan else (UPLINK,),
         peer_macs={} if vxlan else {PEER: PEER_MAC},
         rules={rule.id: rule for rule in rules},
+        policy_classes=classes or {},
         guard=guard,
         complete=True,
     )
