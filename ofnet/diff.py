@@ -61,13 +61,17 @@ def additions_in_order(flows: Iterable[Flow]) -> list[Flow]:
 def deletions_in_order(stamps: Iterable[FlowStamp]) -> list[FlowStamp]:
     """Return deletions in the opposite order; flows in tables that no pipeline uses come first.
 
-    A stamp has no priority, so within a table the order is undefined.
+    A stamp has no priority, so within a table the order is undefined (`is_whole`).
     """
     return sorted(stamps, key=lambda stamp: -_PLACE.get(stamp.table, len(_PLACE)))
 
 
-def is_whole(add: Iterable[Flow], delete: Iterable[FlowStamp]) -> bool:
-    """Return whether a change has states in between that no order of its parts makes safe."""
+def is_whole(add: Iterable[Flow], delete: Collection[FlowStamp]) -> bool:
+    """Return whether a change has states in between that no known order of its parts makes safe."""
+    # Of two rules that go, the upper one may deny what the lower one allows: were it deleted first,
+    # packets would pass that both the old and the new rules deny.
+    if sum(stamp.table == TableId.POLICY for stamp in delete) > 1:
+        return True
     # A group that changes its class meets other rules from then on, while some of these may still
     # be the ones that the class had before.
     owners = chain((flow.owner for flow in add), (owner_of(stamp.cookie) for stamp in delete))

@@ -197,6 +197,25 @@ async def test_a_group_changes_its_class_in_a_bundle(switch: Switch) -> None:
             applying.throw(SwitchUnavailable("enough"))
 
 
+@pytest.mark.parametrize(
+    ("table", "count", "first"),
+    [
+        (TableId.POLICY, 1, wire.FLOW_MOD),
+        (TableId.POLICY, 2, wire.EXPERIMENTER),
+        (TableId.VLAN, 2, wire.FLOW_MOD),
+    ],
+)
+async def test_rules_go_together(switch: Switch, table: TableId, count: int, first: int) -> None:
+    """A deny that went before an allow below it would let pass what is denied by a new rule."""
+    dialler = Dialler(switch).ready()
+    dialler.transport.sent()
+    applying = switch.apply([], [FlowStamp(table, cookie) for cookie in range(count)])
+    applying.send(None)
+    assert dialler.transport.sent()[0].type == first
+    with pytest.raises(SwitchUnavailable):
+        applying.throw(SwitchUnavailable("enough"))
+
+
 async def test_a_packet_without_a_switch_is_counted(switch: Switch) -> None:
     switch.send_packet(b"x", (Output(1),), in_port=2)
     assert switch.counters["packet_out_dropped"] == 1
