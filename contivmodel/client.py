@@ -12,6 +12,8 @@ text. The header of `contivmodel.outcome` tells surely not done from unknown.
 # also knows the other netmasters. So every failure tells whether the request may have been sent.
 # A refused connection was not sent; after any other failure the outcome is unknown.
 
+import socket
+import struct
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from ssl import SSLContext
@@ -48,6 +50,9 @@ TIMEOUT: Final = 30.0
 _IDLE: Final = 15.0
 """Seconds an idle connection is kept; shorter than the server's limit, so that the server does not
 close it just as a request is sent."""
+
+_NO_LINGER: Final = struct.pack("ii", 1, 0)
+"""For SO_LINGER: closing ends the connection at once, by a reset."""
 
 _HEADERS: Final = {"Content-Type": "application/json"}
 """The route compares this text exactly (docs/original/netmaster-daemon.md §7)."""
@@ -266,9 +271,22 @@ class MasterClient:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                timeout=self._timeout, connector=aiohttp.TCPConnector(keepalive_timeout=_IDLE)
+                timeout=self._timeout,
+                connector=aiohttp.TCPConnector(
+                    keepalive_timeout=_IDLE, socket_factory=_forgetful_socket
+                ),
             )
         return self._session
+
+
+def _forgetful_socket(found: aiohttp.AddrInfoType) -> socket.socket:
+    """Return a socket that drops what it has not sent yet when it is closed."""
+    # Otherwise the kernel goes on sending a request that was given up, for minutes if the host is
+    # cut off: a creation would arrive after the deletion that undoes it, and leave an endpoint.
+    family, kind, protocol, _, _ = found
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+    return made
 
 
 def _read(model: type[R], answer: bytes) -> R:
