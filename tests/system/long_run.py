@@ -35,6 +35,7 @@ from tests.bed.hosts import Host
 from tests.bed.netns import Namespace, answers, fresh_name
 from tests.bed.pods import Pod, Sandbox, new_sandbox
 from tests.bed.waiting import eventually, repeating
+from tests.system.conftest import UNFORESEEN
 from tests.system.footprint import eventually_same, steady
 from tests.system.slopes import Sample, later, slope
 
@@ -94,7 +95,9 @@ def spared(bed: Bed) -> Iterator[Daemon]:
     master = bed.another_master(SECOND_MASTER)
     master.start()
     yield master
+    said = [line for line in master.log_text().splitlines() if UNFORESEEN.search(line)]
     master.kill()
+    assert said == []
 
 
 class Samples:
@@ -148,9 +151,10 @@ class Churn:
 
     def ping(self) -> None:
         """Let one of the pods that live long ping another."""
-        if len(self._long) < 2:
+        there = list(self._long)
+        if len(there) < 2:
             return
-        pod, peer = random.sample(self._long, 2)
+        pod, peer = random.sample(there, 2)
         met = pod.ping(peer.address)
         # one of them may have been deleted meanwhile
         if pod in self._long and peer in self._long:
@@ -332,6 +336,7 @@ def _hour(churn: Churn, faults: Faults, samples: Samples) -> None:
         finally:
             faults.end()
             failing.result()
+    sample()
 
 
 def _new_pods_meet(bed: Bed) -> None:
