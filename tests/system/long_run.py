@@ -49,6 +49,9 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(int(SECONDS) + 1200)]
 SECOND_MASTER: Final = 9998
 HISTORY: Final = 120
 """Seconds of etcd's history that are kept, instead of 600: its memory is level that much sooner."""
+RAFT_LOG: Final = "1000"
+"""Entries after which etcd shortens its raft log to 5 000, instead of 100 000: it is in memory, so
+that an hour of two entries for each pod would grow all the time and never come to its end."""
 AT_ONCE: Final = 12
 """Calls of the plugin at a time."""
 AGAIN: Final = 1.0
@@ -75,6 +78,14 @@ HANDLES: Final = 1.0
 
 Key = tuple[str, int]
 """A process: what it is, and its id."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def raft_log() -> Iterator[None]:
+    """Have etcd keep a short raft log."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ETCD_SNAPSHOT_COUNT", RAFT_LOG)
+        yield
 
 
 @pytest.fixture(scope="module")
