@@ -326,7 +326,8 @@ def test_an_hour_of_pods(bed: Bed, spared: Daemon) -> None:
     _new_pods_meet(bed)
     eventually_same(bed, before, within=120)
     eventually(lambda: _files(bed) == files, "no file is left", within=60)
-    assert _grown(samples.of) == []
+    grown = _grown(samples.of)
+    assert not grown, "\n".join(grown)
 
 
 def _hour(churn: Churn, faults: Faults, samples: Samples) -> None:
