@@ -102,6 +102,7 @@ class Hollow:
         self._records = RecordEvents(self.world, self._progress)
         self.desired = {bridge: Desired(bridge) for bridge in Bridge}
         self.ready = asyncio.Event()
+        self._ends: Mapping[HostLabel, IPv4Address] = {}
         self.seen: dict[NetworkId, float] = {}
         self._realised = ChangeNotifier()
 
@@ -124,12 +125,14 @@ class Hollow:
                 self.world.put_port(record.key, port)
             self.world.set_complete()
         ends = self.world.peers.tunnel_ends()
-        self.world.vxlan.set_vteps(
-            {
-                host: Vtep(host=host, ip=ip, ofport=1_000 + number)
-                for number, (host, ip) in enumerate(sorted(ends.items()))
-            }
-        )
+        if ends != self._ends:
+            self._ends = ends
+            self.world.vxlan.set_vteps(
+                {
+                    host: Vtep(host=host, ip=ip, ofport=1_000 + number)
+                    for number, (host, ip) in enumerate(sorted(ends.items()))
+                }
+            )
         revisions, histories = self.world.revisions, self._progress.histories
         for bridge, (world, changes) in self.world.take_changed().items():
             self.desired[bridge].update(world, changes)
@@ -161,7 +164,7 @@ class Hollow:
             self.label,
             self.address,
             self._progress,
-            spread=Spread(lambda: len(self.world.peers.tunnel_ends())),
+            spread=Spread(self.world.peers.count),
         )
         await control.start(dict.fromkeys(Bridge, 0), dict, self._stack)
         self._supervisor.supervise(f"control {self.label}", control.run())

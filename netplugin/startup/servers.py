@@ -67,7 +67,7 @@ async def start_servers(
         settings.host,
         str(settings.ctrl_ip),
         dataplane.progress,
-        spread=Spread(lambda: len(dataplane.world.peers.tunnel_ends())),
+        spread=Spread(dataplane.world.peers.count),
         tls=context.tls,
     )
 

@@ -10,7 +10,7 @@ from ipaddress import IPv4Address
 
 from core.ids import HostLabel
 from netplugin.world.bridge_state import BridgeState
-from netplugin.world.conversion import check_host, peering_of
+from netplugin.world.conversion import address4, check_host, peering_of
 from ofnet.bgp.peering import Peering
 from state.records import BgpRecord, HostRecord
 
@@ -57,10 +57,14 @@ class Peers:
         """Return the record of a host, None if the store has none."""
         return self._records.get(label)
 
+    def count(self) -> int:
+        """Return how many hosts the cluster has, this one included."""
+        return len(self._records)
+
     def tunnel_ends(self) -> dict[HostLabel, IPv4Address]:
         """Return the addresses of the tunnel ends of other hosts, by host."""
         addresses = {
-            label: IPv4Address(record.vtep_ip)
+            label: address4(record.vtep_ip)
             for label, record in self._records.items()
             if record.vtep_ip
         }

@@ -49,8 +49,10 @@ def test_the_ends_of_tunnels_are_other_hosts(hosts: Peers) -> None:
     for record in (own, other, host("old-label", "192.0.2.1"), host("h3", "")):
         hosts.put(record)
     assert hosts.tunnel_ends() == {PEER: IPv4Address("192.0.2.2")}
+    assert hosts.count() == 4
     hosts.remove(PEER)
     assert hosts.tunnel_ends() == {}
+    assert hosts.count() == 3
 
 
 def test_the_vlan_bridge_knows_what_other_hosts_send_by(hosts: Peers, vlan: BridgeState) -> None:
