@@ -194,6 +194,7 @@ QUERIES: Final[set[Callable[..., object]]] = {
     Peers.record,
     Peers.put_bgp,  # concern the BGP session, no flow
     Peers.remove_bgp,
+    Peers.count,
     Peers.tunnel_ends,
     Services.update_bridges,  # realises changes that were notified when they came
     BridgeState.take,
