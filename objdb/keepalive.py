@@ -107,8 +107,10 @@ class Keepalive(threading.Thread):
                 renewed = granted is not None and self._extend(sent, granted)
                 pause, failures = _RETRY_DELAY, failures + 1
                 if renewed:
-                    # From the send, as the validity: a slow answer must not put off the next.
-                    pause, failures = max(pause, sent + between - time.monotonic()), 0
+                    # From the send, as the validity: a slow answer must not put off the next. That
+                    # is sent at once if it is due: of two stalls in a row, it has to come in
+                    # between.
+                    pause, failures = max(0.0, sent + between - time.monotonic()), 0
         if not self._stop_requested.is_set():
             self._on_lost()
 

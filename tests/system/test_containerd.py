@@ -80,8 +80,8 @@ def attempt(cri: Cri, name: str) -> str | None:
         return None
 
 
-def ended(cri: Cri, pod: str) -> bool:
-    """Stop a pod twice at once, as kubelet now and then does, and remove it; False if that failed.
+def ended(cri: Cri, pod: str) -> str:
+    """Stop a pod twice at once, as kubelet now and then does, and remove it; say what failed.
 
     Some may be gone: a pod that could not be started is cleaned up by containerd if it can.
     """
@@ -91,9 +91,9 @@ def ended(cri: Cri, pod: str) -> bool:
         for stop in stops:
             stop.result()
         cri.remove(pod)
-    except CriError:
-        return False
-    return True
+    except CriError as exc:
+        return str(exc)
+    return ""
 
 
 def removed(cri: Cri, pods: Iterable[str]) -> None:
@@ -103,7 +103,7 @@ def removed(cri: Cri, pods: Iterable[str]) -> None:
     def all_ended() -> bool:
         left = asked.intersection(cri.pods())
         with ThreadPoolExecutor(CROWD) as pool:
-            return all(pool.map(partial(ended, cri), left))
+            return not any(pool.map(partial(ended, cri), left))
 
     eventually(all_ended, "all pods are removed", within=60)
     assert not set(pods) & set(cri.pods())
@@ -124,7 +124,7 @@ def test_twenty_pods_at_once(containerd: Containerd, cri: Cri) -> None:
     with ThreadPoolExecutor(CROWD) as pool:
         ends = pool.map(partial(ended, cri), leaving)
         later = list(pool.map(partial(run, cri), (f"q{number}" for number in range(CROWD // 2))))
-        assert all(ends)
+        assert [failure for failure in ends if failure] == []
     assert {*cri.pods()} == {*staying, *later}
     now = [address for pod in (*staying, *later) for address in cri.addresses(pod)]
     assert len(set(now)) == CROWD
@@ -157,7 +157,7 @@ def test_the_agent_is_killed_while_pods_start_and_while_they_end(
         ends = [pool.submit(ended, cri, pod) for pod in pods]
         eventually(lambda: any(one.done() for one in ends), "the first pod ended", within=60)
         agent.kill()
-        left = [pod for pod, end in zip(pods, ends, strict=True) if not end.result()]
+        left = [pod for pod, end in zip(pods, ends, strict=True) if end.result()]
     agent.start()
     removed(cri, left)
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
+from types import SimpleNamespace
 
 import pytest
 
@@ -107,3 +108,30 @@ def test_a_silent_member_is_left_soon_for_another_and_each_has_longer() -> None:
 def test_the_leaders_short_lease_is_renewed_at_an_eighth() -> None:
     _, pause = attempts_of(LEASE_ENDED, ttl=2.0, lone=True)
     assert pause == 0.25
+
+
+def test_a_renewal_that_is_answered_late_is_followed_by_the_next_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between two stalls of a store there may be some milliseconds."""
+    now = [0.0]
+    monkeypatch.setattr("objdb.keepalive.time", SimpleNamespace(monotonic=lambda: now[0]))
+    answers, waits = iter((2.0, LEASE_ENDED)), RecordedWaits()
+
+    @contextmanager
+    def stalling() -> Iterator[Renew]:
+        def renew(_: float) -> float | None:
+            now[0] += 1.2
+            return next(answers)
+
+        yield renew
+
+    Keepalive(
+        stalling(),
+        until=2.0,
+        ttl=2.0,
+        lone=True,
+        on_lost=lambda: None,
+        stop_requested=waits,
+    ).run()
+    assert waits.pauses[:2] == [0.25, 0.0]
