@@ -8,17 +8,17 @@ by turns. Open vSwitch handles all packets on the processors that also make them
 import socket
 import statistics
 import tempfile
-import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from itertools import cycle, islice
 from pathlib import Path
 
 from bench.table import Row, show
 from tests.bed.cluster import Bed
 from tests.bed.pods import Pod
 from tests.bed.traffic import throughput
-from tests.bed.waiting import eventually
+from tests.bed.waiting import eventually, repeating
 
 ROUNDS = 7
 SECONDS = 3
@@ -77,28 +77,22 @@ def _table(bed: Bed) -> Iterator[Row]:
 @contextmanager
 def _flood(source: Pod, target: Pod, port: int) -> Iterator[None]:
     made = [source.namespace.call(_datagrams) for _ in range(SENDERS)]
-    ended = threading.Event()
-    thread = threading.Thread(target=_send, args=(made, (target.address, port), ended))
-    thread.start()
+    senders = cycle(made)
+
+    def burst() -> None:
+        for sender in islice(senders, int(FLOOD * PAUSE)):
+            sender.sendto(b"flood", (target.address, port))
+
     try:
-        yield
+        with repeating(burst, PAUSE):
+            yield
     finally:
-        ended.set()
-        thread.join()
         for one in made:
             one.close()
 
 
 def _datagrams() -> socket.socket:
     return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-
-
-def _send(senders: Sequence[socket.socket], to: tuple[str, int], ended: threading.Event) -> None:
-    number = 0
-    while not ended.wait(PAUSE):
-        for _ in range(int(FLOOD * PAUSE)):
-            number += 1
-            senders[number % len(senders)].sendto(b"flood", to)
 
 
 if __name__ == "__main__":

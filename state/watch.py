@@ -156,6 +156,11 @@ def _on(nid: NetworkId) -> str:
     return keys.endpoint(endpoint_key(nid, ""))
 
 
+def _all_on(networks: Iterable[NetworkId]) -> list[str]:
+    """Return the same of several networks, in order."""
+    return [_on(nid) for nid in sorted(networks)]
+
+
 class RecordFeed:
     """Watches prefixes for one reader; run `run` as a supervised task, read with `take`.
 
@@ -269,8 +274,8 @@ class RecordFeed:
         return None if known is None else Removed(key, known)
 
     async def _follow(self, group: asyncio.TaskGroup, prefix: str) -> None:
-        some = prefix == keys.ENDPOINTS and self._concern is not None
-        async for item in self._backend.watch(prefix, parts=self._parts if some else None):
+        parts = self._parts if self._in_parts(prefix) else None
+        async for item in self._backend.watch(prefix, parts=parts):
             async with self._applying:
                 await self._apply(prefix, item)
             doubted = self._doubted() if prefix == keys.MASTER_CONFIG else ()
@@ -334,18 +339,9 @@ class RecordFeed:
 
     async def _resync(self, prefix: str, entries: Mapping[str, Entry]) -> None:
         known = [*self._current, *self.unreadable]
-        self._remove_all(
-            key
-            for key in known
-            if key.startswith(prefix) and key not in entries and self._was_read(key)
-        )
+        read = tuple(_all_on(self._read_of)) if self._in_parts(prefix) else (prefix,)
+        self._remove_all(key for key in known if key.startswith(read) and key not in entries)
         await self._put_all(entries.values())
-
-    def _was_read(self, key: str) -> bool:
-        """Return whether a snapshot says anything of a key: not of endpoints on other networks."""
-        if self._concern is None or not key.startswith(keys.ENDPOINTS):
-            return True
-        return any(key.startswith(_on(nid)) for nid in self._read_of)
 
     async def _put_all(
         self, entries: Iterable[Entry], more: frozenset[NetworkId] = frozenset()
@@ -448,7 +444,11 @@ class RecordFeed:
     def _parts(self) -> list[str]:
         """Return what the next snapshot of the endpoints shall have, which begins to be read."""
         self._read_of = self._held
-        return [_on(nid) for nid in sorted(self._read_of)]
+        return _all_on(self._read_of)
+
+    def _in_parts(self, prefix: str) -> bool:
+        """Return whether snapshots of a prefix have parts of it: endpoints, with a concern."""
+        return prefix == keys.ENDPOINTS and self._concern is not None
 
     async def _look_elsewhere(self, concern: Concern) -> None:
         """Find endpoints of this host on networks that are not held, after each snapshot."""

@@ -5,11 +5,11 @@ for a policy: `blocked` has the server listening and reached from its own namesp
 """
 
 import socket
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from tests.bed.pods import Pod
+from tests.bed.waiting import repeating
 
 PATIENCE = 10.0
 """Seconds a connection that must come about may take."""
@@ -43,23 +43,16 @@ def _listening(pod: Pod, address: str, port: int) -> Iterator[None]:
         return server
 
     server = pod.namespace.call(listen)
-    ended = threading.Event()
+    server.settimeout(0.1)
 
-    def serve() -> None:
-        server.settimeout(0.1)
-        while not ended.is_set():
-            try:
-                server.accept()[0].close()
-            except TimeoutError:
-                continue
+    def accept() -> None:
+        with suppress(TimeoutError):
+            server.accept()[0].close()
 
-    thread = threading.Thread(target=serve)
-    thread.start()
     try:
-        yield
+        with repeating(accept, 0):
+            yield
     finally:
-        ended.set()
-        thread.join()
         server.close()
 
 
