@@ -127,6 +127,8 @@ class _SharedStream:
         self._watches: dict[int, Watch] = {}
         self._removed: set[Watch] = set()
         """Watches that were removed before they were created."""
+        self._unanswered = 0
+        """Heartbeats that were due since the last response."""
         self._over = False
 
     def serves(self, member: EtcdMember, metadata: Metadata) -> bool:
@@ -155,15 +157,18 @@ class _SharedStream:
         """Deliver responses until the stream ends, and then the reason, to all watches."""
         why: Exception = StreamBroken("stream ended")
         try:
-            async with background("watch requests", self._write()):
+            async with (
+                background("watch requests", self._write()),
+                background("watch heartbeats", self._count_unanswered()),
+            ):
                 await self._deliver_all()
         except grpc.aio.AioRpcError as exc:
             why = _reason(exc)
-        except (TimeoutError, asyncio.InvalidStateError) as exc:
-            why = StreamBroken(f"no heartbeat: {exc}")
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, asyncio.InvalidStateError):
             # gRPC cancels a call when its channel is closed; this task's own end looks the same.
-            why = StreamBroken("stream closed")
+            why = StreamBroken(
+                "heartbeats without an answer" if self._is_silent else "stream closed"
+            )
         finally:
             self._over = True
             self._call.cancel()
@@ -171,13 +176,8 @@ class _SharedStream:
                 watch.end(why)
 
     async def _deliver_all(self) -> None:
-        while True:
-            # The answer to a heartbeat also ends this wait. Without it a frozen member, whose TCP
-            # connection stays open, would look like keys without changes.
-            async with asyncio.timeout(MAX_MISSED_HEARTBEATS * self._heartbeat):
-                response = await self._call.read()
-            if response is _EOF:
-                return
+        while (response := await self._call.read()) is not _EOF:
+            self._unanswered = 0
             self._deliver(response)
 
     def _deliver(self, response: Any) -> None:
@@ -204,6 +204,23 @@ class _SharedStream:
     def _put(self, watch: Watch, response: Any) -> None:
         if not watch.put(response):
             self.remove(watch)
+
+    @property
+    def _is_silent(self) -> bool:
+        return self._unanswered > MAX_MISSED_HEARTBEATS
+
+    async def _count_unanswered(self) -> None:
+        """Break the stream when the member is silent.
+
+        A frozen member, whose TCP connection stays open, looks like keys without changes but for
+        its silence. Waits are counted, not seconds: a process that did not run for a while finds
+        the answers waiting, and reads them before its next wait ends. With a time limit on the
+        answer it would open all watches again, just when it is late already.
+        """
+        while not self._is_silent:
+            self._unanswered += 1
+            await asyncio.sleep(self._heartbeat)
+        self._call.cancel()
 
     async def _write(self) -> None:
         """Send requests, and heartbeats while there are none."""

@@ -1,6 +1,7 @@
 """A stream that watches share: what each of them gets, and when it ends, without an etcd."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any, cast
@@ -11,6 +12,7 @@ from aetcd import rpc
 
 from objdb.etcd.channel import Channels, EtcdMember
 from objdb.etcd.watch_stream import (
+    MAX_MISSED_HEARTBEATS,
     MAX_UNREAD,
     TO_ALL,
     StreamBroken,
@@ -175,9 +177,20 @@ async def test_a_silent_member_is_asked_and_then_left() -> None:
     async with AsyncExitStack() as stack:
         site = Site(stack, heartbeat=0.01)
         watch = await site.created(0)
-        with pytest.raises(StreamBroken, match="no heartbeat"):
+        with pytest.raises(StreamBroken, match="heartbeats without an answer"):
             await watch.read()
         assert site.member.calls[0].asked.get_nowait().HasField("progress_request")
+
+
+async def test_a_late_process_reads_its_answers_before_it_takes_a_member_for_silent() -> None:
+    async with AsyncExitStack() as stack:
+        site = Site(stack, heartbeat=0.05)
+        watch = await site.created(0)
+        (call,) = site.member.calls
+        asyncio.get_running_loop().call_soon(call.say, TO_ALL)
+        time.sleep(0.05 * (MAX_MISSED_HEARTBEATS + 2))  # noqa: ASYNC251 - the process does not run
+        assert (await watch.read()).watch_id == TO_ALL
+        assert not call.cancelled
 
 
 async def test_an_expired_token_is_a_refusal(site: Site) -> None:
