@@ -12,6 +12,7 @@ on loopback, and a store client of its own. Each line of standard input is answe
 """
 
 import asyncio
+import logging
 import os
 import resource
 import sys
@@ -34,18 +35,17 @@ from core.version import VERSION
 from daemons.collector import tune_garbage_collector
 from netplugin.bridges.record_events import RecordEvents
 from netplugin.masters.control import ControlChannel
+from netplugin.masters.label_claim import claim_label
 from netplugin.masters.progress import Progress
 from netplugin.masters.registration import register
 from netplugin.masters.spread import Spread
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
-from objdb.api import Change, Put
 from objdb.registration import TTL
 from objdb.shared_lease import SharedLease
 from ofnet.desired import Desired
 from ofnet.rpc.jsonrpc import RpcClient
 from ofnet.world import Bridge, FwdMode, Vtep
-from state import codec
 from state.concern import Concern
 from state.records import HostRecord, ServiceInstance
 from state.watch import RecordFeed
@@ -157,8 +157,7 @@ class Hollow:
             vxlan_port=4789,
             version=VERSION,
         )
-        put = Put(keys.host(self.label), codec.encode(record))
-        await self._store.commit([Change((), (put,))])
+        await claim_label(self._store, record)
         control = ControlChannel(
             self._store,
             self.label,
@@ -226,22 +225,28 @@ async def _answer(agents: list[Hollow], calls: Calls, began: float, line: str) -
             raise ValueError(line)
 
 
-async def main(url: str, first: str, count: str) -> None:
-    """Run agents until standard input ends."""
-    began, calls = time.monotonic(), Calls()
-    calls.count()
-    tune_garbage_collector()
+async def _answer_all(agents: list[Hollow], calls: Calls, began: float) -> None:
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := (await reader.readline()).decode():
+        print(await _answer(agents, calls, began, line), flush=True)
+    sys.exit(0)
+
+
+async def main(url: str, first: str, count: str) -> None:
+    """Run agents until standard input ends; raise what ended one of them."""
+    began, calls = time.monotonic(), Calls()
+    calls.count()
+    tune_garbage_collector()
+    logging.disable(logging.WARNING)  # thousands of agents that try again
     async with AsyncExitStack() as stack, supervisor() as sup:
         numbers = range(int(first), int(first) + int(count))
         agents = [Hollow(number, url, sup, stack) for number in numbers]
         for one in agents:
             sup.supervise(f"agent {one.label}", one.run())
-        while line := (await reader.readline()).decode():
-            print(await _answer(agents, calls, began, line), flush=True)
-        sys.exit(0)
+        sup.supervise("answers", _answer_all(agents, calls, began))
+        await sup.wait()
 
 
 if __name__ == "__main__":

@@ -91,11 +91,7 @@ class Agents:
         for first in range(0, self._size, AGENTS):
             count = min(AGENTS, self._size - first)
             words = [sys.executable, "-m", "bench.hollow", self._url, str(first), str(count)]
-            self._processes.append(
-                subprocess.Popen(
-                    words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
-                )
-            )
+            self._processes.append(subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True))
         self.ask("ready")
         return time.monotonic() - began
 
