@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How a call is retried: seconds for each attempt, and for all attempts together."""
+    """How a call is retried: seconds for an attempt at first, and for all attempts together."""
 
     retry: Retry = Retry.READ
     attempt: float = ATTEMPT
@@ -91,19 +91,27 @@ class Failover(Generic[M]):
         task = asyncio.current_task()
         return self.closed and not (task is not None and task.cancelling())
 
-    async def call_members(self, ask: Callable[[M], Awaitable[T]], policy: RetryPolicy) -> T:
-        """Call one member after the other until one answers or the budget is used up."""
+    async def call_members(self, ask: Callable[[M, float], Awaitable[T]], policy: RetryPolicy) -> T:
+        """Call one member after the other until one answers or the budget is used up.
+
+        `ask` has the seconds that it may take.
+        """
         stop = time.monotonic() + policy.budget
-        retry = policy.retry
+        retry, attempt, failures = policy.retry, policy.attempt, 0
         unknown = False
-        for delay in backoff(0.02, 0.25):
+        for delay in backoff(0.02, 1.0):
             if self.closed:
                 raise StoreUnavailable("the store client is closed", outcome_unknown=unknown)
             member = self.current
             try:
-                return await ask(member)
+                return await ask(member, attempt)
             except NoAnswer as exc:
                 self.rotate(member)
+                failures += 1
+                if failures % len(self.members) == 0:
+                    # A store that is merely late would never answer in time, and for each attempt
+                    # it works in vain: when all members were asked, they have twice as long.
+                    attempt = max(policy.attempt, min(2 * attempt, stop - time.monotonic()))
                 # Once one attempt may have reached a member, the outcome stays unknown, even if
                 # all later attempts fail to connect.
                 unknown = unknown or (retry is not Retry.READ and exc.sent)

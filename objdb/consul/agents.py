@@ -96,7 +96,7 @@ class ConsulAgents(Failover[ConsulAgent]):
     ) -> T:
         """Call one agent after the other until one answers or the budget is used."""
         policy = RetryPolicy(retry, attempt, self.budget if budget is None else budget)
-        return await self.call_members(lambda agent: agent.call(ask, attempt), policy)
+        return await self.call_members(lambda agent, attempt: agent.call(ask, attempt), policy)
 
     async def close(self) -> None:
         """Close all connections; calls in flight end with StoreUnavailable."""

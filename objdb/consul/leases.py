@@ -86,7 +86,9 @@ class ConsulLeases:
         seconds = max(SHORTEST, ttl)
         # READ, although it creates a session: one whose id was lost expires.
         policy = RetryPolicy(Retry.READ, budget=self.agents.budget)
-        return await self.agents.call_members(lambda agent: self._grant_at(agent, seconds), policy)
+        return await self.agents.call_members(
+            lambda agent, _attempt: self._grant_at(agent, seconds), policy
+        )
 
     async def stop(self) -> None:
         """Stop all renewals."""

@@ -120,9 +120,9 @@ class Channels(Failover[EtcdMember]):
     async def _send(
         self, method: GrpcMethod, request: Any, policy: RetryPolicy, metadata: Metadata | None
     ) -> Any:
-        async def ask(member: EtcdMember) -> Any:
+        async def ask(member: EtcdMember, attempt: float) -> Any:
             try:
-                return await method(member)(request, timeout=policy.attempt, metadata=metadata)
+                return await method(member)(request, timeout=attempt, metadata=metadata)
             except grpc.aio.AioRpcError as exc:
                 if is_transient(exc):
                     raise NoAnswer(detail(exc), sent=not never_sent(exc)) from exc

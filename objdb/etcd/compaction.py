@@ -11,14 +11,13 @@ import asyncio
 import logging
 from typing import Final
 
-import grpc
-import grpc.aio
 from aetcd import rpc
 
 from core import keys
 from core.errors import ContivError, StoreUnavailable
 from core.logs import fields
 from objdb.etcd.channel import Channels
+from objdb.etcd.errors import is_out_of_range
 
 log = logging.getLogger(__name__)
 
@@ -55,9 +54,7 @@ async def _compact(channels: Channels, revision: int) -> None:
     try:
         await channels.call(lambda member: member.kv.Compact, request, attempt=_ATTEMPT)
     except StoreUnavailable as exc:
-        cause = exc.__cause__
-        # Already compacted, by etcd itself or by an operator.
-        if isinstance(cause, grpc.aio.AioRpcError) and cause.code() is grpc.StatusCode.OUT_OF_RANGE:
-            return
+        if is_out_of_range(exc.__cause__):
+            return  # already compacted, by etcd itself or by an operator
         raise
     log.info("history compacted", extra=fields(revision=revision))

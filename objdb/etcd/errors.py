@@ -62,6 +62,11 @@ def is_stale_token(exc: BaseException | None) -> bool:
     return isinstance(exc, grpc.aio.AioRpcError) and exc.code() is _Code.UNAUTHENTICATED
 
 
+def is_out_of_range(exc: BaseException | None) -> bool:
+    """Return whether a revision was asked for that is compacted, or in the future."""
+    return isinstance(exc, grpc.aio.AioRpcError) and exc.code() is _Code.OUT_OF_RANGE
+
+
 def translated(exc: grpc.aio.AioRpcError) -> ContivError:
     """Return the error of `core.errors` for a permanent failure."""
     text = f"store: {detail(exc)}"

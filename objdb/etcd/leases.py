@@ -19,7 +19,7 @@ from aetcd import rpc
 from core.errors import StoreUnavailable
 from core.logs import fields
 from objdb.access import Access
-from objdb.etcd.channel import OPTIONS, Channels, credentials
+from objdb.etcd.channel import OPTIONS, Channels, EtcdMember, credentials
 from objdb.failover import Retry
 from objdb.keepalive import REVOKE_BUDGET, Renew, RenewedLease, stop_all
 
@@ -66,9 +66,15 @@ class EtcdLeases:
 
     async def grant(self, ttl: float) -> EtcdLease:
         """Return a new lease with renewals."""
-        sent = time.monotonic()
+        sent = 0.0
+
+        def attempt(member: EtcdMember) -> Any:
+            nonlocal sent
+            sent = time.monotonic()
+            return member.lease.LeaseGrant
+
         answer = await self.channels.call(
-            lambda member: member.lease.LeaseGrant,
+            attempt,
             rpc.LeaseGrantRequest(TTL=max(SHORTEST, round(ttl))),
             Retry.READ,  # a lease whose id was lost expires
         )

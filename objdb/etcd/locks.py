@@ -19,8 +19,9 @@ from core.errors import StoreUnavailable
 from core.tasks import backoff
 from objdb.api import Fence
 from objdb.etcd.channel import Channels
+from objdb.etcd.history import HistoryLost, Position
 from objdb.etcd.leases import EtcdLease, EtcdLeases
-from objdb.etcd.watching import EtcdWatcher, HistoryLost, KeyRange, Position
+from objdb.etcd.watching import EtcdWatcher, KeyRange
 from objdb.failover import Retry
 from objdb.keepalive import REVOKE_BUDGET
 from objdb.locking import KeyLock

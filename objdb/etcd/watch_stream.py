@@ -18,6 +18,7 @@ from core.errors import ContivError
 from core.tasks import background, detached
 from objdb.etcd.channel import Channels, EtcdMember, Metadata
 from objdb.etcd.errors import detail, is_stale_token, is_transient, translated
+from objdb.etcd.history import Seen
 
 # Why shared: each stream costs etcd and the client a heartbeat per second, and an agent has a dozen
 # watches. With a stream of its own for each, 100 idle agents cost etcd an eighth of a processor.
@@ -30,6 +31,9 @@ HEARTBEAT: Final = 1.0
 
 MAX_MISSED_HEARTBEATS: Final = 3
 """Heartbeats without an answer after which the watches move to another member."""
+
+MAX_DOUBLINGS: Final = 4
+"""How often that number doubles: each time that all members were silent, one after the other."""
 
 MAX_UNREAD: Final = 1000
 """Responses kept for a watch that does not read; it resumes after the last one that it reads."""
@@ -59,7 +63,9 @@ class WatchRefused(Exception):
 class Watch:
     """One watch of a stream."""
 
-    def __init__(self) -> None:
+    def __init__(self, seen: Seen) -> None:
+        self.seen = seen
+        """What the watches of its stream saw last."""
         self.id: int | None = None
         """The member's number of this watch; None until it is created."""
         self._unread: asyncio.Queue[Any] = asyncio.Queue()
@@ -106,7 +112,14 @@ class WatchStreams:
         # Nothing is awaited from here to `add`: the stream may otherwise end in between.
         stream = self._stream
         if stream is None or not stream.serves(member, metadata):
-            stream = self._stream = _SharedStream(member, metadata, self._heartbeat)
+            # All members are silent: they are late rather than dead, and to open the watches anew
+            # makes them later.
+            silent = 0 if stream is None else stream.silent
+            doublings = min(silent // len(self._channels.members), MAX_DOUBLINGS)
+            stream = _SharedStream(
+                member, metadata, self._heartbeat, MAX_MISSED_HEARTBEATS * 2**doublings, silent
+            )
+            self._stream = stream
             detached("watch stream", stream.run())
         watch = stream.add(request)
         try:
@@ -118,10 +131,16 @@ class WatchStreams:
 class _SharedStream:
     """A stream to a member, open until its last watch is removed or it breaks."""
 
-    def __init__(self, member: EtcdMember, metadata: Metadata, heartbeat: float) -> None:
+    def __init__(
+        self, member: EtcdMember, metadata: Metadata, heartbeat: float, patience: int, silent: int
+    ) -> None:
+        self.silent = silent
+        """Streams in a row that ended because no heartbeat was answered, this one included."""
         self._opened = (member, metadata)
         self._heartbeat = heartbeat
+        self._patience = patience
         self._call = member.watch.Watch(metadata=(*metadata, REQUIRE_LEADER))
+        self._seen = Seen()
         self._requests: asyncio.Queue[Any] = asyncio.Queue()
         self._creating: deque[Watch] = deque()
         self._watches: dict[int, Watch] = {}
@@ -137,7 +156,7 @@ class _SharedStream:
 
     def add(self, request: Any) -> Watch:
         """Ask the member for a watch."""
-        watch = Watch()
+        watch = Watch(self._seen)
         self._creating.append(watch)
         self._requests.put_nowait(rpc.WatchRequest(create_request=request))
         return watch
@@ -184,6 +203,7 @@ class _SharedStream:
         if response.created:
             self._created(self._creating.popleft(), response)
         elif response.watch_id == TO_ALL:
+            self.silent = 0
             for watch in list(self._watches.values()):
                 self._put(watch, response)
         elif (known := self._watches.get(response.watch_id)) is not None:
@@ -207,7 +227,7 @@ class _SharedStream:
 
     @property
     def _is_silent(self) -> bool:
-        return self._unanswered > MAX_MISSED_HEARTBEATS
+        return self._unanswered > self._patience
 
     async def _count_unanswered(self) -> None:
         """Break the stream when the member is silent.
@@ -220,6 +240,7 @@ class _SharedStream:
         while not self._is_silent:
             self._unanswered += 1
             await asyncio.sleep(self._heartbeat)
+        self.silent += 1
         self._call.cancel()
 
     async def _write(self) -> None:

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
 
-import grpc
-import grpc.aio
 from aetcd import rpc
 
 from core.errors import StoreDenied, StoreUnavailable
@@ -22,6 +20,15 @@ from core.logs import fields
 from core.tasks import backoff
 from objdb.api import Delta, Entry, Keep, Parts, Snapshot, delta_of, keep_all
 from objdb.etcd.channel import Channels
+from objdb.etcd.errors import is_out_of_range
+from objdb.etcd.history import (
+    Compacted,
+    Evidence,
+    HistoryReader,
+    Position,
+    Rewound,
+    looks_rewound,
+)
 from objdb.etcd.watch_stream import HEARTBEAT, StreamBroken, TooSlow, WatchRefused, WatchStreams
 
 log = logging.getLogger(__name__)
@@ -33,12 +40,6 @@ log = logging.getLogger(__name__)
 # The only record of progress is the revision of the last delivered event. Progress responses have
 # a revision too, but they can overtake events (docs/notes/stores.md §1.5): to resume from
 # one would lose what it overtook. They serve as heartbeats only.
-#
-# After a restore, etcd accepts a watch from a revision in its future and stays silent until it gets
-# there; and once it is there, that revision is another one. The cluster id does not tell: a restore
-# may keep it. So every response's revision is compared with the watch's, and a watch that is opened
-# again first reads a key that it saw, at the revision at which it saw it. That read is
-# linearizable, because a member that lags behind the others may lag behind the watch as well.
 
 PAGE: Final = 5_000
 """Keys per page: megabytes here, and for each page etcd counts all remaining keys of the range."""
@@ -47,18 +48,6 @@ PAGE_ATTEMPT: Final = 5.0
 """Seconds for one page."""
 
 _DELETE: Final = rpc.Event.DELETE
-
-
-class HistoryLost(Exception):
-    """The history from which a watch was to resume is not there."""
-
-
-class Compacted(HistoryLost):
-    """It has been compacted, or nothing is known by which to recognise it."""
-
-
-class Rewound(HistoryLost):
-    """The store has another history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,38 +68,13 @@ class KeyRange:
         return rpc.WatchCreateRequest(key=self.key, range_end=self.end, start_revision=rev)
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """A key as it was: its value and its own revision; None for a key deleted just then."""
-
-    key: bytes
-    entry: tuple[bytes, int] | None
-
-    @classmethod
-    def of_event(cls, event: Any) -> "Evidence":
-        """Return what the last event of a revision shows."""
-        kv = event.kv
-        return cls(kv.key, None if event.type == _DELETE else (kv.value, kv.mod_revision))
-
-
-@dataclass(slots=True)
-class Position:
-    """How far a watch has come in a history: a revision, and a key as it was at that revision.
-
-    `cluster` is the store's id, 0 if unknown. Without evidence a watch cannot be resumed.
-    """
-
-    rev: int
-    cluster: int = 0
-    evidence: Evidence | None = None
-
-
 class EtcdWatcher:
     """Reads and watches key ranges of one cluster."""
 
     def __init__(self, channels: Channels, *, heartbeat: float = HEARTBEAT) -> None:
         self._channels = channels
         self._streams = WatchStreams(channels, heartbeat)
+        self._history = HistoryReader(channels)
 
     async def snapshot(self, prefix: str, keep: Keep = keep_all) -> Snapshot:
         """Return everything under a prefix that passes `keep`, at one revision, read in pages."""
@@ -166,17 +130,17 @@ class EtcdWatcher:
                     while True:
                         response = _ongoing(await watch.read())
                         delays, refused = backoff(0.02, 1.0), False
-                        if unverified or _looks_rewound(response.header, at):
-                            await self._verify(keys, at, opened_again=unverified)
+                        if unverified or looks_rewound(response.header, at):
+                            await self._history.verify(keys.key, at, opened_again=unverified)
                             unverified = False
+                        at.on(watch.seen)
                         events = [e for e in response.events if e.kv.mod_revision > at.rev]
                         if events:
-                            at.rev = events[-1].kv.mod_revision
-                            at.evidence = Evidence.of_event(events[-1])
+                            at.went_on(events[-1])
                             yield events
             except WatchRefused as exc:
                 await self._authenticate_again(exc, refused=refused)
-                refused = True
+                refused, unverified = True, unverified or at.seen is not None
                 continue
             except TooSlow:
                 log.debug("watch did not read in time, resuming", extra=fields(key=_text(keys.key)))
@@ -190,33 +154,6 @@ class EtcdWatcher:
             unverified = True
             self._channels.rotate(member)
             await asyncio.sleep(next(delays))
-
-    async def _verify(self, keys: KeyRange, at: Position, *, opened_again: bool) -> None:
-        """Raise HistoryLost unless the store certainly has the history of a position."""
-        if at.evidence is None:
-            # A response of a member that only lags behind is no reason to give up; see below.
-            if opened_again:
-                raise Compacted
-            await self._read_at(keys.key, at.rev, at.cluster)
-            return
-        now = await self._read_at(at.evidence.key, at.rev, at.cluster)
-        if now != at.evidence.entry:
-            raise Rewound
-        if now is None and await self._read_at(at.evidence.key, at.rev - 1, at.cluster) is None:
-            raise Rewound
-
-    async def _read_at(self, key: bytes, rev: int, cluster: int) -> tuple[bytes, int] | None:
-        """Return a key's value and revision as of a revision; linearizable."""
-        request = rpc.RangeRequest(key=key, revision=rev)
-        try:
-            answer = await self._channels.call(lambda member: member.kv.Range, request)
-        except StoreUnavailable as exc:
-            if _is_out_of_range(exc.__cause__):
-                raise (Rewound if "future" in str(exc) else Compacted) from exc
-            raise
-        if cluster and answer.header.cluster_id != cluster:
-            raise Rewound
-        return (answer.kvs[0].value, answer.kvs[0].mod_revision) if answer.kvs else None
 
     async def _snapshot(
         self, ranges: Iterable[KeyRange], keep: Keep = keep_all
@@ -245,7 +182,7 @@ class EtcdWatcher:
                     lambda member: member.kv.Range, request, attempt=PAGE_ATTEMPT
                 )
             except StoreUnavailable as exc:
-                if _is_out_of_range(exc.__cause__):
+                if is_out_of_range(exc.__cause__):
                     raise Compacted from exc
                 raise
             if not at.rev:  # the headers of later pages have newer revisions
@@ -305,11 +242,6 @@ def _revisions(events: Iterable[Any]) -> Iterator[list[Any]]:
         yield list(part)
 
 
-def _looks_rewound(header: Any, at: Position) -> bool:
-    """Return whether a member's answer is from before a position, or from another cluster."""
-    return bool(header.revision < at.rev or (at.cluster and header.cluster_id != at.cluster))
-
-
 def _collect(
     kvs: Iterable[Any], keep: Keep, entries: dict[str, Entry], last: Evidence | None
 ) -> Evidence | None:
@@ -321,13 +253,9 @@ def _collect(
             entries[key] = Entry(key, value, changed)
         if changed > rev:
             newest, rev = kv, changed
-    return last if newest is None else Evidence(newest.key, (newest.value, rev))
+    return last if newest is None else Evidence(newest.key, rev, (newest.value, rev))
 
 
 def _text(key: bytes) -> str:
     """Decode a key; a key of another program that is not UTF-8 is escaped, not an error."""
     return key.decode(errors="backslashreplace")
-
-
-def _is_out_of_range(exc: BaseException | None) -> bool:
-    return isinstance(exc, grpc.aio.AioRpcError) and exc.code() is grpc.StatusCode.OUT_OF_RANGE

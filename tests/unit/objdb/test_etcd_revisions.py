@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from objdb.api import Delta, Keep, Snapshot, keep_all
-from objdb.etcd.watching import EtcdWatcher, KeyRange, Position
+from objdb.etcd.history import Position
+from objdb.etcd.watching import EtcdWatcher, KeyRange
 
 
 def event(key: str, rev: int, *, deleted: bool = False) -> Any:

@@ -72,6 +72,7 @@ class Site:
 
     def __init__(self, stack: AsyncExitStack, heartbeat: float) -> None:
         self.member = Member()
+        self.members = [self.member]
         self.token: tuple[tuple[str, str], ...] = ()
         self._stack = stack
         self._streams = WatchStreams(cast("Channels", self), heartbeat)
@@ -191,6 +192,23 @@ async def test_a_late_process_reads_its_answers_before_it_takes_a_member_for_sil
         time.sleep(0.05 * (MAX_MISSED_HEARTBEATS + 2))  # noqa: ASYNC251 - the process does not run
         assert (await watch.read()).watch_id == TO_ALL
         assert not call.cancelled
+
+
+async def test_members_that_are_all_silent_have_twice_as_long_each_time() -> None:
+    async with AsyncExitStack() as stack:
+        site = Site(stack, heartbeat=0.01)
+        asked = []
+        for number in range(4):
+            watch = await site.created(0)
+            call = site.member.calls[-1]
+            if number == 2:
+                call.say(TO_ALL)
+                await watch.read()
+            with pytest.raises(StreamBroken):
+                await watch.read()
+            asked.append(call.asked.qsize())
+        assert asked[0] < asked[1] < asked[2]
+        assert asked[3] < asked[2]
 
 
 async def test_an_expired_token_is_a_refusal(site: Site) -> None:
