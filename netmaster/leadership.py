@@ -309,7 +309,9 @@ class Leadership:
             "hosts": dead_hosts.run,
         }
         if self._settings.history:
-            tasks["history"] = partial(self._backend.compact_history, self._settings.history)
+            tasks["history"] = partial(
+                self._backend.compact_history, self._settings.history, self._master.now
+            )
         return tasks
 
     async def _begin(self, fence: Fence, lost: asyncio.Task[None]) -> Committer:

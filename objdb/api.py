@@ -269,11 +269,12 @@ class Backend(Protocol):
     def lock(self, name: str, holder: str, ttl: float) -> Lock:
         """Return the lock whose key is `name` (from `core.keys`); `holder` is its value."""
 
-    async def compact_history(self, older_than: float) -> None:
+    async def compact_history(self, older_than: float, now: Callable[[], float]) -> None:
         """Delete revisions older than so many seconds, repeatedly, until cancelled.
 
-        Run by one process at a time. A store without history only waits. Watches that are further
-        behind resume with a snapshot.
+        `now` is the wall clock in Unix seconds: what is due next is stored, so that any process may
+        continue, however briefly each one runs. A store without history only waits. Watches that
+        are further behind resume with a snapshot.
         """
 
     async def close(self) -> None:

@@ -5,7 +5,7 @@ first call.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from core import keys
 from objdb.access import Access
@@ -79,7 +79,11 @@ class ConsulBackend:
             self._agents, self._leases, self._reader, key=name, holder=holder, ttl=ttl
         )
 
-    async def compact_history(self, older_than: float) -> None:  # noqa: ARG002 - there is no history
+    async def compact_history(
+        self,
+        older_than: float,  # noqa: ARG002 - there is no history
+        now: Callable[[], float],  # noqa: ARG002 - likewise
+    ) -> None:
         """Wait until cancelled: consul keeps no history."""
         await asyncio.Event().wait()
 

@@ -4,7 +4,7 @@ Create it inside a running event loop (gRPC's channels belong to it). It sends n
 first call.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from aetcd import rpc
 
@@ -78,9 +78,9 @@ class EtcdBackend:
             self._channels, self._leases, self._watcher, key=name, holder=holder, ttl=ttl
         )
 
-    async def compact_history(self, older_than: float) -> None:
+    async def compact_history(self, older_than: float, now: Callable[[], float]) -> None:
         """Delete revisions older than so many seconds, repeatedly, until cancelled."""
-        await compact_history(self._channels, older_than)
+        await compact_history(self._channels, self._committer, older_than, now)
 
     async def close(self) -> None:
         """Stop renewals and watches and close connections."""

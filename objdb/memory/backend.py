@@ -1,7 +1,7 @@
 """One client of a memory store: an `objdb.api.Backend` with injected faults."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 from core.errors import FenceLost, StoreRewound, StoreUnavailable
@@ -111,7 +111,11 @@ class MemoryBackend:
         self._locks.append(lock)
         return lock
 
-    async def compact_history(self, older_than: float) -> None:  # noqa: ARG002 - there is no history
+    async def compact_history(
+        self,
+        older_than: float,  # noqa: ARG002 - there is no history
+        now: Callable[[], float],  # noqa: ARG002 - likewise
+    ) -> None:
         """Wait until cancelled: there is no history."""
         await asyncio.Event().wait()
 

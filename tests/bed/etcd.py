@@ -62,6 +62,19 @@ class Etcd(Daemon):
         """Ask the store for its current revision."""
         return int(self._post("kv/range", {"key": "AA=="})["header"]["revision"])
 
+    def is_compacted(self, revision: int) -> bool:
+        """Whether a revision cannot be read any more."""
+        body = {"key": "AA==", "revision": revision}
+        status, answer = self._ask("kv/range", body)
+        if status != 200 and b"compacted" not in answer:
+            raise RuntimeError(f"etcd at revision {revision}: {status} {answer.decode()}")
+        return status != 200
+
+    def version(self, key: str) -> int:
+        """Ask how often a key was written since it was created; 0 for an absent one."""
+        found = self._post("kv/range", {"key": _base64(key.encode())}).get("kvs", [])
+        return int(found[0]["version"]) if found else 0
+
     def leads_raft(self) -> bool:
         """Whether this is the member that the others follow."""
         status = self._post("maintenance/status", {})
@@ -139,16 +152,19 @@ class Etcd(Daemon):
 
     def _post(self, method: str, body: dict[str, Any], *, gone: bool = False) -> dict[str, Any]:
         """Return the answer; `gone` says that what is asked for may be there no more."""
-        status, answer = http_request(
+        status, answer = self._ask(method, body)
+        if status != 200 and not (gone and status == 404):
+            raise RuntimeError(f"etcd {method}: {status} {answer.decode()}")
+        parsed: dict[str, Any] = json.loads(answer)
+        return parsed
+
+    def _ask(self, method: str, body: dict[str, Any]) -> tuple[int, bytes]:
+        return http_request(
             f"{self.url}/v3/{method}",
             namespace=self.namespace,
             method="POST",
             body=json.dumps(body).encode(),
         )
-        if status != 200 and not (gone and status == 404):
-            raise RuntimeError(f"etcd {method}: {status} {answer.decode()}")
-        parsed: dict[str, Any] = json.loads(answer)
-        return parsed
 
 
 def _under(prefix: str) -> dict[str, str]:

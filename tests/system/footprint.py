@@ -17,7 +17,10 @@ from tests.bed.waiting import eventually
 
 BRIDGES = ("contivVxlanBridge", "contivVlanBridge")
 STORED = ("/contiv.io/ipam/", "/contiv.io/state/eps/")
-LEASED = ("/contiv.io/lock/", "/contiv.io/service/", "/contiv.io/commit/")
+PASSING = (
+    *("/contiv.io/lock/", "/contiv.io/service/"),
+    *("/contiv.io/commit/", "/contiv.io/compaction"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +89,9 @@ def steady(bed: Bed) -> Footprint:
 
 
 def lasting_keys(bed: Bed) -> dict[str, bytes]:
-    """Read all of the store but leases and the marks of commits."""
+    """Read all of the store but leases and the marks of commits and compactions."""
     entries = bed.store.entries("/contiv.io/")
-    return {key: value for key, value in entries.items() if not key.startswith(LEASED)}
+    return {key: value for key, value in entries.items() if not key.startswith(PASSING)}
 
 
 def flows(host: Host) -> list[str]:

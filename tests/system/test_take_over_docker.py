@@ -25,6 +25,7 @@ SOON = 60.0
 OWN = (
     *(keys.SCHEMA, keys.LINEAGE, keys.GROUP_ID_CURSOR, keys.GRANTS, keys.ANSWERS, keys.CHANGES),
     *(keys.HOSTS, keys.COMMITS, keys.AUTH, keys.CLEANUPS, keys.ABSENCES, keys.DOCKNET_DOUBTS),
+    keys.COMPACTION,
 )
 """What the original does not have in its store."""
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from core import keys
 from core.errors import StoreFull
 from objdb.api import Backend, Change, Delete, Entry, Put
 from objdb.connect import connect, parse_endpoints
+from objdb.etcd.compaction import Checkpoint, decode, encode
 from tests.bed.etcd import Etcd
 from tests.bed.master import MODES, Master
 from tests.bed.netns import http_request
@@ -154,6 +156,36 @@ async def test_the_leader_keeps_the_store_from_growing(etcd: Etcd, bed_dir: Path
         master.kill()
 
 
+def test_leaders_that_are_replaced_within_the_period_compact(etcd: Etcd, bed_dir: Path) -> None:
+    master = Master(bed_dir, etcd, flags=(*MODES, "--store-history", "600"))
+    master.start()
+    try:
+        noted = await_checkpoint(etcd)
+        assert master.ask("POST", "/api/v1/networks/default:n/", NETWORK).status == 200
+        master.kill()
+        etcd.put(keys.COMPACTION, encode(replace(noted, time=noted.time - 600)))
+        master.start()
+        await_forgotten(etcd, noted.revision)
+        next_one = eventually(partial(other_checkpoint, etcd, noted), "the next one is noted")
+        assert not etcd.is_compacted(noted.revision)
+        assert next_one is not None
+        assert next_one.time > noted.time
+    finally:
+        master.kill()
+
+
+def await_checkpoint(etcd: Etcd) -> Checkpoint:
+    found = eventually(lambda: etcd.entries(keys.COMPACTION), "the first revision is noted")
+    checkpoint = decode(found[keys.COMPACTION])
+    assert checkpoint is not None
+    return checkpoint
+
+
+def other_checkpoint(etcd: Etcd, noted: Checkpoint) -> Checkpoint | None:
+    found = await_checkpoint(etcd)
+    return found if found.revision > noted.revision else None
+
+
 def holds(world: Mapping[str, Entry], names: set[str]) -> bool:
     """Say whether these endpoints are there and no other."""
     return {key.rpartition("-")[2] for key in world} == names
@@ -168,7 +200,7 @@ def churn(master: Master, rounds: int) -> None:
 
 
 def await_forgotten(etcd: Etcd, revision: int) -> None:
-    eventually(lambda: forgotten(etcd, revision), "history is dropped")
+    eventually(lambda: etcd.is_compacted(revision - 1), "history is dropped")
 
 
 def await_small(etcd: Etcd) -> None:
@@ -182,14 +214,6 @@ def await_small(etcd: Etcd) -> None:
         return size(etcd) < SMALL
 
     eventually(written_and_small, "room is made", within=30)
-
-
-def forgotten(etcd: Etcd, revision: int) -> bool:
-    """Say whether a revision cannot be read any more."""
-    body = json.dumps({"key": "AA==", "revision": revision - 1}).encode()
-    status, answer = http_request(f"{etcd.url}/v3/kv/range", method="POST", body=body)
-    assert status == 200 or b"compacted" in answer
-    return status != 200
 
 
 def size(etcd: Etcd) -> int:

@@ -47,8 +47,9 @@ def test_prefixes_hold_their_keys_and_end_with_a_slash() -> None:
     assert not keys.service(keys.SERVICE_VTEP, "a", 1).startswith(keys.services("netplugin"))
 
 
-def test_what_agents_write_is_not_the_leaders() -> None:
+def test_what_others_write_is_not_the_leaders() -> None:
     written = [
+        keys.COMPACTION,
         keys.host(HostLabel("h")),
         keys.service("netplugin", "a", 1),
         keys.oper(HostLabel("h"), "x"),
