@@ -55,6 +55,10 @@ from pyroute2.netlink.rtnl.rtmsg import rtmsg
 from pyroute2.netlink.rtnl.tcmsg import sched_tbf, tcmsg
 
 from core.errors import HostError
+from netplugin.kernel.acyclic_messages import free_messages_at_once
+
+# all modules that send or read messages import this one
+free_messages_at_once()
 
 Address = IPv4Address | IPv6Address
 Interface = IPv4Interface | IPv6Interface
