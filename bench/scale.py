@@ -40,6 +40,8 @@ LIMIT: Final = int(os.environ.get("SCALE_LIMIT", "900"))
 MASTERS: Final = 3
 CLIENTS: Final = 8
 IDLE: Final = 10.0
+REST: Final = 0.1
+"""Seconds for each agent between the start and the first figure."""
 CHANGES: Final = 5
 OPEN_FILES: Final = 65_536
 PICTURE: Final = Path("build/scale.svg")
@@ -181,7 +183,7 @@ def _of(size: int) -> Figures:
 
 
 def _figures(size: int, store: Etcd, masters: list[Master], agents: Agents) -> Figures:
-    time.sleep(IDLE)  # reports of the start are over
+    time.sleep(max(IDLE, size * REST))  # what agents put off at their start is over
     began, lead = time.monotonic(), masters[0]
     busy = sum(answer[0] for answer in agents.ask("usage"))
     others = [_cpu(one.pid) for one in (lead, store)]

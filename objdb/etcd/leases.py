@@ -20,7 +20,7 @@ from core.errors import StoreUnavailable
 from core.logs import fields
 from objdb.access import Access
 from objdb.etcd.channel import OPTIONS, Channels, EtcdMember, credentials
-from objdb.failover import Retry
+from objdb.failover import ATTEMPT, Retry
 from objdb.keepalive import REVOKE_BUDGET, Renew, RenewedLease, stop_all
 
 log = logging.getLogger(__name__)
@@ -77,6 +77,8 @@ class EtcdLeases:
             attempt,
             rpc.LeaseGrantRequest(TTL=max(SHORTEST, round(ttl))),
             Retry.READ,  # a lease whose id was lost expires
+            # each attempt may leave a lease behind, and the store work
+            attempt=max(ATTEMPT, ttl / 2),
         )
         return EtcdLease(self, answer.ID, float(answer.TTL), sent)
 

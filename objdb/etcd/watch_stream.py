@@ -112,12 +112,9 @@ class WatchStreams:
         # Nothing is awaited from here to `add`: the stream may otherwise end in between.
         stream = self._stream
         if stream is None or not stream.serves(member, metadata):
-            # All members are silent: they are late rather than dead, and to open the watches anew
-            # makes them later.
             silent = 0 if stream is None else stream.silent
-            doublings = min(silent // len(self._channels.members), MAX_DOUBLINGS)
             stream = _SharedStream(
-                member, metadata, self._heartbeat, MAX_MISSED_HEARTBEATS * 2**doublings, silent
+                member, metadata, self._heartbeat, self._patience(silent), silent
             )
             self._stream = stream
             detached("watch stream", stream.run())
@@ -126,6 +123,17 @@ class WatchStreams:
             yield watch
         finally:
             stream.remove(watch)
+
+    def _patience(self, silent: int) -> int:
+        """Return after how many heartbeats without an answer the next stream ends.
+
+        When all members were silent they are late rather than dead, and to open a dozen watches
+        anew makes them later. A lone member is asked over the same connection again, which helps
+        only if its stream is stuck.
+        """
+        members = len(self._channels.members)
+        doublings = MAX_DOUBLINGS if members == 1 else min(silent // members, MAX_DOUBLINGS)
+        return MAX_MISSED_HEARTBEATS << doublings
 
 
 class _SharedStream:

@@ -70,9 +70,9 @@ class Member:
 class Site:
     """Watches on a member; `open` adds one."""
 
-    def __init__(self, stack: AsyncExitStack, heartbeat: float) -> None:
+    def __init__(self, stack: AsyncExitStack, heartbeat: float, others: int = 0) -> None:
         self.member = Member()
-        self.members = [self.member]
+        self.members = [self.member] * (1 + others)
         self.token: tuple[tuple[str, str], ...] = ()
         self._stack = stack
         self._streams = WatchStreams(cast("Channels", self), heartbeat)
@@ -176,7 +176,7 @@ async def test_another_token_is_another_stream(site: Site) -> None:
 
 async def test_a_silent_member_is_asked_and_then_left() -> None:
     async with AsyncExitStack() as stack:
-        site = Site(stack, heartbeat=0.01)
+        site = Site(stack, heartbeat=0.01, others=1)
         watch = await site.created(0)
         with pytest.raises(StreamBroken, match="heartbeats without an answer"):
             await watch.read()
@@ -185,7 +185,7 @@ async def test_a_silent_member_is_asked_and_then_left() -> None:
 
 async def test_a_late_process_reads_its_answers_before_it_takes_a_member_for_silent() -> None:
     async with AsyncExitStack() as stack:
-        site = Site(stack, heartbeat=0.05)
+        site = Site(stack, heartbeat=0.05, others=1)
         watch = await site.created(0)
         (call,) = site.member.calls
         asyncio.get_running_loop().call_soon(call.say, TO_ALL)
@@ -196,19 +196,29 @@ async def test_a_late_process_reads_its_answers_before_it_takes_a_member_for_sil
 
 async def test_members_that_are_all_silent_have_twice_as_long_each_time() -> None:
     async with AsyncExitStack() as stack:
-        site = Site(stack, heartbeat=0.01)
-        asked = []
-        for number in range(4):
-            watch = await site.created(0)
-            call = site.member.calls[-1]
-            if number == 2:
-                call.say(TO_ALL)
-                await watch.read()
-            with pytest.raises(StreamBroken):
-                await watch.read()
-            asked.append(call.asked.qsize())
-        assert asked[0] < asked[1] < asked[2]
-        assert asked[3] < asked[2]
+        site = Site(stack, heartbeat=0.01, others=1)
+        asked = [await _asked_in_vain(site, answers=number == 4) for number in range(6)]
+        assert max(asked[:2]) < min(asked[2:4])
+        assert max(asked[2:4]) < asked[4]
+        assert asked[5] < min(asked[2:4])
+
+
+async def test_a_lone_member_has_long_at_once() -> None:
+    async with AsyncExitStack() as stack:
+        asked = await _asked_in_vain(Site(stack, heartbeat=0.01))
+        assert asked > 4 * MAX_MISSED_HEARTBEATS
+
+
+async def _asked_in_vain(site: Site, *, answers: bool = False) -> int:
+    """Return how many heartbeats a member had that was silent, or answered one of them."""
+    watch = await site.created(0)
+    call = site.member.calls[-1]
+    if answers:
+        call.say(TO_ALL)
+        await watch.read()
+    with pytest.raises(StreamBroken):
+        await watch.read()
+    return call.asked.qsize()
 
 
 async def test_an_expired_token_is_a_refusal(site: Site) -> None:
