@@ -29,6 +29,7 @@ from ofnet.world import (
     Uplink,
     World,
 )
+from tests.model.shared_rules import of_group
 from tests.unit.ofnet.worlds import PEER, local, remote, world
 
 GROUPS = (7, 8, 9)
@@ -149,14 +150,7 @@ def each_of(rule: Rule, of: World) -> Iterator[Rule]:
         return
     for member in of.policy_classes.values():
         if member.number in {rule.src_class, rule.dst_class}:
-            yield replace(
-                rule,
-                id=f"{rule.id}-{member.group_id}",
-                src_group=member.group_id if rule.src_class else rule.src_group,
-                dst_group=member.group_id if rule.dst_class else rule.dst_group,
-                src_class=0,
-                dst_class=0,
-            )
+            yield of_group(rule, member.group_id, f"{rule.id}-{member.group_id}")
 
 
 def tables(kind: Bridge, of: World) -> Tables:

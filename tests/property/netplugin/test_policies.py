@@ -24,6 +24,7 @@ from ofnet.world import FwdMode, PolicyClass, Rule, World
 from state.intents import Attachment
 from state.policy_rules import NEW_CONNECTION, OfnetRule, PolicyRule, RuleScope, expand_all
 from state.records import GroupRecord, NetworkRecord
+from tests.model.shared_rules import of_group
 from tests.unit.netplugin.records import group, network
 
 TENANTS = st.sampled_from([TenantName("red"), TenantName("blue")])
@@ -72,14 +73,7 @@ def of_one(shared: Rule, key: GroupKey, member: PolicyClass) -> Rule:
     """Return what a shared rule is for one of the groups."""
     tenant, _, rest = shared.id.split(":", 2)
     name = key.partition(":")[0]
-    return replace(
-        shared,
-        id=f"{tenant}:{name}:{rest}",
-        src_group=member.group_id if shared.src_class else shared.src_group,
-        dst_group=member.group_id if shared.dst_class else shared.dst_group,
-        src_class=0,
-        dst_class=0,
-    )
+    return of_group(shared, member.group_id, f"{tenant}:{name}:{rest}")
 
 
 def pairs(book: Policies) -> Iterator[tuple[Rule, Rule]]:
