@@ -12,10 +12,12 @@ import asyncio
 import json
 import ssl
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
 from core.errors import StoreDenied, StoreUnavailable
+from core.tasks import unbroken
 
 TIMEOUT: Final = 3.0
 OLDEST: Final = (3, 3)
@@ -128,7 +130,18 @@ async def _connect(
     member: str, context: ssl.SSLContext | None
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     host, _, port = member.rpartition(":")
-    return await asyncio.open_connection(host.strip("[]"), int(port), ssl=context)
+    host = host.strip("[]")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    if context is None:
+        return reader, writer
+    # Not cancelled half-way: the loop prints a traceback of a handshake whose failure was not
+    # awaited, as in a process that was late for both, the failure and the end of its time.
+    handshake = writer.start_tls(context, server_hostname=host, ssl_handshake_timeout=TIMEOUT)
+    with ExitStack() as undo:
+        undo.callback(writer.close)
+        await unbroken(handshake)
+        undo.pop_all()
+    return reader, writer
 
 
 async def _request(
