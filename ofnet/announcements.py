@@ -80,11 +80,13 @@ class Announcements:
         """True while groups are to be announced again."""
         return bool(self._rounds)
 
-    def repeat(self, key: EndpointKey) -> None:
-        """Have a local endpoint announced as a new one again."""
+    def repeat(self, key: EndpointKey) -> bool:
+        """Have a local endpoint announced as a new one again; return whether it is announced."""
         mode = mode_of(self._bridge, self._world.fwd_mode)
-        if mode is Mode.VLAN and key in self._world.local:
-            self._new.add(key)
+        if mode is not Mode.VLAN or key not in self._world.local:
+            return False
+        self._new.add(key)
+        return True
 
     def take_new(self) -> NewEndpoints:
         """Return what is to be sent for new endpoints; it is not due any more."""

@@ -7,8 +7,10 @@ In come changed Worlds (`update`) and the end of their realisation (`wake`), bot
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
+from core.errors import SwitchUnavailable
 from core.ids import EndpointKey
 from ofnet.announcements import Announcements
 from ofnet.changes import Changes
@@ -18,6 +20,9 @@ from ofnet.world import Bridge, World
 
 PERIOD: Final = 3.0
 """Seconds between two rounds."""
+
+PATIENCE: Final = 1.0
+"""Seconds that an ADD may wait for its announcement."""
 
 
 class GarpSender:
@@ -49,10 +54,18 @@ class GarpSender:
         """Take over a changed World."""
         self._announcements.update(world, changes)
 
-    def announce(self, key: EndpointKey) -> None:
-        """Announce a local endpoint whose port the switch has now."""
-        self._announcements.repeat(key)
+    async def announce(self, key: EndpointKey) -> None:
+        """Announce a local endpoint whose port the switch has now; return when that has been sent.
+
+        What is not sent within PATIENCE seconds is sent later.
+        """
+        if not self._announcements.repeat(key):
+            return
         self.wake()
+        with suppress(TimeoutError, SwitchUnavailable):
+            async with asyncio.timeout(PATIENCE):
+                await self._send_due()
+                await self._switch.barrier()
 
     def wake(self) -> None:
         """Send what is due as soon as the switch has its flows."""
@@ -70,10 +83,13 @@ class GarpSender:
         while True:
             await self._new.wait()
             self._new.clear()
-            await self._ready()
-            new = self._announcements.take_new()
-            self._send(new.learned)
-            self._announce(new.announced)
+            await self._send_due()
+
+    async def _send_due(self) -> None:
+        await self._ready()
+        new = self._announcements.take_new()
+        self._send(new.learned)
+        self._announce(new.announced)
 
     async def _send_rounds(self, period: float) -> None:
         while True:

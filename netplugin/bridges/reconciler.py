@@ -67,9 +67,9 @@ class Reconciler:
         self._local_ports.notify()
         await self.flush()
 
-    def announce(self, bridge: Bridge, key: EndpointKey) -> None:
-        """Announce an endpoint on the physical network, once the switch has its port."""
-        self._agents[bridge].garp_sender.announce(key)
+    async def announce(self, bridge: Bridge, key: EndpointKey) -> None:
+        """Announce an endpoint on the physical network, now that the switch has its port."""
+        await self._agents[bridge].garp_sender.announce(key)
 
     async def remove_port(self, key: EndpointKey) -> None:
         """Remove an endpoint's port; return when the switch has acknowledged it."""

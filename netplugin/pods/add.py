@@ -277,7 +277,8 @@ class PodAdd:
         with self._timed("port"):
             await self._ports.attach(entry, network)
         # On bridged VLANs the flows came first. A switch learns nothing of a port that it has not.
-        self._reconciler.announce(BRIDGE_OF[network.encap], entry.key)
+        # The answer waits for it: until then, what is sent to the pod goes where its address was.
+        await self._reconciler.announce(BRIDGE_OF[network.encap], entry.key)
 
     async def _program_flows(self, entry: JournalEntry, record: EndpointRecord) -> None:
         port = self._ports.local(entry, record, entry.port)

@@ -302,6 +302,10 @@ class SwitchSession(asyncio.Protocol):
         self._send(wire.packet_out(xid, data, actions, in_port=in_port))
         return True
 
+    async def barrier(self) -> None:
+        """Return when the switch has processed all that was sent. Raises SwitchUnavailable."""
+        await self._request(b"", wire.BARRIER_REQUEST)
+
     # -- received messages ---------------------------------------------------------------------
 
     def _handle(self, message: wire.OpenflowMessage) -> None:

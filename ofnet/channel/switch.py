@@ -196,6 +196,10 @@ class Switch:
         sent = session is not None and session.send_packet(data, actions, in_port=in_port)
         self.counters["packet_out" if sent else "packet_out_dropped"] += 1
 
+    async def barrier(self) -> None:
+        """Return when the switch has processed all that was sent. Raises SwitchUnavailable."""
+        await self._require().barrier()
+
     def refusal(self, transport: asyncio.BaseTransport) -> str:
         """Refuse a process of another user than the switch's."""
         # Before the handshake: a datapath id is no secret, every local user can read it.

@@ -82,6 +82,9 @@ class FakeSwitch(Switch):
         if refused:
             raise FlowsRefused([(flow, "refused") for flow in refused])
 
+    async def barrier(self) -> None:
+        await self._answer()
+
     async def dump(self) -> list[FlowStamp]:
         await self._answer()
         self.dumps += 1
