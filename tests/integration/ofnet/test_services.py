@@ -470,10 +470,12 @@ async def test_a_client_with_affinity_keeps_its_provider(
         learned = here.bridge.ofctl("dump-flows", "table=13").count("NXM_NX_REG1")
         assert learned == 1, "one flow for a client, of a service's port"
         await here.serve(service(*others, version=version, affinity=60))
+        # The switch learns once more from the last packets of a megaflow when it revalidates it.
+        # Those to `kept` are from before the change: learned after it, between two connections,
+        # they would have the client choose twice.
+        here.bridge.ovs.appctl("revalidator/wait")
         (moved,) = await here.asks(CLIENT, 20, v=version)
         assert moved != kept
-        # The switch learns once more from the last packets of a megaflow when it revalidates it:
-        # `kept` was last heard of before the change, `moved` after it.
         here.bridge.ovs.appctl("revalidator/wait")
         assert await here.asks(CLIENT, 5, v=version) == {moved: 5}
         here.bridge.ovs.appctl("revalidator/wait")
