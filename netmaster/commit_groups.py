@@ -24,6 +24,8 @@ from netmaster.stored import Write
 # * New networks and new groups only get in each other's way (tags, ids, overlapping subnets). If
 #   one fails, the next still stands, perhaps with a higher tag than it would have needed. That
 #   does not hold for updates and deletions, which free what the next one may then use.
+# * The record of who made a change is beside any of them. It checks the place in the ring that it
+#   takes; if the change before is refused, a number is missing.
 _ANY_CHANGE: Final = ((keys.ENDPOINTS, keys.GRANTS), (keys.RULES,))
 _CREATIONS: Final = (
     (keys.obj(Network.kind, ""), keys.NETWORKS, keys.GRANTS),
@@ -38,9 +40,10 @@ def shared_prefixes(writes: Sequence[Write]) -> PrefixSet | None:
 
     Changes with one and the same prefix set may share a group.
     """
-    creates_only = all(write.new for write in writes)
+    objects = [write for write in writes if not write.key.startswith(keys.CHANGES)]
+    creates_only = all(write.new for write in objects)
     sets = (*_ANY_CHANGE, *_CREATIONS) if creates_only else _ANY_CHANGE
-    return next(filter(partial(_is_within, writes), sets), None)
+    return next(filter(partial(_is_within, objects), sets), None)
 
 
 def _is_within(writes: Sequence[Write], prefixes: PrefixSet) -> bool:

@@ -46,3 +46,11 @@ def test_kinds_do_not_mix() -> None:
 def test_what_is_not_listed_goes_alone() -> None:
     assert shared_prefixes(writes(keys.GLOBAL_CONFIG)) is None
     assert shared_prefixes(writes(keys.obj("policy", "t:p"))) is None
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_the_record_of_who_made_a_change_is_beside_any(*, new: bool) -> None:
+    record = writes(keys.change(7), new=new)
+    for alone in (writes(ENDPOINT, GRANT), writes(RULE, new=False), writes(*NETWORK)):
+        assert shared_prefixes([*alone, *record]) is shared_prefixes(alone) is not None
+    assert shared_prefixes([*writes(keys.obj("policy", "t:p")), *record]) is None
