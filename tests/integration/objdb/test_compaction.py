@@ -16,7 +16,6 @@ from objdb.api import Backend, Change, Put
 from objdb.etcd.channel import Channels, GrpcMethod
 from objdb.etcd.commit import EtcdCommitter
 from objdb.etcd.compaction import Checkpoint, compact_history, decode, encode
-from objdb.failover import ATTEMPT, Retry
 from tests.bed.etcd import Etcd
 from tests.bed.waiting import eventually_async
 from tests.integration.objdb.conftest import Connect, endpoint
@@ -162,17 +161,9 @@ class FailingCompaction(Channels):
         super().__init__(access)
         self.asked: list[int] = []
 
-    async def call(
-        self,
-        method: GrpcMethod,
-        request: Any,
-        retry: Retry = Retry.READ,
-        *,
-        attempt: float = ATTEMPT,
-        budget: float | None = None,
-    ) -> Any:
+    async def call(self, method: GrpcMethod, request: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(request, rpc.CompactionRequest):
             self.asked.append(request.revision)
             if len(self.asked) <= 2:
                 raise StoreUnavailable("no member compacts")
-        return await super().call(method, request, retry, attempt=attempt, budget=budget)
+        return await super().call(method, request, *args, **kwargs)
