@@ -21,6 +21,15 @@ from core.logs import fields
 
 log = logging.getLogger(__name__)
 
+PURGE: Final = "upcall/enable-megaflows"
+"""Turns on what is on already, and before it stops the revalidators and empties the datapath.
+
+`revalidator/purge` of these releases runs beside the revalidators: it passes over a megaflow that
+one of them holds, and a change that one computed before it is written after it, to a megaflow that
+was made anew (Open vSwitch's commit bd86266ea). Until connections rest, packets then go by flows of
+before. `revalidator/pause` is no remedy: a second one, or a resume too many, blocks ovs-vswitchd.
+"""
+
 PAUSE: Final = 0.25
 """Seconds between two purges, each of which sends a packet of every connection to ovs-vswitchd."""
 
@@ -103,7 +112,7 @@ class MegaflowPurger:
     async def _purge(self) -> bool:
         if not await self._is_affected():
             return False
-        await self._control.call("revalidator/purge")
+        await self._control.call(PURGE)
         return True
 
     async def _is_affected(self) -> bool:

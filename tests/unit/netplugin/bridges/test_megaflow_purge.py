@@ -7,11 +7,9 @@ import pytest
 
 from core.errors import SwitchUnavailable
 from core.tasks import background
-from netplugin.bridges.megaflow_purge import MegaflowPurger, is_affected
+from netplugin.bridges.megaflow_purge import PURGE, MegaflowPurger, is_affected
 from tests.unit.netplugin.agent import eventually, turns
 from tests.unit.netplugin.fakes import FakeControl
-
-PURGE = "revalidator/purge"
 
 
 @pytest.mark.parametrize(
