@@ -20,6 +20,7 @@ At their own addresses the host reaches its pods in all modes (`netplugin.bridge
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
 from typing import Final
@@ -27,7 +28,7 @@ from typing import Final
 from core.logs import fields
 from netplugin.bridges import host_routes
 from netplugin.bridges.host_ports import HostInterface, InterfaceContext
-from netplugin.bridges.host_routes import Subnet
+from netplugin.bridges.host_routes import PodRoutes, Subnet
 from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.kernel.host_links import HostRoute
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
@@ -88,15 +89,13 @@ def guards(*chains: Chain) -> list[IptablesRule]:
 
 
 def host_interface(
-    private: IPv4Network,
-    address: IPv4Address,
-    pods: Collection[Address] = (),
-    networks: Collection[Subnet] = (),
+    private: IPv4Network, address: IPv4Address, networks: Collection[Subnet] = ()
 ) -> HostInterface:
     """Return `contivh0`, the host's interface on its private network and to pods on vxlan networks.
 
-    Connections from the host to its pods have the source `address`, one of the host's. Answers to
-    its private address would be dropped: pods must not reach the other addresses of that network.
+    `with_pods` adds the routes to pods. Connections from the host to them have the source
+    `address`, one of the host's. Answers to its private address would be dropped: pods must not
+    reach the other addresses of that network.
     """
     return HostInterface(
         bridge=Bridge.VXLAN,
@@ -109,17 +108,17 @@ def host_interface(
         routes=[
             HostRoute(subnet=private, source=address),
             *host_routes.network_routes(networks, private, address),
-            *host_routes.routes(pods, private, address),
         ],
-        neighbours=host_routes.neighbours((*pods, *(one[0] for one in networks)), private),
+        neighbours=host_routes.neighbours(networks, private),
         source6=tunnel_source6(address) if any(one.version == 6 for one in networks) else None,
     )
 
 
-def vlan_host_interface(
-    private: IPv4Network, address: IPv4Address, pods: Collection[Address] = ()
-) -> HostInterface:
-    """Return `contivv0`, the host's interface to pods on vlan networks; it has no address."""
+def vlan_host_interface(private: IPv4Network) -> HostInterface:
+    """Return `contivv0`, the host's interface to pods on vlan networks; it has no address.
+
+    `with_pods` adds the routes to them.
+    """
     return HostInterface(
         bridge=Bridge.VLAN,
         name=port_names.VLAN_HOST_PORT,
@@ -128,9 +127,14 @@ def vlan_host_interface(
         ofport=port_names.VLAN_HOST_OFPORT,
         mac=port_names.private_mac(private, port_names.PEER_NUMBER),
         addresses=[],
-        routes=[*host_routes.routes(pods, private, address)],
-        neighbours=host_routes.neighbours(pods, private),
+        routes=[],
     )
+
+
+def with_pods(interface: HostInterface, pods: PodRoutes) -> HostInterface:
+    """Return an interface of the host with the routes to this host's pods by it."""
+    hops = host_routes.neighbours(pods.addresses, pods.private)
+    return replace(interface, pods=pods, neighbours={**interface.neighbours, **hops})
 
 
 class HostAccess:
@@ -157,6 +161,10 @@ class HostAccess:
         self._host_addresses = host_addresses
         self._ports_changed = ports_changed
         self._report_faults = report_faults
+        # Kept for as long as settings and networks stay: they are asked for at each change of a
+        # pod, and subnets take long to be made.
+        self._subnets: tuple[object, list[Subnet]] = None, []
+        self._podless: tuple[object, list[HostInterface]] = None, []
 
     async def run(self) -> None:
         """Reconcile ports, rules and routes, for ever."""
@@ -218,10 +226,17 @@ class HostAccess:
         return private, rows, networks6
 
     def _interfaces(self, private: IPv4Network) -> list[HostInterface]:
+        networks = self._networks()
+        if self._podless[0] != (private, networks):
+            podless = [
+                host_interface(private, self._address, networks),
+                vlan_host_interface(private),
+            ]
+            self._podless = (private, networks), podless
         routed = self._world.endpoints.routed
         return [
-            host_interface(private, self._address, routed(Bridge.VXLAN), self._networks()),
-            vlan_host_interface(private, self._address, routed(Bridge.VLAN)),
+            with_pods(one, PodRoutes(routed(one.bridge), private, self._address))
+            for one in self._podless[1]
         ]
 
     def _networks(self) -> list[Subnet]:
@@ -230,13 +245,17 @@ class HostAccess:
         A bridged pod answers by its gateway.
         """
         routing = self._world.forwarding.fwd_mode is FwdMode.ROUTING
-        return [
-            subnet
-            for one in self._world.networks.all()
-            if one.encap is Encap.VXLAN and one.type is not NetworkType.INFRA
-            for subnet, gateway in _subnets(one)
-            if routing or gateway
-        ]
+        records = self._world.networks.all()
+        if self._subnets[0] != (routing, records):
+            found = [
+                subnet
+                for one in records
+                if one.encap is Encap.VXLAN and one.type is not NetworkType.INFRA
+                for subnet, gateway in _subnets(one)
+                if routing or gateway
+            ]
+            self._subnets = (routing, records), found
+        return self._subnets[1]
 
     def _has_networks6(self) -> bool:
         return any(one.version == 6 for one in self._networks())

@@ -7,12 +7,13 @@ decided by `netplugin.bridges.host_access`, `netplugin.bridges.infra` and `netpl
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 
 from core.errors import Conflict, HostError
 from core.logs import fields
+from netplugin.bridges.host_routes import PodRoutes
 from netplugin.bridges.record_events import RecordEvents
 from netplugin.kernel.host_links import HostRoute
 from netplugin.kernel.netlink import Address, Interface
@@ -36,13 +37,19 @@ class HostInterface:
     ofport: int
     mac: str
     addresses: Sequence[Interface]
-    routes: Collection[HostRoute]
+    routes: Sequence[HostRoute]
+    pods: PodRoutes | None = None
+    """The routes to this host's pods, which are set besides `routes`."""
     neighbours: Mapping[Address, str] = field(default_factory=dict)
     """MAC addresses of the next hops of routes."""
     source6: IPv6Address | None = None
     """An address for the routes that name it; the kernel chooses it for no other connection."""
     loose: bool = False
     """Whether packets come in by it whose answers leave by another interface."""
+
+    def all_routes(self) -> list[HostRoute]:
+        """Return all routes by the interface."""
+        return [*self.routes, *(() if self.pods is None else self.pods.all())]
 
     def spec(self) -> PortSpec:
         """Return the port of the interface in Open vSwitch."""
@@ -103,18 +110,16 @@ class HostPorts:
 
         What others changed meanwhile stays until the next `route`.
         """
-        # To read all routes takes a millisecond for every other pod, whenever one comes or goes.
+        # To read all routes takes a millisecond for every other pod, whenever one comes or goes;
+        # to compare all of them with those before, some microseconds.
         async with self._routing:
             before = self._routed.pop(wanted.name, None)
-            if before is None or (before.neighbours, before.source6) != (
-                wanted.neighbours,
-                wanted.source6,
-            ):
+            if before is None or not _comparable(before, wanted):
                 await self._set_routes(wanted)
                 return
-            gone, new = set(before.routes), set(wanted.routes)
-            if gone != new:
-                await self._links.change_routes(wanted.name, gone - new, new - gone)
+            gone, new = _differing(before, wanted)
+            if gone or new:
+                await self._links.change_routes(wanted.name, gone, new)
             self._routed[wanted.name] = wanted
 
     async def _set_routes(self, wanted: HostInterface) -> None:
@@ -123,7 +128,7 @@ class HostPorts:
             await self._links.ensure_source(wanted.name, wanted.source6)
         if wanted.neighbours:
             await self._links.ensure_neighbours(wanted.name, wanted.neighbours)
-        await self._links.ensure_routes(wanted.name, wanted.routes)
+        await self._links.ensure_routes(wanted.name, wanted.all_routes())
         self._routed[wanted.name] = wanted
 
     async def _ready(self, name: str) -> PortRow:
@@ -144,6 +149,31 @@ class HostPorts:
             raise Conflict(f"interface {wanted.name} cannot be created: the name is in use")
         await self._ovsdb.add_port(wanted.bridge, wanted.spec())
         log.info("host interface added", extra=fields(port=wanted.name))
+
+
+def _comparable(before: HostInterface, wanted: HostInterface) -> bool:
+    """Return whether an interface differs at most in its routes, by the same next hops."""
+    hops = (before.neighbours, before.source6) == (wanted.neighbours, wanted.source6)
+    return hops and _ends(before.pods) == _ends(wanted.pods)
+
+
+def _ends(pods: PodRoutes | None) -> object:
+    return None if pods is None else (pods.private, pods.source)
+
+
+def _differing(
+    before: HostInterface, wanted: HostInterface
+) -> tuple[list[HostRoute], list[HostRoute]]:
+    """Return the routes that are gone and those that are new, of two comparable interfaces."""
+    gone: list[HostRoute] = []
+    new: list[HostRoute] = []
+    if before.routes != wanted.routes:
+        gone += set(before.routes) - set(wanted.routes)
+        new += set(wanted.routes) - set(before.routes)
+    if before.pods is not None and wanted.pods is not None:
+        gone += wanted.pods.to(before.pods.addresses - wanted.pods.addresses)
+        new += wanted.pods.to(wanted.pods.addresses - before.pods.addresses)
+    return gone, new
 
 
 def _is_originals_router(row: PortRow, wanted: HostInterface) -> bool:

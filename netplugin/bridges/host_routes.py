@@ -9,6 +9,7 @@ the routes.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final
 
@@ -28,19 +29,37 @@ METRIC6: Final = 2048
 NEXT_HOP6: Final = IPv6Address("fe80::1")
 
 
-def routes(
-    pods: Iterable[Address], private: IPv4Network, source: IPv4Address
-) -> Iterator[HostRoute]:
-    """Yield the routes to addresses of pods.
+@dataclass(frozen=True, slots=True)
+class PodRoutes:
+    """Routes to the addresses of this host's pods by one of its ports, each to one address.
 
-    For IPv6 the kernel chooses the source: the host may have no such address, or several.
+    `private` is the host's private network, `source` its own address for connections to pods.
     """
-    for pod in sorted(pods, key=lambda one: (one.version, int(one))):
-        yield HostRoute(
-            subnet=_only(pod),
-            source=source if pod.version == 4 else None,
-            via=_next_hop(pod, private),
-        )
+
+    # It has addresses, and makes routes of those that are asked for: of some hundred pods one comes
+    # or goes at a time.
+
+    addresses: frozenset[Address]
+    private: IPv4Network
+    source: IPv4Address
+
+    def to(self, addresses: Iterable[Address]) -> list[HostRoute]:
+        """Return the routes to some of the addresses, in their order.
+
+        For IPv6 the kernel chooses the source: the host may have no such address, or several.
+        """
+        return [
+            HostRoute(
+                subnet=_only(pod),
+                source=self.source if pod.version == 4 else None,
+                via=_next_hop(pod, self.private),
+            )
+            for pod in sorted(addresses, key=lambda one: (one.version, int(one)))
+        ]
+
+    def all(self) -> list[HostRoute]:
+        """Return the routes to all addresses, in their order."""
+        return self.to(self.addresses)
 
 
 def network_routes(
@@ -55,14 +74,15 @@ def network_routes(
         yield HostRoute(
             subnet=subnet,
             source=source if four else tunnel_source6(source),
-            via=_next_hop(subnet[0], private),
+            via=_next_hop(subnet, private),
             metric=METRIC if four else METRIC6,
         )
 
 
-def neighbours(pods: Iterable[Address], private: IPv4Network) -> dict[Address, str]:
-    """Return the next hops of the routes to addresses of pods, with their MAC address."""
-    return {_next_hop(pod, private): ROUTER_MAC for pod in pods}
+def neighbours(targets: Iterable[Address | Subnet], private: IPv4Network) -> dict[Address, str]:
+    """Return the next hops of the routes to pods and networks, with their MAC address."""
+    one_of_each = {target.version: target for target in targets}
+    return {_next_hop(target, private): ROUTER_MAC for target in one_of_each.values()}
 
 
 def faults(contested: Iterable[Contested]) -> Iterator[str]:
@@ -75,8 +95,8 @@ def faults(contested: Iterable[Contested]) -> Iterator[str]:
         )
 
 
-def _next_hop(pod: Address, private: IPv4Network) -> Address:
-    if pod.version == 4:
+def _next_hop(target: Address | Subnet, private: IPv4Network) -> Address:
+    if target.version == 4:
         return port_names.private_address(private, port_names.PEER_NUMBER).ip
     return NEXT_HOP6
 

@@ -110,14 +110,14 @@ class Infra:
 
     def _rows(self) -> dict[EndpointKey, PortRow]:
         """Return the ports of infra networks, by their endpoints."""
-        rows = self._ovsdb.ports().values()
-        owned = {EndpointKey(row.external_ids.get(port_names.ENDPOINT_ID, "")): row for row in rows}
+        internal = [row for row in self._ovsdb.ports().values() if row.type == "internal"]
+        owned = [
+            (EndpointKey(row.external_ids.get(port_names.ENDPOINT_ID, "")), row) for row in internal
+        ]
         return {
             key: row
-            for key, row in owned.items()
-            if row.type == "internal"
-            and key.startswith(f"{row.name}.")
-            and key.endswith(f"-{self._host}")
+            for key, row in owned
+            if key.startswith(f"{row.name}.") and key.endswith(f"-{self._host}")
         }
 
     async def _ensure(self, network: NetworkRecord) -> PortRow:

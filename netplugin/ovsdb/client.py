@@ -36,6 +36,8 @@ class Ovsdb:
         self._loop = asyncio.get_running_loop()
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="ovsdb")
         self._view = OvsdbView()
+        self._by_bridge: dict[str, Mapping[str, PortRow]] = {}
+        """The ports of the view, for bridges that were asked for: each change wakes several."""
         self._changed = ChangeNotifier()
         self._replica: Replica | None = None
         self._run: asyncio.Future[None] | None = None
@@ -107,12 +109,15 @@ class Ovsdb:
         ports = self._view.ports
         if bridge is None:
             return ports
-        return {name: row for name, row in ports.items() if row.bridge == bridge}
+        if bridge not in self._by_bridge:
+            self._by_bridge[bridge] = {n: row for n, row in ports.items() if row.bridge == bridge}
+        return self._by_bridge[bridge]
 
     def numbers(self, bridge: str | None = None) -> frozenset[int]:
         """Return the OpenFlow numbers in use on a bridge, or on all."""
         rows = self.ports(bridge).values()
-        return frozenset(number for row in rows for number in row.numbers)
+        numbers = {row.ofport for row in rows if row.ofport is not None and not row.members}
+        return frozenset(numbers.union(*(row.numbers for row in rows if row.members)))
 
     def bridges(self) -> frozenset[str]:
         """Return the names of all bridges."""
@@ -254,6 +259,7 @@ class Ovsdb:
 
     def _take(self, view: OvsdbView) -> None:
         self._view = view
+        self._by_bridge = {}
         self._changed.notify()
 
     def _on_end(self, run: "asyncio.Future[None]") -> None:

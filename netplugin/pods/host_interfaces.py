@@ -107,11 +107,13 @@ class HostInterfaces:
         return self._facts()
 
     def _facts(self) -> object:
+        rows = self._rows()
         groups = {
             entry.key: (self._dscp(entry), self._pod_ports.metered(entry))
-            for entry in self._registry.idle()
+            for entry in (self._registry.idle() if rows else ())
+            if port_names.access_name(entry.port) in rows
         }
-        return self._rows(), groups
+        return rows, groups
 
     def _rows(self) -> dict[str, PortRow]:
         rows = self._ovsdb.ports(Bridge.VXLAN)

@@ -106,8 +106,10 @@ class PodPorts:
                 missing[entry.key] = "its port is gone"
             elif port is not None:
                 rate, burst = self.metered(entry)
-                port = replace(port, ofport=row.ofport, rate=rate, burst=burst)
-                self._world.endpoints.put_port(entry.key, port)
+                # compared first: each change of one port in OVSDB comes here with all of them
+                if (port.ofport, port.rate, port.burst) != (row.ofport, rate, burst):
+                    port = replace(port, ofport=row.ofport, rate=rate, burst=burst)
+                    self._world.endpoints.put_port(entry.key, port)
             elif record is not None:
                 port = self.local(entry, record, row.ofport)
                 self._world.endpoints.put_port(entry.key, port)

@@ -160,8 +160,10 @@ class PortMappings:
         return _Wanted(tuple(sorted(pods, key=lambda pod: pod.key)), frozenset(self._blocks()))
 
     def _mapped(self, entry: JournalEntry) -> MappedPod | None:
+        if not self._is_mapped(entry):
+            return None
         addresses = self._world.endpoints.routed_of(entry.key)
-        if not self._is_mapped(entry) or not addresses:
+        if not addresses:
             return None
         return MappedPod(
             key=entry.key,

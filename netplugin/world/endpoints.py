@@ -24,7 +24,7 @@ from netplugin.world.conversion import (
     local_of,
     remote_of,
 )
-from netplugin.world.host_routes import Address, Contested, HostRoutes, Pod
+from netplugin.world.host_routes import Address, Contested, HostRoutes, Pod, RoutedAddresses
 from ofnet.world import AccessPort, Bridge, HostPort, LocalEndpoint, RemoteEndpoint
 from state.records import EndpointRecord, GroupRecord
 
@@ -42,6 +42,7 @@ class Endpoints:
         self._groups: dict[GroupKey, GroupRecord] = {}
         self._revoked: set[EndpointKey] = set()
         self._routes = HostRoutes()
+        self._routed = {bridge: RoutedAddresses() for bridge in bridges}
         self._claimed: dict[EndpointKey, Pod] = {}
 
     # -- from the store ------------------------------------------------------------------------
@@ -175,8 +176,7 @@ class Endpoints:
 
     def routed(self, bridge: Bridge) -> frozenset[Address]:
         """Return the addresses of pods to which the host has routes by its port on a bridge."""
-        local = self._bridges[bridge].local.values()
-        return frozenset(address for one in local for address in one.routed)
+        return self._routed[bridge].all
 
     def routed_of(self, key: EndpointKey) -> frozenset[Address]:
         """Return the addresses by which the host reaches a pod of its own."""
@@ -206,7 +206,7 @@ class Endpoints:
         port = self._ports.get(key)
         record = port.record if port is not None else self._records.get(key)
         affected = self._claim_routes(key, port)
-        for bridge in self._bridges.values():
+        for name, bridge in self._bridges.items():
             local: LocalEndpoint | None = None
             remote: RemoteEndpoint | None = None
             if record is not None and record.network in bridge.networks and addressed(record):
@@ -214,7 +214,9 @@ class Endpoints:
                     local = self._local(port)
                 elif record.homing_host != self._host:
                     remote = remote_of(record)
+            before = bridge.local.get(key)
             bridge.set_endpoint(key, local, remote)
+            self._routed[name].put(key, _routed(before), _routed(local))
         for other in affected:
             self._update(other)
 
@@ -246,3 +248,7 @@ class Endpoints:
         group = self._groups.get(GroupKey(port.record.group_key))
         private = None if self.host_port is None else self.host_port.subnet
         return replace(local_of(port, group, private), routed=self.routed_of(port.record.key))
+
+
+def _routed(endpoint: LocalEndpoint | None) -> frozenset[Address]:
+    return frozenset() if endpoint is None else endpoint.routed

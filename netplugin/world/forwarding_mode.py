@@ -20,6 +20,7 @@ class ForwardingMode:
     def __init__(self, fwd_mode: FwdMode) -> None:
         self.fwd_mode = fwd_mode
         self._record: GlobalRecord | None = None
+        self._private_subnet: IPv4Network | None = None
 
     def put(self, record: GlobalRecord) -> bool:
         """Replace the settings; return True if that changes every flow.
@@ -31,6 +32,7 @@ class ForwardingMode:
         check_global(record)
         before = self.arp_mode, self.fabric_enforces, self.fwd_mode
         self._record = record
+        self._private_subnet = private_subnet(record)
         if record.fwd_mode in set(FwdMode):
             self.fwd_mode = FwdMode(record.fwd_mode)
         return (self.arp_mode, self.fabric_enforces, self.fwd_mode) != before
@@ -49,7 +51,7 @@ class ForwardingMode:
     @property
     def private_subnet(self) -> IPv4Network | None:
         """The network of the hosts' own addresses for pods, None while it is not known."""
-        return None if self._record is None else private_subnet(self._record)
+        return self._private_subnet
 
     def delivers_without_flows(self, encap: Encap) -> bool:
         """Return whether a pod's port gets packets before the switch has its flows and rules."""

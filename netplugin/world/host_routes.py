@@ -37,6 +37,8 @@ class HostRoutes:
     def __init__(self) -> None:
         self._claims: dict[Pod, frozenset[Address]] = {}
         self._pods: dict[Address, list[Pod]] = {}
+        self._shared: dict[Address, list[Pod]] = {}
+        """The part of `_pods` with several pods: it is asked for at each change of any pod."""
 
     def claim(self, pod: Pod, addresses: Set[Address]) -> frozenset[EndpointKey]:
         """Set the addresses of a pod, none if it is gone.
@@ -51,10 +53,14 @@ class HostRoutes:
             affected.update(one.key for one in pods[:1])
             if not pods:
                 del self._pods[address]
+            if len(pods) < 2:
+                self._shared.pop(address, None)
         for address in addresses - before:
             pods = self._pods.setdefault(address, [])
             affected.update(one.key for one in pods[:1])
             insort(pods, pod)
+            if len(pods) > 1:
+                self._shared[address] = pods
         if addresses:
             self._claims[pod] = frozenset(addresses)
         return frozenset(affected)
@@ -66,6 +72,36 @@ class HostRoutes:
 
     def contested(self) -> Iterator[Contested]:
         """Yield the addresses of several pods."""
-        for address, (first, *others) in self._pods.items():
-            if others:
-                yield Contested(address, first.key, tuple(one.key for one in others))
+        for address, (first, *others) in self._shared.items():
+            yield Contested(address, first.key, tuple(one.key for one in others))
+
+
+class RoutedAddresses:
+    """The addresses to which a host has routes by its port on one bridge, and their endpoints."""
+
+    # Several loops compare all addresses at each change of any pod. A set is the same object until
+    # an address changes, so that this takes no time for each pod of the host.
+
+    def __init__(self) -> None:
+        self._endpoints: dict[Address, EndpointKey] = {}
+        self._all: frozenset[Address] | None = frozenset()
+
+    def put(self, key: EndpointKey, before: Set[Address], addresses: Set[Address]) -> None:
+        """Replace the addresses of an endpoint.
+
+        One that another endpoint was given meanwhile stays that one's.
+        """
+        if before == addresses:
+            return
+        for address in before - addresses:
+            if self._endpoints.get(address) == key:
+                del self._endpoints[address]
+        self._endpoints.update(dict.fromkeys(addresses, key))
+        self._all = None
+
+    @property
+    def all(self) -> frozenset[Address]:
+        """All addresses."""
+        if self._all is None:
+            self._all = frozenset(self._endpoints)
+        return self._all

@@ -22,6 +22,7 @@ from core.ids import (
     TenantName,
     split_network_id,
 )
+from netplugin.world.bridge_state import BridgeState
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
 from ofnet.changes import EVERYTHING
@@ -134,7 +135,7 @@ class History(RuleBasedStateMachine):
 
     @rule(record=endpoints, ofport=ofports)
     def put_port(self, record: EndpointRecord, ofport: int) -> None:
-        port = LocalPort(record=replace(record, homing_host=HOST), ofport=ofport)
+        port = LocalPort(record=replace(record, homing_host=HOST), ofport=ofport, number=ofport)
         self.ports[record.key] = port
         self.builder.endpoints.put_port(record.key, port)
 
@@ -210,6 +211,24 @@ class History(RuleBasedStateMachine):
             assert not side.local.keys() & side.remote.keys()
             assert {e.network for e in side.local.values()} <= side.networks.keys()
             assert {e.network for e in side.remote.values()} <= side.networks.keys()
+
+    @invariant()
+    def the_host_has_routes_to_what_its_pods_are_reached_by(self) -> None:
+        endpoints = self.builder.endpoints
+        for bridge, side in ((Bridge.VXLAN, self.builder.vxlan), (Bridge.VLAN, self.builder.vlan)):
+            reached = [address for one in side.local.values() for address in one.routed]
+            assert endpoints.routed(bridge) == set(reached)
+            assert len(reached) == len(set(reached)), "one pod has the route"
+        claimed: dict[IPv4Address, set[EndpointKey]] = {}
+        for key, port in self.ports.items():
+            if any(port.record.network in side.networks for side in self.sides):
+                claimed.setdefault(IPv4Address(port.record.ip_address), set()).add(key)
+        contested = {one.address: {one.reached, *one.others} for one in endpoints.contested()}
+        assert contested == {address: held for address, held in claimed.items() if len(held) > 1}
+
+    @property
+    def sides(self) -> tuple[BridgeState, BridgeState]:
+        return self.builder.vxlan, self.builder.vlan
 
     def teardown(self) -> None:
         if not hasattr(self, "builder"):

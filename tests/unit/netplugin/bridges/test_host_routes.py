@@ -3,7 +3,7 @@
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from core.ids import EndpointKey
-from netplugin.bridges.host_routes import NEXT_HOP6, faults, neighbours, routes
+from netplugin.bridges.host_routes import NEXT_HOP6, PodRoutes, faults, neighbours
 from netplugin.kernel.host_links import HostRoute
 from netplugin.world.host_routes import Contested
 from ofnet.pipelines.stages import ROUTER_MAC
@@ -15,12 +15,13 @@ NEXT_HOP = IPv4Address("172.19.255.253")
 
 
 def test_each_pod_has_a_route_of_its_own() -> None:
-    assert list(routes({SIX, FOUR}, PRIVATE, HOST)) == [
+    assert PodRoutes(frozenset({SIX, FOUR}), PRIVATE, HOST).all() == [
         HostRoute(subnet=IPv4Network("10.1.0.1/32"), source=HOST, via=NEXT_HOP),
         HostRoute(subnet=IPv6Network("fd00::1/128"), source=None, via=NEXT_HOP6),
     ]
     assert neighbours({SIX, FOUR}, PRIVATE) == {NEXT_HOP: ROUTER_MAC, NEXT_HOP6: ROUTER_MAC}
     assert neighbours({FOUR}, PRIVATE) == {NEXT_HOP: ROUTER_MAC}, "the host may have no IPv6"
+    assert neighbours([IPv6Network("fd00::/64")], PRIVATE) == {NEXT_HOP6: ROUTER_MAC}
 
 
 def test_both_pods_of_an_address_are_named() -> None:
