@@ -10,6 +10,7 @@ exist are passed in as arguments (`netplugin.ovsdb` has them).
 import hashlib
 import re
 from collections.abc import Collection, Container
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address
 from pathlib import Path
 from typing import Final
@@ -95,6 +96,7 @@ def is_access(name: str) -> bool:
     return _number(_ACCESS_PORT, name) is not None
 
 
+@lru_cache(maxsize=LAST_ADOPTED)
 def pod_number(name: str) -> int | None:
     """Return N of either of a pod's ports, None for any other name."""
     number = _number(_ENDPOINT_PORT, name)
