@@ -2,8 +2,8 @@
 
 The whole system runs: etcd and netmaster, an agent, Open vSwitch (userspace datapath). Calls take
 turns with the reference, one, ten or fifty at once, started directly in the host's network
-namespace. What is timed is spawn to exit; a DEL of ours answers before the veth and the port are
-gone, the reference waits for its veth.
+namespace; one at a time also on a host that has pods of both already. What is timed is spawn to
+exit; a DEL of ours answers before the veth and the port are gone, the reference waits for its veth.
 
 The agent reaches netmaster and etcd by a link of its own: the bed's other way to them is through
 the userspace switch, whose one thread is at that moment busy with the pod's port.
@@ -14,8 +14,9 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ from tests.bed.pods import Sandbox, new_sandbox
 CALLS = {1: 60, 10: 100, 50: 200}
 """How many calls are measured, by how many are made at once."""
 WARM_UP = 5
+PRESENT = 200
+"""The pods of each that a full host has."""
 DEBIAN = Path("/usr/lib/cni")
 NETWORK = ("--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
 TARGETS = {"ADD": 2.0, "DEL": 1.0}
@@ -45,6 +48,8 @@ def rows() -> Iterable[Row]:
             runs.measure(at_once=1, calls=WARM_UP)
             for at_once, calls in CALLS.items():
                 yield from _table(at_once, runs.measure(at_once=at_once, calls=calls))
+            with runs.present(PRESENT):
+                yield from _table(1, runs.measure(at_once=1, calls=CALLS[1]), PRESENT)
         finally:
             bed.stop()
 
@@ -65,6 +70,8 @@ def manage(bed: Bed) -> None:
 
 Times = dict[tuple[str, str], list[float]]
 """Milliseconds, by who was called and what for."""
+Sandboxes = Mapping[str, Sequence[Sandbox]]
+"""By who connects them."""
 
 
 class _Runs:
@@ -82,6 +89,28 @@ class _Runs:
         # threads, and what they start, stand in the namespace of the one that made them
         return self._host.namespace.call(partial(self._measure, at_once, calls))
 
+    @contextmanager
+    def present(self, pods: int) -> Iterator[None]:
+        """Have pods of both on the host, until the end of the body."""
+        sandboxes = self._sandboxes(self._plugins, pods)
+        try:
+            self._host.namespace.call(partial(self._add, sandboxes))
+            yield
+        finally:
+            _delete(sandboxes)
+
+    def _add(self, sandboxes: Sandboxes) -> None:
+        with ThreadPoolExecutor(max(CALLS)) as pool:
+            for who, some in sandboxes.items():
+                for _ in pool.map(partial(timed_call, *self._plugins[who], "ADD"), some):
+                    pass
+
+    def _sandboxes(self, who: Iterable[str], count: int) -> Sandboxes:
+        return {
+            one: [new_sandbox(one, Namespace(fresh_name(f"{one}{n}"))) for n in range(count)]
+            for one in who
+        }
+
     def _measure(self, at_once: int, calls: int) -> Times:
         times: Times = {}
         with ThreadPoolExecutor(at_once) as pool:
@@ -91,18 +120,19 @@ class _Runs:
         return times
 
     def _turn(self, pool: ThreadPoolExecutor, at_once: int, order: list[str], times: Times) -> None:
-        sandboxes = {
-            who: [new_sandbox(who, Namespace(fresh_name(f"{who}{n}"))) for n in range(at_once)]
-            for who in order
-        }
+        sandboxes = self._sandboxes(order, at_once)
         try:
             for verb in ("ADD", "DEL"):
                 for who in order:
                     took = pool.map(partial(timed_call, *self._plugins[who], verb), sandboxes[who])
                     times.setdefault((who, verb), []).extend(took)
         finally:
-            for sandbox in (one for some in sandboxes.values() for one in some):
-                sandbox.namespace.delete()
+            _delete(sandboxes)
+
+
+def _delete(sandboxes: Sandboxes) -> None:
+    for sandbox in (one for some in sandboxes.values() for one in some):
+        sandbox.namespace.delete()
 
 
 def timed_call(plugin: Path, conf: dict[str, Any], verb: str, sandbox: Sandbox) -> float:
@@ -142,8 +172,9 @@ def bridge_conf(directory: Path) -> dict[str, Any]:
     }
 
 
-def _table(at_once: int, times: Times) -> Iterator[Row]:
+def _table(at_once: int, times: Times, present: int = 0) -> Iterator[Row]:
     crowd = "one at a time" if at_once == 1 else f"{at_once} at once"
+    crowd += f", {present} present" if present else ""
     for verb, target in TARGETS.items():
         for name, rank in (("p50", 0.50), ("p99", 0.99)):
             ours, theirs = (at(sorted(times[who, verb]), rank) for who in ("ours", "theirs"))
