@@ -33,6 +33,7 @@ from tests.bed.netns import Namespace
 
 WRITERS = 4
 HOSTS = 10
+_FIRST_HOST = IPv4Address("192.168.77.101")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +163,8 @@ def _hosts(count: int) -> Iterator[Put]:
     for number in range(count):
         record = HostRecord(
             label=host(number),
-            control_ip=f"192.168.77.{101 + number}",
-            vtep_ip=f"192.168.77.{101 + number}",
+            control_ip=str(_FIRST_HOST + number),
+            vtep_ip=str(_FIRST_HOST + number),
             vxlan_port=4789,
         )
         yield Put(keys.host(record.label), codec.encode(record))

@@ -6,9 +6,11 @@ bridge, and to the World (`netplugin.world.bridge_state`) those that are ready.
 vSwitch could not add is to be tried again (`netplugin.bridges.port_retries`).
 """
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address
+from typing import Final
 
 from core.errors import ContivError, SwitchRefused
 from core.ids import HostLabel
@@ -21,20 +23,30 @@ from ofnet.world import Bridge, Vtep
 
 log = logging.getLogger(__name__)
 
+_AT_ONCE: Final = 50
+"""Ports that are added together. Each change makes ovs-vswitchd go through all ports, and what
+comes while it does so is one more change. Ports of pods wait behind these for so long."""
 
-def vtep_rows(rows: Mapping[str, PortRow]) -> dict[str, PortRow]:
-    """Return the tunnel ports among a bridge's ports, by the address at their other end.
+
+def tunnel_ports(rows: Iterable[PortRow]) -> list[PortRow]:
+    """Return the tunnel ports among a bridge's ports.
 
     Those of the original are told by their names: it does not mark them.
-    A second port to one address, and one without an address, has its own name for a key. No peer
-    matches that key, so the port is obsolete.
     """
-    created = [
+    return [
         row
-        for row in rows.values()
+        for row in rows
         if port_names.VTEP_HOST_ID in row.external_ids
         or (row.type == "vxlan" and port_names.is_vtep(row.name))
     ]
+
+
+def by_remote(created: Iterable[PortRow]) -> dict[str, PortRow]:
+    """Return tunnel ports by the address at their other end.
+
+    A second port to one address, and one without an address, has its own name for a key. No peer
+    matches that key, so the port is obsolete.
+    """
     found: dict[str, PortRow] = {}
     for row in sorted(created, key=lambda row: row.name):
         remote = row.options.get("remote_ip", row.name)
@@ -76,6 +88,9 @@ class Tunnels:
         self._retries = PortRetries()
         self._last_ofport = 0
         self._logged: dict[str, str | None] = {}
+        self._found: tuple[Sequence[PortRow], Mapping[str, PortRow]] = (), {}
+        self._settled: object = None
+        """What the ports follow from, while they are as they should be."""
 
     def next_retry(self) -> float | None:
         """Return the seconds until a port is to be tried again, None if all have been added."""
@@ -92,55 +107,80 @@ class Tunnels:
         # is removed afterwards.
         peers = self._world.peers.tunnel_ends()
         tunnels = self._rows()
+        # Most changes of OVSDB are those of pods' ports. To look at each peer then would make an
+        # ADD among a thousand hosts several times as dear. Both mappings are the same objects
+        # until one of theirs changes.
+        inputs = peers, tunnels, self._world.complete
+        if inputs == self._settled and self._retries.next_due() != 0:
+            return
+        self._settled = None
         self._retries.observe(tunnels.values())
+        missing = list(self._missing(peers, tunnels))
         failures: dict[IPv4Address, ContivError] = {}
         try:
-            for remote, host in _first_of_each(peers).items():
-                found = tunnels.get(str(remote))
-                wanted = vtep_options(remote, self._vxlan_port)
-                if found is None or found.options != wanted or self._retries.take(found.name):
-                    try:
-                        await self._add(host, remote, found)
-                    except SwitchRefused as exc:
-                        failures[remote] = exc
+            await self._add_all(missing, failures)
         finally:
             self._update_world(peers, failures)
         # A host whose record has not been read yet looks like one that was removed (ADR 11).
-        if self._world.complete:
-            await self._remove_all_but(peers.values(), tunnels)
+        obsolete = _obsolete(peers.values(), tunnels) if self._world.complete else {}
+        for remote, row in obsolete.items():
+            await self._ovsdb.delete_port(Bridge.VXLAN, row.name)
+            log.info("tunnel port removed", extra=fields(address=remote, port=row.name))
         for failure in failures.values():
             raise failure
+        if not missing and not obsolete:
+            self._settled = inputs
 
-    def _rows(self) -> dict[str, PortRow]:
-        return vtep_rows(self._ovsdb.ports(Bridge.VXLAN))
+    def _rows(self) -> Mapping[str, PortRow]:
+        created = tunnel_ports(self._ovsdb.ports(Bridge.VXLAN).values())
+        if created != self._found[0]:
+            self._found = created, by_remote(created)
+        return self._found[1]
 
-    async def _add(self, host: HostLabel, remote: IPv4Address, found: PortRow | None) -> None:
-        rows = self._ovsdb.ports(Bridge.VXLAN)
-        name = port_names.vtep_name(remote, rows.keys()) if found is None else found.name
-        ofport = None if found is None else found.ofport
-        if ofport is None or ofport <= 0:
-            taken = self._ovsdb.numbers(Bridge.VXLAN)
-            ofport = self._last_ofport = port_names.next_vtep_ofport(self._last_ofport, taken)
-        await self._ovsdb.add_port(
-            Bridge.VXLAN,
-            PortSpec(
-                name=name,
-                type="vxlan",
-                ofport_request=ofport,
-                external_ids={port_names.VTEP_HOST_ID: host},
-                options=vtep_options(remote, self._vxlan_port),
-            ),
-        )
-        log.info("tunnel port added", extra=fields(peer=host, address=remote, port=name))
+    def _missing(
+        self, peers: Mapping[HostLabel, IPv4Address], tunnels: Mapping[str, PortRow]
+    ) -> Iterator[tuple[HostLabel, IPv4Address, PortSpec]]:
+        """Yield the ports to be added or written anew, with their peers."""
+        names = set(self._ovsdb.ports(Bridge.VXLAN))
+        numbers = set(self._ovsdb.numbers(Bridge.VXLAN))
+        for remote, host in _first_of_each(peers).items():
+            found = tunnels.get(str(remote))
+            options = vtep_options(remote, self._vxlan_port)
+            if found is None or found.options != options or self._retries.take(found.name):
+                name = port_names.vtep_name(remote, names) if found is None else found.name
+                ofport = None if found is None else found.ofport
+                if ofport is None or ofport <= 0:
+                    ofport = port_names.next_vtep_ofport(self._last_ofport, numbers)
+                    self._last_ofport = ofport
+                names.add(name)
+                numbers.add(ofport)
+                spec = PortSpec(
+                    name=name,
+                    type="vxlan",
+                    ofport_request=ofport,
+                    external_ids={port_names.VTEP_HOST_ID: host},
+                    options=options,
+                )
+                yield host, remote, spec
 
-    async def _remove_all_but(
-        self, remotes: Iterable[IPv4Address], tunnels: Mapping[str, PortRow]
+    async def _add_all(
+        self,
+        missing: Sequence[tuple[HostLabel, IPv4Address, PortSpec]],
+        failures: dict[IPv4Address, ContivError],
     ) -> None:
-        wanted = {str(remote) for remote in remotes}
-        for remote_ip, row in tunnels.items():
-            if remote_ip not in wanted:
-                await self._ovsdb.delete_port(Bridge.VXLAN, row.name)
-                log.info("tunnel port removed", extra=fields(address=remote_ip, port=row.name))
+        """Add ports, some at a time; note those that are refused. Raises SwitchUnavailable."""
+        for start in range(0, len(missing), _AT_ONCE):
+            some = missing[start : start + _AT_ONCE]
+            added = (self._ovsdb.add_port(Bridge.VXLAN, spec) for _, _, spec in some)
+            outcomes = await asyncio.gather(*added, return_exceptions=True)
+            for (host, remote, spec), outcome in zip(some, outcomes, strict=True):
+                if isinstance(outcome, SwitchRefused):
+                    failures[remote] = outcome
+                elif outcome is not None:
+                    raise outcome
+                else:
+                    about = fields(peer=host, address=remote, port=spec.name)
+                    log.info("tunnel port added", extra=about)
 
     def _update_world(
         self, peers: Mapping[HostLabel, IPv4Address], failures: Mapping[IPv4Address, ContivError]
@@ -169,6 +209,12 @@ class Tunnels:
         else:
             about = fields(peer=host, port=row.name, error=row.error)
             log.warning("tunnel port error", extra=about)
+
+
+def _obsolete(remotes: Iterable[IPv4Address], tunnels: Mapping[str, PortRow]) -> dict[str, PortRow]:
+    """Return the tunnel ports to none of the addresses, by the address at their other end."""
+    wanted = {str(remote) for remote in remotes}
+    return {remote: row for remote, row in tunnels.items() if remote not in wanted}
 
 
 def _first_of_each(peers: Mapping[HostLabel, IPv4Address]) -> dict[IPv4Address, HostLabel]:

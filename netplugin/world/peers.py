@@ -6,6 +6,7 @@ MAC address that its uplinks send by, which is set on the vlan bridge. `netplugi
 session with the BGP peer.
 """
 
+from collections.abc import Mapping
 from ipaddress import IPv4Address
 
 from core.ids import HostLabel
@@ -22,17 +23,20 @@ class Peers:
         self._host = host
         self._vlan = vlan
         self._records: dict[HostLabel, HostRecord] = {}
+        self._ends: Mapping[HostLabel, IPv4Address] | None = None
         self._peering: Peering | None = None
 
     def put(self, record: HostRecord) -> None:
         """Add or replace a host. Raises Invalid, changing nothing, if it cannot be read."""
         check_host(record)
         self._records[record.label] = record
+        self._ends = None
         self._set_peer_mac(record.label)
 
     def remove(self, label: HostLabel) -> None:
         """Remove a host."""
         self._records.pop(label, None)
+        self._ends = None
         self._set_peer_mac(label)
 
     def put_bgp(self, record: BgpRecord) -> None:
@@ -61,8 +65,16 @@ class Peers:
         """Return how many hosts the cluster has, this one included."""
         return len(self._records)
 
-    def tunnel_ends(self) -> dict[HostLabel, IPv4Address]:
-        """Return the addresses of the tunnel ends of other hosts, by host."""
+    def tunnel_ends(self) -> Mapping[HostLabel, IPv4Address]:
+        """Return the addresses of the tunnel ends of other hosts, by host.
+
+        It is the same object until a host's record changes.
+        """
+        if self._ends is None:
+            self._ends = self._found_ends()
+        return self._ends
+
+    def _found_ends(self) -> dict[HostLabel, IPv4Address]:
         addresses = {
             label: address4(record.vtep_ip)
             for label, record in self._records.items()

@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from core.ids import EndpointKey
-from netplugin.bridges.tunnels import vtep_rows
+from netplugin.bridges.tunnels import by_remote, tunnel_ports
 from netplugin.ovsdb import PortRow
 from netplugin.world.conversion import LocalPort
 from netplugin.world.vrfs import VRF_ID, stored_vrfs
@@ -40,7 +40,7 @@ def flows_of(outside: Outside) -> str:
 
 
 def tunnels(outside: Outside) -> dict[str, PortRow]:
-    return vtep_rows(outside.ovsdb.ports(Bridge.VXLAN))
+    return by_remote(tunnel_ports(outside.ovsdb.ports(Bridge.VXLAN).values()))
 
 
 # -- rounds ------------------------------------------------------------------------------------

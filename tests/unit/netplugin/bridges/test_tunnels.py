@@ -127,6 +127,41 @@ async def test_a_tunnel_port_deleted_by_hand_comes_back(outside: Outside) -> Non
         await eventually(lambda: "nw_dst=10.1.0.2 " in flows_of(outside))
 
 
+async def test_a_port_that_is_gone_before_it_was_seen_is_made_again(outside: Outside) -> None:
+    async with running(outside) as agent:
+        tell(agent, host())
+        for _ in range(2):
+            await agent.ports.converge()  # which leaves a port
+            outside.ovsdb.show(ports={})
+        await agent.ports.converge()
+        assert "192.0.2.2" in tunnels(outside)
+
+
+async def test_a_pods_port_is_no_reason_to_look_at_all_peers(
+    outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = 0
+
+    def counted(remote: IPv4Address, vxlan_port: int) -> dict[str, str]:
+        nonlocal looked
+        looked += 1
+        return vtep_options(remote, vxlan_port)
+
+    monkeypatch.setattr("netplugin.bridges.tunnels.vtep_options", counted)
+    async with running(outside) as agent:
+        tell(agent, *(host(f"h{n}", f"192.0.2.{n}") for n in range(5, 8)))
+        for _ in range(2):
+            await agent.ports.converge()
+        looked = 0
+        await outside.ovsdb.add_port(Bridge.VXLAN, PortSpec(name="vvport1", ofport_request=1))
+        await agent.ports.converge()
+        assert looked == 0
+        tell(agent, host("h9", "192.0.2.9"))
+        await agent.ports.converge()
+        assert looked == 4
+        assert len(tunnels(outside)) == 4
+
+
 async def test_a_tunnel_port_with_another_number_is_followed(outside: Outside) -> None:
     async with running(outside) as agent:
         tell(agent, network(), endpoint(2, host=PEER), host())
