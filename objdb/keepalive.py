@@ -30,6 +30,9 @@ REVOKE_BUDGET: Final = 2.0
 LEASE_ENDED: Final = 0.0
 """What a store grants for a lease that has ended."""
 
+LEASE_THREAD: Final = "lease"
+"""The name of a lease's thread."""
+
 _RETRY_DELAY: Final = 0.05
 _SHORT: Final = 5.0
 """Seconds; a lease of no more is short, as the leader's is."""
@@ -37,7 +40,10 @@ _SHORT_PART: Final = 8
 _LONG_PART: Final = 3
 
 Renew = Callable[[float], float | None]
-"""Requests a renewal within so many seconds; returns the seconds granted, None if unanswered."""
+"""Requests a renewal within so many seconds; returns the seconds granted, None if unanswered.
+
+An answer that comes later is never taken for that of another request.
+"""
 
 Renewer = AbstractContextManager[Renew]
 """Opens the thread's own connection; after an unanswered renewal it may use another member."""
@@ -66,7 +72,7 @@ class Keepalive(threading.Thread):
         on_lost: Callable[[], object],
         stop_requested: threading.Event | None = None,
     ) -> None:
-        super().__init__(name="lease", daemon=True)
+        super().__init__(name=LEASE_THREAD, daemon=True)
         self._renewer = renewer
         self._ttl = ttl
         self._lone = lone

@@ -5,6 +5,14 @@ A renewal goes to one member after the other until one answers.
 
 # The threads have synchronous channels of their own: the asyncio channels belong to the event loop,
 # and a renewal through them would wait for that loop, which is what the thread avoids.
+#
+# Why a stream for each renewal, called like a method of one request and one answer: gRPC's
+# synchronous client starts a thread for every stream of requests, which a busy process has to run
+# before the renewal goes out, and another that reads the answers. A call with one request runs in
+# the calling thread alone, and is the same to etcd: a stream that its client half-closes after the
+# first request, which etcd answers and then ends. And an answer is certainly that of its request:
+# on a stream that stays open, a late one would be taken for that of the next request, and the
+# validity counted from too late a send.
 
 import itertools
 import logging
@@ -92,32 +100,38 @@ def _renewer(channels: Channels, lease_id: int) -> Iterator[Renew]:
     """Renew at one member after the other; each has its channel."""
     access = channels.access
     with ExitStack() as opened:
-        stubs = itertools.cycle(
-            rpc.LeaseStub(opened.enter_context(_channel(address, access)))
+        calls = itertools.cycle(
+            _keep_alive(opened.enter_context(_channel(address, access)))
             for address in access.endpoints
         )
-        stub = next(stubs)
+        call = next(calls)
 
         def renew(attempt: float) -> float | None:
-            nonlocal stub
-            granted = _renewed(stub, lease_id, attempt, channels.last_metadata)
+            nonlocal call
+            granted = _renewed(call, lease_id, attempt, channels.last_metadata)
             if granted is None:
-                stub = next(stubs)
+                call = next(calls)
             return granted
 
         yield renew
 
 
-def _renewed(stub: Any, lease_id: int, attempt: float, metadata: Any) -> float | None:
+def _renewed(call: Any, lease_id: int, attempt: float, metadata: Any) -> float | None:
     request = rpc.LeaseKeepAliveRequest(ID=lease_id)
     try:
-        answers = stub.LeaseKeepAlive(iter((request,)), timeout=attempt, metadata=metadata)
-        answer = next(answers, None)
-        answers.cancel()
+        return float(call(request, timeout=attempt, metadata=metadata).TTL)
     except grpc.RpcError as exc:
         log.debug("lease renewal failed", extra=fields(error=str(exc)))
         return None
-    return None if answer is None else float(answer.TTL)
+
+
+def _keep_alive(channel: grpc.Channel) -> Any:
+    """Return the method LeaseKeepAlive with one request and one answer."""
+    return channel.unary_unary(
+        "/etcdserverpb.Lease/LeaseKeepAlive",
+        request_serializer=rpc.LeaseKeepAliveRequest.SerializeToString,
+        response_deserializer=rpc.LeaseKeepAliveResponse.FromString,
+    )
 
 
 def _channel(address: str, access: Access) -> grpc.Channel:

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import random
+import threading
 import time
 from contextlib import AsyncExitStack
 from functools import partial
@@ -18,6 +19,7 @@ from objdb.consul import ConsulBackend
 from objdb.consul.leases import ConsulLease
 from objdb.etcd import EtcdBackend
 from objdb.etcd.leases import EtcdLease
+from objdb.keepalive import LEASE_THREAD
 from tests.bed.etcd import Etcd
 from tests.bed.store import Store
 from tests.bed.waiting import eventually_async
@@ -165,6 +167,31 @@ async def test_a_store_that_is_slow_to_answer_does_not_cost_a_lease(
         slow.delay = lease.ttl / 5
         await eventually_async(lambda: lasts(granted + 2 * lease.ttl), "it lasts", within=60)
         await lease.revoke()
+
+
+async def test_a_renewal_starts_no_thread(
+    store: Store, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On busy processors a new thread may not run before the lease has ended."""
+    started: list[str] = []
+    start = threading.Thread.start
+
+    def recorded(thread: threading.Thread) -> None:
+        if threading.current_thread().name == LEASE_THREAD:
+            started.append(thread.name)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", recorded)
+    lease = await connect(endpoint(store)).lease(2)
+    granted = lease.valid_until
+    await eventually_async(
+        partial(_lasts, lease, granted + lease.ttl), "the lease is renewed", within=30
+    )
+    assert started == []
+
+
+async def _lasts(lease: Lease, until: float) -> bool:
+    return lease.valid_until > until
 
 
 async def test_a_lease_is_lost_when_the_store_says_so(store: Store, connect: Connect) -> None:
