@@ -1,9 +1,9 @@
 """Claims this host's label in the store: two hosts must not go by one label.
 
 In comes the host record with the id of this host (`netplugin.masters.host_id`); the record is
-written unless another host has the label. That one has it while its record has another id and an
-agent of the label is registered; a record without an id, of an earlier version, is adopted. The
-record is then kept, for as long as the agent runs.
+written unless it is there already, or another host has the label. That one has it while its record
+has another id and an agent of the label is registered; a record without an id, of an earlier
+version, is adopted. The record is then kept, for as long as the agent runs.
 """
 
 import asyncio
@@ -136,8 +136,11 @@ async def _is_registered(backend: Backend, label: HostLabel) -> bool:
 
 
 async def _write(backend: Backend, entry: Entry | None, own: HostRecord) -> bool:
-    """Write the record unless it has changed since it was read."""
-    key = keys.host(own.label)
+    """Write the record unless it has changed since it was read; False if it has."""
+    key, value = keys.host(own.label), codec.encode(own)
+    # Every agent reads each write of it: when all start again, that many times that many.
+    if entry is not None and entry.value == value:
+        return True
     check = Absent(key) if entry is None else Unchanged(key, entry.rev)
-    (outcome,) = await backend.commit([Change((check,), (Put(key, codec.encode(own)),))])
+    (outcome,) = await backend.commit([Change((check,), (Put(key, value),))])
     return isinstance(outcome, Committed)

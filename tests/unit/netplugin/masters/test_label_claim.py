@@ -62,6 +62,16 @@ async def test_a_label_that_is_free_or_ones_own_is_claimed(
     assert stored(backend) == OWN
 
 
+async def test_a_record_that_is_there_already_is_not_written_again(
+    backend: MemoryBackend,
+) -> None:
+    await put(backend, OWN)
+    before = backend.store.get(KEY)
+    await claim_label(backend, OWN, timing=TIMING)
+    assert before is not None
+    assert backend.store.get(KEY) == before
+
+
 async def test_the_label_of_a_host_whose_agent_is_gone_is_claimed(backend: MemoryBackend) -> None:
     await put(backend, OTHER)
     await claim_label(backend, OWN, timing=TIMING)
