@@ -2,7 +2,9 @@
 
 A hollow agent is an agent's real watch, World, computation of flows, registrations and reports. In
 the place of its switches are some that acknowledge every flow at once. It has an address of its own
-on loopback, and a store client of its own. Each line of standard input is answered by one line:
+on loopback, and a store client of its own. The process lets others have the processors first, since
+agents take none from the store and the masters of a cluster. Each line of standard input is
+answered by one line:
 
     ready             -> seconds until all had read the store and computed their flows
     usage             -> processor seconds of this process so far, and its MiB
@@ -21,6 +23,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from ipaddress import IPv4Address
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import uvloop
@@ -56,6 +59,9 @@ if TYPE_CHECKING:
 HOSTS_OF_TENANT: Final = 10
 NETWORK: Final = NetworkName("net")
 _FIRST_ADDRESS: Final = IPv4Address("127.1.0.1")
+_NICENESS: Final = 10
+_SESSION_NICENESS: Final = Path("/proc/self/autogroup")
+"""Where a kernel has it, `nice` holds among the processes of a session only."""
 
 
 def label_of(number: int) -> HostLabel:
@@ -71,6 +77,18 @@ def tenant_of(number: int) -> TenantName:
 def network_of(number: int) -> NetworkId:
     """Return the network of the pods of a hollow agent's host."""
     return network_id(NETWORK, tenant_of(number))
+
+
+def record_of(number: int) -> HostRecord:
+    """Return the record of a hollow agent's host."""
+    address = str(_FIRST_ADDRESS + number)
+    return HostRecord(
+        label=label_of(number),
+        control_ip=address,
+        vtep_ip=address,
+        vxlan_port=4789,
+        version=VERSION,
+    )
 
 
 class Switch:
@@ -89,7 +107,7 @@ class Hollow:
 
     def __init__(self, number: int, url: str, sup: Supervisor, stack: AsyncExitStack) -> None:
         self.label = label_of(number)
-        self.address = str(_FIRST_ADDRESS + number)
+        self._record = record_of(number)
         self._supervisor = sup
         self._stack = stack
         self._store = client("etcd", url)
@@ -103,6 +121,7 @@ class Hollow:
         self.desired = {bridge: Desired(bridge) for bridge in Bridge}
         self.ready = asyncio.Event()
         self._ends: Mapping[HostLabel, IPv4Address] = {}
+        self._ports: dict[HostLabel, int] = {}
         self.seen: dict[NetworkId, float] = {}
         self._realised = ChangeNotifier()
 
@@ -128,10 +147,7 @@ class Hollow:
         if ends != self._ends:
             self._ends = ends
             self.world.vxlan.set_vteps(
-                {
-                    host: Vtep(host=host, ip=ip, ofport=1_000 + number)
-                    for number, (host, ip) in enumerate(sorted(ends.items()))
-                }
+                {host: Vtep(host=host, ip=ip, ofport=self._port(host)) for host, ip in ends.items()}
             )
         revisions, histories = self.world.revisions, self._progress.histories
         for bridge, (world, changes) in self.world.take_changed().items():
@@ -143,6 +159,10 @@ class Hollow:
         self.ready.set()
         self._realised.notify()
 
+    def _port(self, host: HostLabel) -> int:
+        """Return the number of the tunnel's port to a host, which stays."""
+        return self._ports.setdefault(host, 1_000 + len(self._ports))
+
     async def saw(self, nid: NetworkId) -> float:
         """Wait until a network's flows are computed; return the monotonic time of that."""
         while nid not in self.seen:
@@ -150,18 +170,12 @@ class Hollow:
         return self.seen[nid]
 
     async def _register(self) -> None:
-        record = HostRecord(
-            label=self.label,
-            control_ip=self.address,
-            vtep_ip=self.address,
-            vxlan_port=4789,
-            version=VERSION,
-        )
-        await claim_label(self._store, record)
+        await claim_label(self._store, self._record)
+        address = self._record.control_ip
         control = ControlChannel(
             self._store,
             self.label,
-            self.address,
+            address,
             self._progress,
             spread=Spread(self.world.peers.count),
         )
@@ -170,7 +184,7 @@ class Hollow:
         services = [
             ServiceInstance(
                 service=keys.SERVICE_NETPLUGIN,
-                address=self.address,
+                address=address,
                 port=control.port(bridge),
                 hostname=self.label,
                 version=VERSION,
@@ -234,10 +248,19 @@ async def _answer_all(agents: list[Hollow], calls: Calls, began: float) -> None:
     sys.exit(0)
 
 
+def _give_way() -> None:
+    """Let the store and the masters have the processors first."""
+    os.nice(_NICENESS)
+    if _SESSION_NICENESS.exists():
+        os.setsid()
+        _SESSION_NICENESS.write_text(str(_NICENESS))
+
+
 async def main(url: str, first: str, count: str) -> None:
     """Run agents until standard input ends; raise what ended one of them."""
     began, calls = time.monotonic(), Calls()
     calls.count()
+    _give_way()
     tune_garbage_collector()
     logging.disable(logging.WARNING)  # thousands of agents that try again
     async with AsyncExitStack() as stack, supervisor() as sup:

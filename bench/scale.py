@@ -5,7 +5,8 @@ hollow agents (`bench.hollow`, `SCALE_AGENTS` to a process) run on this machine,
 `SCALE_ENDPOINTS` endpoints on each host, of one tenant for every ten hosts. Each figure stands
 beside that of the size before: what an agent costs should not grow with the cluster. Latencies and
 the mass restart share this machine's processors, and so grow with the number of agents on it. The
-figures are drawn over the sizes in `build/scale.svg` (`bench.plot`).
+figures are drawn over the sizes in `build/scale.svg` (`bench.plot`). The hosts are known before
+their agents start, process by process; the mass restart starts all at once.
 
 Ends all its processes when it is ended itself, by SIGTERM too, and gives each step a time limit.
 """
@@ -24,11 +25,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from bench import stores
 from bench.endpoints import Client
-from bench.hollow import HOSTS_OF_TENANT, NETWORK, label_of, tenant_of
+from bench.hollow import HOSTS_OF_TENANT, NETWORK, label_of, record_of, tenant_of
 from bench.objects import rss
+from bench.records import write
 from bench.table import Row, show
+from core import keys
 from core.ids import NetworkName, TenantName, network_id
+from objdb.api import Put
+from state import codec
 from tests.bed.etcd import Etcd
 from tests.bed.master import Master
 
@@ -45,6 +51,8 @@ REST: Final = 0.1
 CHANGES: Final = 5
 OPEN_FILES: Final = 65_536
 PICTURE: Final = Path("build/scale.svg")
+_LOGGER: Final = ("--logger=zap", "--log-level=error")
+"""What docs/operations.md advises for etcd 3.4, whose default logger has one lock for its lines."""
 _TICK: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -86,14 +94,17 @@ class Agents:
         self._size = size
         self._processes: list[subprocess.Popen[str]] = []
 
-    def start(self) -> float:
+    def start(self) -> None:
+        """Start one process after the other, each when the agents before it are ready."""
+        for first in range(0, self._size, AGENTS):
+            self._launch(first)
+            self.ask("ready")
+
+    def start_at_once(self) -> float:
         """Start all; return the seconds until the last one is ready."""
         began = time.monotonic()
-        pipe = subprocess.PIPE
         for first in range(0, self._size, AGENTS):
-            count = min(AGENTS, self._size - first)
-            words = [sys.executable, "-m", "bench.hollow", self._url, str(first), str(count)]
-            self._processes.append(subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True))
+            self._launch(first)
         self.ask("ready")
         return time.monotonic() - began
 
@@ -114,6 +125,11 @@ class Agents:
         for process in self._processes:
             process.wait()
         self._processes.clear()
+
+    def _launch(self, first: int) -> None:
+        count, pipe = min(AGENTS, self._size - first), subprocess.PIPE
+        words = [sys.executable, "-m", "bench.hollow", self._url, str(first), str(count)]
+        self._processes.append(subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True))
 
 
 def _numbers(process: "subprocess.Popen[str]") -> list[float]:
@@ -166,6 +182,7 @@ def _of(size: int) -> Figures:
             stack.enter_context(tempfile.TemporaryDirectory(prefix="ct-bench-", dir="/run"))
         )
         store = Etcd(directory)
+        store.command += _LOGGER
         stack.callback(store.kill)
         store.start()
         masters = [
@@ -175,7 +192,7 @@ def _of(size: int) -> Figures:
         for master in masters:
             stack.callback(master.kill)
             master.start()
-        asyncio.run(_fill(masters[0], size))
+        asyncio.run(_fill(store.url, masters[0], size))
         agents = Agents(store.url, size)
         stack.callback(agents.kill)
         agents.start()
@@ -210,7 +227,7 @@ def _figures(size: int, store: Etcd, masters: list[Master], agents: Agents) -> F
         held=held,
     )
     agents.kill()
-    return replace(figures, restart=agents.start())
+    return replace(figures, restart=agents.start_at_once())
 
 
 def _sum(answers: list[list[float]]) -> float:
@@ -236,8 +253,14 @@ def _herd(master: Master, agents: Agents) -> float:
     return max(seconds)
 
 
-async def _fill(master: Master, size: int) -> None:
-    """Create tenants, networks and all endpoints."""
+async def _fill(url: str, master: Master, size: int) -> None:
+    """Create hosts, tenants, networks and all endpoints."""
+    backend = stores.client("etcd", url)
+    try:
+        hosts = map(record_of, range(size))
+        await write(backend, (Put(keys.host(one.label), codec.encode(one)) for one in hosts))
+    finally:
+        await backend.close()
     tenants = -(-size // HOSTS_OF_TENANT)
     for number in range(tenants):
         tenant = f"tenant{number}"
