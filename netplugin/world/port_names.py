@@ -10,7 +10,6 @@ exist are passed in as arguments (`netplugin.ovsdb` has them).
 import hashlib
 import re
 from collections.abc import Collection, Container
-from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address
 from pathlib import Path
 from typing import Final
@@ -96,7 +95,6 @@ def is_access(name: str) -> bool:
     return _number(_ACCESS_PORT, name) is not None
 
 
-@lru_cache(maxsize=LAST_ADOPTED)
 def pod_number(name: str) -> int | None:
     """Return N of either of a pod's ports, None for any other name."""
     number = _number(_ENDPOINT_PORT, name)
