@@ -77,14 +77,17 @@ class HostRoutes:
 
 
 class RoutedAddresses:
-    """The addresses to which a host has routes by its port on one bridge, and their endpoints."""
+    """The addresses to which a host has routes by its port on one bridge, and their endpoints.
 
-    # Several loops compare all addresses at each change of any pod. A set is the same object until
-    # an address changes, so that this takes no time for each pod of the host.
+    `all` has the addresses; it is the same object until one of them changes.
+    """
+
+    # Several loops compare all addresses at each change of any pod. Being the same object, they are
+    # equal at once.
 
     def __init__(self) -> None:
         self._endpoints: dict[Address, EndpointKey] = {}
-        self._all: frozenset[Address] | None = frozenset()
+        self.all: frozenset[Address] = frozenset()
 
     def put(self, key: EndpointKey, before: Set[Address], addresses: Set[Address]) -> None:
         """Replace the addresses of an endpoint.
@@ -97,11 +100,4 @@ class RoutedAddresses:
             if self._endpoints.get(address) == key:
                 del self._endpoints[address]
         self._endpoints.update(dict.fromkeys(addresses, key))
-        self._all = None
-
-    @property
-    def all(self) -> frozenset[Address]:
-        """All addresses."""
-        if self._all is None:
-            self._all = frozenset(self._endpoints)
-        return self._all
+        self.all = frozenset(self._endpoints)
