@@ -164,7 +164,7 @@ class HostAccess:
         # Kept for as long as settings and networks stay: they are asked for at each change of a
         # pod, and subnets take long to be made.
         self._subnets: tuple[object, list[Subnet]] = None, []
-        self._podless: tuple[object, list[HostInterface]] = None, []
+        self._without_pods: tuple[object, list[HostInterface]] = None, []
 
     async def run(self) -> None:
         """Reconcile ports, rules and routes, for ever."""
@@ -227,16 +227,16 @@ class HostAccess:
 
     def _interfaces(self, private: IPv4Network) -> list[HostInterface]:
         networks = self._networks()
-        if self._podless[0] != (private, networks):
-            podless = [
+        if self._without_pods[0] != (private, networks):
+            without_pods = [
                 host_interface(private, self._address, networks),
                 vlan_host_interface(private),
             ]
-            self._podless = (private, networks), podless
+            self._without_pods = (private, networks), without_pods
         routed = self._world.endpoints.routed
         return [
             with_pods(one, PodRoutes(routed(one.bridge), private, self._address))
-            for one in self._podless[1]
+            for one in self._without_pods[1]
         ]
 
     def _networks(self) -> list[Subnet]:

@@ -89,8 +89,9 @@ class Tunnels:
         self._last_ofport = 0
         self._logged: dict[str, str | None] = {}
         self._found: tuple[Sequence[PortRow], Mapping[str, PortRow]] = (), {}
+        """The tunnel ports, and `by_remote` of them."""
         self._settled: object = None
-        """What the ports follow from, while they are as they should be."""
+        """The inputs of `converge` when it last found nothing to do, None after any change."""
 
     def next_retry(self) -> float | None:
         """Return the seconds until a port is to be tried again, None if all have been added."""

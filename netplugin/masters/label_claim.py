@@ -138,7 +138,7 @@ async def _is_registered(backend: Backend, label: HostLabel) -> bool:
 async def _write(backend: Backend, entry: Entry | None, own: HostRecord) -> bool:
     """Write the record unless it has changed since it was read; False if it has."""
     key, value = keys.host(own.label), codec.encode(own)
-    # Every agent reads each write of it: when all start again, that many times that many.
+    # Every agent reads each write: 1 000 agents that start together would read a million.
     if entry is not None and entry.value == value:
         return True
     check = Absent(key) if entry is None else Unchanged(key, entry.rev)

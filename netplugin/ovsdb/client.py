@@ -37,7 +37,7 @@ class Ovsdb:
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="ovsdb")
         self._view = OvsdbView()
         self._by_bridge: dict[str, Mapping[str, PortRow]] = {}
-        """The ports of the view, for bridges that were asked for: each change wakes several."""
+        """The ports of the view by bridge, filled on demand: each change wakes several loops."""
         self._changed = ChangeNotifier()
         self._replica: Replica | None = None
         self._run: asyncio.Future[None] | None = None
