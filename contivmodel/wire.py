@@ -36,7 +36,10 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 class WireModel(BaseModel):
     """Base of all REST objects and bodies."""
 
-    model_config = ConfigDict(populate_by_name=True, strict=True, extra="ignore", frozen=True)
+    # Texts of answers are not kept: pydantic would keep 16 384 of them (`state.reading`).
+    model_config = ConfigDict(
+        populate_by_name=True, strict=True, extra="ignore", frozen=True, cache_strings="keys"
+    )
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         """Return the model itself: it is never changed."""

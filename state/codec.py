@@ -18,6 +18,7 @@ from the table `DECODERS` at the end. Used by `state.watch` and netmaster.
 
 import json
 from collections.abc import Callable
+from sys import intern
 from typing import Any, Final
 
 from core import bitset, keys
@@ -115,23 +116,24 @@ def decode_endpoint(key: str, value: bytes) -> EndpointRecord:
     epid = keys.after(keys.ENDPOINTS, key)
     fields.expect("id", epid)
     # All texts in one call: endpoints are the most numerous records, and their decoding dominates
-    # the start of a leader or an agent.
+    # the start of a leader or an agent. What many endpoints have in common is interned: one copy
+    # of it, which goes with the last of them.
     network, endpoint_id, service, group, ip, ip6, mac, host, intf, vtep, container, name = (
         fields.each_text(_ENDPOINT_TEXTS)
     )
     return EndpointRecord(
         key=EndpointKey(epid),
-        network=NetworkId(network),
+        network=NetworkId(intern(network)),
         endpoint_id=endpoint_id,
-        service_name=service,
+        service_name=intern(service),
         group_id=fields.number("endpointGroupId"),
-        group_key=group,
+        group_key=intern(group),
         ip_address=ip,
         ipv6_address=ip6,
         mac_address=mac,
-        homing_host=HostLabel(host),
+        homing_host=HostLabel(intern(host)),
         intf_name=intf,
-        vtep_ip=vtep,
+        vtep_ip=intern(vtep),
         labels=fields.labels("labels"),
         container_id=container,
         common_name=name,

@@ -29,8 +29,10 @@ class RecordFields:
     @classmethod
     def parse(cls, key: str, value: bytes) -> "RecordFields":
         """Return the fields of an object; Invalid if the value is not a JSON object."""
+        # By default pydantic also keeps the last 16 384 short texts of the process: each pod brings
+        # new ones, so that a daemon grows for tens of thousands of pods. Names are few.
         try:
-            parsed = from_json(value, allow_inf_nan=False)
+            parsed = from_json(value, allow_inf_nan=False, cache_strings="keys")
         except ValueError as exc:
             raise Invalid(f"record {key}: not JSON: {exc}") from exc
         if not isinstance(parsed, dict):

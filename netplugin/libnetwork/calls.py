@@ -60,7 +60,10 @@ Texts = Annotated[dict[str, str], _null({})]
 class Call(BaseModel):
     """Base of all bodies: the engine's names, and nothing is converted."""
 
-    model_config = ConfigDict(strict=True, extra="ignore", frozen=True, populate_by_name=True)
+    # Texts of calls are not kept: pydantic would keep 16 384 of them (`state.reading`).
+    model_config = ConfigDict(
+        strict=True, extra="ignore", frozen=True, populate_by_name=True, cache_strings="keys"
+    )
 
 
 class Subnet(Call):
