@@ -19,12 +19,13 @@ At their own addresses the host reaches its pods in all modes (`netplugin.bridge
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
 from typing import Final
 
+from core.latest import Latest
 from core.logs import fields
 from netplugin.bridges import host_routes
 from netplugin.bridges.host_ports import HostInterface, InterfaceContext
@@ -161,10 +162,9 @@ class HostAccess:
         self._host_addresses = host_addresses
         self._ports_changed = ports_changed
         self._report_faults = report_faults
-        # Kept for as long as settings and networks stay: they are asked for at each change of a
-        # pod, and subnets take long to be made.
-        self._subnets: tuple[object, list[Subnet]] = None, []
-        self._without_pods: tuple[object, list[HostInterface]] = None, []
+        # Both are asked for at each change of a pod, and subnets take long to be made.
+        self._subnets = Latest(_pod_subnets)
+        self._without_pods = Latest(self._host_interfaces)
 
     async def run(self) -> None:
         """Reconcile ports, rules and routes, for ever."""
@@ -226,36 +226,19 @@ class HostAccess:
         return private, rows, networks6
 
     def _interfaces(self, private: IPv4Network) -> list[HostInterface]:
-        networks = self._networks()
-        if self._without_pods[0] != (private, networks):
-            without_pods = [
-                host_interface(private, self._address, networks),
-                vlan_host_interface(private),
-            ]
-            self._without_pods = (private, networks), without_pods
         routed = self._world.endpoints.routed
         return [
             with_pods(one, PodRoutes(routed(one.bridge), private, self._address))
-            for one in self._without_pods[1]
+            for one in self._without_pods(private, self._networks())
         ]
 
-    def _networks(self) -> list[Subnet]:
-        """Return the subnets of vxlan networks, whose pods other hosts have too.
+    def _host_interfaces(
+        self, private: IPv4Network, networks: Sequence[Subnet]
+    ) -> list[HostInterface]:
+        return [host_interface(private, self._address, networks), vlan_host_interface(private)]
 
-        A bridged pod answers by its gateway.
-        """
-        routing = self._world.forwarding.fwd_mode is FwdMode.ROUTING
-        records = self._world.networks.all()
-        if self._subnets[0] != (routing, records):
-            found = [
-                subnet
-                for one in records
-                if one.encap is Encap.VXLAN and one.type is not NetworkType.INFRA
-                for subnet, gateway in _subnets(one)
-                if routing or gateway
-            ]
-            self._subnets = (routing, records), found
-        return self._subnets[1]
+    def _networks(self) -> list[Subnet]:
+        return self._subnets(self._world.networks.all(), self._world.forwarding.fwd_mode)
 
     def _has_networks6(self) -> bool:
         return any(one.version == 6 for one in self._networks())
@@ -298,6 +281,21 @@ class HostAccess:
             if wanted.name in self._ovsdb.ports():
                 await self._context.host_ports.follow(wanted)
         return observed
+
+
+def _pod_subnets(networks: Sequence[NetworkRecord], mode: FwdMode) -> list[Subnet]:
+    """Return the subnets of vxlan networks, whose pods other hosts have too.
+
+    A bridged pod answers by its gateway.
+    """
+    routing = mode is FwdMode.ROUTING
+    return [
+        subnet
+        for one in networks
+        if one.encap is Encap.VXLAN and one.type is not NetworkType.INFRA
+        for subnet, gateway in _subnets(one)
+        if routing or gateway
+    ]
 
 
 def _subnets(network: NetworkRecord) -> Iterator[tuple[Subnet, str]]:

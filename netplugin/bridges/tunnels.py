@@ -14,6 +14,7 @@ from typing import Final
 
 from core.errors import ContivError, SwitchRefused
 from core.ids import HostLabel
+from core.latest import Latest
 from core.logs import fields
 from netplugin.bridges.port_retries import PortRetries
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
@@ -88,8 +89,7 @@ class Tunnels:
         self._retries = PortRetries()
         self._last_ofport = 0
         self._logged: dict[str, str | None] = {}
-        self._found: tuple[Sequence[PortRow], Mapping[str, PortRow]] = (), {}
-        """The tunnel ports, and `by_remote` of them."""
+        self._by_remote = Latest(by_remote)
         self._settled: object = None
         """The inputs of `converge` when it last found nothing to do, None after any change."""
 
@@ -133,10 +133,7 @@ class Tunnels:
             self._settled = inputs
 
     def _rows(self) -> Mapping[str, PortRow]:
-        created = tunnel_ports(self._ovsdb.ports(Bridge.VXLAN).values())
-        if created != self._found[0]:
-            self._found = created, by_remote(created)
-        return self._found[1]
+        return self._by_remote(tunnel_ports(self._ovsdb.ports(Bridge.VXLAN).values()))
 
     def _missing(
         self, peers: Mapping[HostLabel, IPv4Address], tunnels: Mapping[str, PortRow]

@@ -21,7 +21,7 @@ from netplugin.kernel.netns import KernelLinks
 from netplugin.pods.mtu import VXLAN_OVERHEAD, underlay_of
 from netplugin.settings import Settings
 from netplugin.world import port_names
-from netplugin.world.conversion import check_global, check_host, private_subnet
+from netplugin.world.conversion import check_host, private_subnet
 from objdb.api import Backend
 from objdb.connect import connect
 from objdb.wait_for_store import wait_for_store
@@ -90,7 +90,6 @@ async def _private(wanted: Settings) -> IPv4Network:
     record = codec.decode(entry.key, entry.value) if entry else None
     if not isinstance(record, GlobalRecord):
         return IPv4Network(DEFAULT_PRIVATE_SUBNET)
-    check_global(record)
     return private_subnet(record) or IPv4Network(DEFAULT_PRIVATE_SUBNET)
 
 

@@ -101,22 +101,17 @@ def peering_of(record: BgpRecord) -> Peering:
         )
 
 
-def check_global(record: GlobalRecord) -> None:
-    """Raise Invalid unless the private network can be read."""
-    with _reading("the cluster's settings"):
-        private_subnet(record)
-
-
 def private_subnet(record: GlobalRecord) -> IPv4Network | None:
     """Return the private network between a host and its pods; None in older stores.
 
-    Raises ValueError unless it is a /16: a port's number fills its two low bytes.
+    Raises Invalid unless it is a /16: a port's number fills its two low bytes.
     """
     if not record.pvt_subnet:
         return None
-    subnet = IPv4Network(record.pvt_subnet, strict=False)
-    if subnet.prefixlen != 16:
-        raise ValueError(f"private subnet {subnet} must be a /16")
+    with _reading("the cluster's settings"):
+        subnet = IPv4Network(record.pvt_subnet, strict=False)
+        if subnet.prefixlen != 16:
+            raise ValueError(f"private subnet {subnet} must be a /16")
     return subnet
 
 

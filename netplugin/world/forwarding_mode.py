@@ -7,7 +7,7 @@ forwarding mode, the mode is the one that the agent was started with.
 from ipaddress import IPv4Network
 from typing import Final
 
-from netplugin.world.conversion import check_global, private_subnet
+from netplugin.world.conversion import private_subnet
 from ofnet.world import ArpMode, FwdMode
 from state.records import Encap, GlobalRecord
 
@@ -29,10 +29,10 @@ class ForwardingMode:
         """
         # Settings that are removed, or that name no mode, stay in force: an agent without a
         # forwarding mode could not forward at all.
-        check_global(record)
+        private = private_subnet(record)
         before = self.arp_mode, self.fabric_enforces, self.fwd_mode
         self._record = record
-        self._private_subnet = private_subnet(record)
+        self._private_subnet = private
         if record.fwd_mode in set(FwdMode):
             self.fwd_mode = FwdMode(record.fwd_mode)
         return (self.arp_mode, self.fabric_enforces, self.fwd_mode) != before
