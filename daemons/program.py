@@ -17,6 +17,7 @@ from daemons import flags
 from daemons.collector import tune_garbage_collector
 from daemons.flags import Flag, Values
 from daemons.host_address import default_host_address
+from daemons.memory import use_one_arena
 from daemons.open_files import raise_open_files_limit
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class Program(Generic[S]):
             return _exit_code(exc)
         if settings is None:
             return 0
+        use_one_arena()
         tune_garbage_collector()
         raise_open_files_limit()
         try:

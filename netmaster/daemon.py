@@ -23,6 +23,7 @@ from daemons import metrics_page
 from daemons.diagnosis import Part, as_json, log_lines, told
 from daemons.health import Health
 from daemons.listen_address import ListenAddress
+from daemons.memory import reclaim_regularly
 from daemons.metrics_page import MetricsPage
 from daemons.tls import TlsContexts, contexts_of, may_call
 from netmaster import health
@@ -153,6 +154,7 @@ async def run(settings: Settings, version: str) -> None:
         tasks.supervise("leadership", _be_candidate(settings.store, backend, leadership))
         tasks.supervise("events", _follow(settings.store, backend, events))
         tasks.supervise("watchdog", feed_watchdog())
+        tasks.supervise("memory", reclaim_regularly())
         log.info("netmaster started", extra=fields(address=own, port=ofnet.port))
         notify(READY)
         await asyncio.to_thread(metrics_page.load)

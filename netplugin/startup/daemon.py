@@ -27,6 +27,7 @@ from core.logs import fields
 from core.service_manager import READY, STOPPING, feed_watchdog, notify
 from core.tasks import Supervisor, supervisor
 from daemons import metrics_page
+from daemons.memory import reclaim_regularly
 from daemons.tls import contexts_of
 from netplugin.kube import config
 from netplugin.kube.access import access_of
@@ -65,6 +66,7 @@ async def run(settings: Settings, version: str) -> None:
     # closed server or client fails of that, and would hide why the agent ends.
     async with AsyncExitStack() as stack, supervisor(signals=True) as sup:
         sup.supervise("watchdog", feed_watchdog())
+        sup.supervise("memory", reclaim_regularly())
         sup.supervise("agent", _agent(settings, version, sup, stack))
         await sup.wait()
         notify(STOPPING)
