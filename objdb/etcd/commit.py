@@ -36,6 +36,7 @@ from objdb.api import (
     Absent,
     Change,
     Committed,
+    Delete,
     Entry,
     Fence,
     Limits,
@@ -184,70 +185,76 @@ def _first(answer: Any) -> Any:
 
 
 def _transaction(changes: Sequence[Change], fence: Fence | None, mark: _Mark | None) -> Any:
-    compare, success, failure = [], [], []
+    # Messages are filled in where they are: one that is given to another's constructor is copied
+    # into it, on each level again.
+    request = rpc.TxnRequest()
     if fence is not None:
-        compare.append(
-            _Compare(
-                target=_Compare.CREATE,
-                result=_Compare.EQUAL,
-                key=fence.key.encode(),
-                create_revision=fence.token,
-            )
+        request.compare.add(
+            target=_Compare.CREATE,
+            result=_Compare.EQUAL,
+            key=fence.key.encode(),
+            create_revision=fence.token,
         )
     if mark is not None:
-        compare.append(_mod(mark.key, mark.last))
-        success.append(_put_marker(mark, needs_space=any(_puts(change) for change in changes)))
-        failure = [_read(fence.key if fence else mark.key), _read(mark.key)]
-    success += [rpc.RequestOp(request_txn=_nested(change)) for change in changes]
-    return rpc.TxnRequest(compare=compare, success=success, failure=failure)
+        _compare_mod(request, mark.key, mark.last)
+        _put_marker(request, mark, needs_space=any(_puts(change) for change in changes))
+        _read(request.failure, fence.key if fence else mark.key)
+        _read(request.failure, mark.key)
+    for change in changes:
+        _nest(request.success.add().request_txn, change)
+    return request
 
 
-def _put_marker(mark: _Mark, *, needs_space: bool) -> Any:
-    """Return the put of the marker, nested unless the commit itself needs space."""
+def _put_marker(request: Any, mark: _Mark, *, needs_space: bool) -> None:
+    """Put the marker, nested unless the commit itself needs space."""
     # A full etcd (alarm NOSPACE) refuses every transaction with a put at its top level, but does
     # not check nested ones. A commit that only deletes must succeed then: deleting frees space.
-    put = rpc.RequestOp(request_put=rpc.PutRequest(key=mark.key.encode(), value=mark.id))
-    return put if needs_space else rpc.RequestOp(request_txn=rpc.TxnRequest(success=[put]))
+    success = request.success if needs_space else request.success.add().request_txn.success
+    put = success.add().request_put
+    put.key, put.value = mark.key.encode(), mark.id
 
 
 def _puts(change: Change) -> bool:
     return any(isinstance(op, Put) for op in change.ops)
 
 
-def _nested(change: Change) -> Any:
-    return rpc.TxnRequest(
-        compare=[
-            _version_zero(check.key) if isinstance(check, Absent) else _mod(check.key, check.rev)
-            for check in change.checks
-        ],
-        success=[_write(op) for op in change.ops],
-        failure=[_read(check.key) for check in change.checks],
+def _nest(request: Any, change: Change) -> None:
+    """Make a nested transaction one of a change."""
+    request.SetInParent()  # it is one even if the change is empty
+    for check in change.checks:
+        if isinstance(check, Absent):
+            _compare_version_zero(request, check.key)
+        else:
+            _compare_mod(request, check.key, check.rev)
+        _read(request.failure, check.key)
+    for op in change.ops:
+        _write(request.success.add(), op)
+
+
+def _compare_mod(request: Any, key: str, rev: int) -> None:
+    request.compare.add(
+        target=_Compare.MOD, result=_Compare.EQUAL, key=key.encode(), mod_revision=rev
     )
 
 
-def _mod(key: str, rev: int) -> Any:
-    return _Compare(target=_Compare.MOD, result=_Compare.EQUAL, key=key.encode(), mod_revision=rev)
+def _compare_version_zero(request: Any, key: str) -> None:
+    request.compare.add(target=_Compare.VERSION, result=_Compare.EQUAL, key=key.encode(), version=0)
 
 
-def _version_zero(key: str) -> Any:
-    return _Compare(target=_Compare.VERSION, result=_Compare.EQUAL, key=key.encode(), version=0)
-
-
-def _write(op: Any) -> Any:
+def _write(request: Any, op: Put | Delete) -> None:
     if not isinstance(op, Put):
-        return rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=op.key.encode()))
-    lease = 0
+        request.request_delete_range.key = op.key.encode()
+        return
+    put = request.request_put
+    put.key, put.value = op.key.encode(), op.value
     if op.lease is not None:
         if not isinstance(op.lease, EtcdLease):
             raise TypeError(f"{op.key}: the lease is another backend's")
-        lease = op.lease.id
-    return rpc.RequestOp(
-        request_put=rpc.PutRequest(key=op.key.encode(), value=op.value, lease=lease)
-    )
+        put.lease = op.lease.id
 
 
-def _read(key: str) -> Any:
-    return rpc.RequestOp(request_range=rpc.RangeRequest(key=key.encode()))
+def _read(requests: Any, key: str) -> None:
+    requests.add().request_range.key = key.encode()
 
 
 def _outcomes(changes: Sequence[Change], rev: int, responses: Sequence[Any]) -> list[Outcome]:
