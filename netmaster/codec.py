@@ -6,8 +6,9 @@ and without link-sets, which `netmaster.indexes` derives. The key alone says wha
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from typing import Final
+
+from pydantic_core import to_json
 
 from contivmodel import wire
 from contivmodel.objects import (
@@ -103,7 +104,7 @@ def encode(stored: Stored) -> bytes:
         | PendingProfile
         | PendingDockerNetwork,
     ):
-        return json.dumps(asdict(stored)).encode()
+        return to_json(stored)
     return codec.encode(stored)
 
 

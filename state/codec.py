@@ -16,10 +16,11 @@ from the table `DECODERS` at the end. Used by `state.watch` and netmaster.
 # Where a record repeats its id, the decoder compares it with the key. A record under a wrong key is
 # refused: key and fields would name two different objects.
 
-import json
 from collections.abc import Callable
 from sys import intern
 from typing import Any, Final
+
+from pydantic_core import to_json
 
 from core import bitset, keys
 from core.errors import Invalid
@@ -44,12 +45,10 @@ from state.records import (
     TagRangesRecord,
 )
 
-_to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-
 
 def encode(record: Record | ServiceInstance) -> bytes:
     """Return a record's bytes."""
-    return _dump(_ENCODERS[type(record)](record))
+    return to_json(_ENCODERS[type(record)](record))
 
 
 def decode(key: str, value: bytes) -> Record | None:
@@ -79,7 +78,7 @@ def tag_resources(ranges: TagRangesRecord) -> dict[str, bytes]:
         keys.VXLAN_RESOURCE_OPER: one | {"freeVXLANs": vxlans, "freeLocalVLANs": local},
         keys.GLOBAL_OPER: {"id": "", "defaultNetwork": "", "freeVXLANsStart": start},
     }
-    return {key: _dump(value) for key, value in values.items()}
+    return {key: to_json(value) for key, value in values.items()}
 
 
 def decode_network(key: str, value: bytes) -> NetworkRecord:
@@ -435,10 +434,6 @@ def _service(record: ServiceInstance) -> dict[str, Any]:
         "Hostname": record.hostname,
         **({"Schema": record.schema} if record.schema > 1 else {}),
     }
-
-
-def _dump(value: dict[str, Any]) -> bytes:
-    return _to_json(value).encode()
 
 
 def _bounded(fields: RecordFields, first: str, last: str) -> bool:
