@@ -8,10 +8,8 @@ peer. So slow or many senders can neither fill the memory nor hold a connection 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from aiohttp import web
 
@@ -55,23 +53,19 @@ class BodyBudget:
         self._peers: Counter[str] = Counter()
         self._total = 0
 
-    @contextmanager
-    def share(self, peer: str) -> Iterator["BodyShare"]:
-        """Give a request its share of the budget, and take it back at the end."""
-        share = BodyShare(self, peer)
-        try:
-            yield share
-        finally:
-            self._take(peer, -share.held)
+    def share(self, peer: str) -> "BodyShare":
+        """Return a request's share of the budget, which the end of its context gives back."""
+        return BodyShare(self, peer)
 
     def grow(self, peer: str, size: int) -> None:
         """Occupy memory. Raises BodiesTooMany if there is not so much left."""
         limits = self.limits
         if self._total + size > limits.in_memory or self._peers[peer] + size > limits.per_peer:
             raise BodiesTooMany("too many large requests at once: try again")
-        self._take(peer, size)
+        self.take(peer, size)
 
-    def _take(self, peer: str, size: int) -> None:
+    def take(self, peer: str, size: int) -> None:
+        """Occupy memory, or give it back, whatever is left."""
         self._total += size
         self._peers[peer] += size
         if not self._peers[peer]:
@@ -86,6 +80,14 @@ class BodyShare:
         self._budget = budget
         self._peer = peer
 
+    def __enter__(self) -> Self:
+        """Begin with nothing."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give back what the request occupies."""
+        self._budget.take(self._peer, -self.held)
+
     async def read(self, request: web.BaseRequest) -> bytes:
         """Return the body; HTTPRequestEntityTooLarge beyond MAX_BODY, whatever its announced size.
 
@@ -96,6 +98,8 @@ class BodyShare:
             raise web.HTTPRequestEntityTooLarge(max_size=MAX_BODY, actual_size=length)
         arrival = self._budget.limits.arrival
         try:
+            if request.content.is_eof():  # nothing to wait for, as with most small bodies
+                return await self._received(request)
             async with asyncio.timeout(arrival):
                 return await self._received(request)
         except TimeoutError as exc:

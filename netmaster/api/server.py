@@ -124,6 +124,8 @@ class _Intake:
 
     async def read(self, request: web.BaseRequest) -> bytes:
         # A client that does not send its body may be displaced by others, one that has sent it not.
+        if request.content.is_eof():
+            return await self._share.read(request)
         with self._connections.waiting(request.transport):
             return await self._share.read(request)
 
