@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, ClassVar, Final, NoReturn, Self, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import to_json
 
 from contivmodel.syntax import syntax_error
 from core.errors import Invalid
@@ -85,7 +86,7 @@ def dump(model: WireModel) -> dict[str, Any]:
             out[name] = dump(value)
         elif isinstance(value, dict):
             if value:
-                out[name] = {key: value[key] for key in sorted(value)}
+                out[name] = {key: _plain(value[key]) for key in sorted(value)}
         elif value:
             out[name] = value
     return out
@@ -98,6 +99,8 @@ def dumps(value: Any) -> bytes:
 
 def text(value: Any) -> str:
     """Return what `dumps` does, before `escaped`."""
+    if isinstance(value, WireModel):  # plain data needs no encoder that calls back
+        return to_json(dump(value)).decode()
     return _ENCODER.encode(value)
 
 
@@ -121,6 +124,10 @@ def _refuse_constant(name: str) -> NoReturn:
 _DECODER: Final = json.JSONDecoder(
     parse_int=_Number, parse_float=_Number, parse_constant=_refuse_constant
 )
+
+
+def _plain(value: Any) -> Any:
+    return dump(value) if isinstance(value, WireModel) else value
 
 
 def _as_plain(value: Any) -> Any:
