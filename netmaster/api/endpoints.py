@@ -60,8 +60,8 @@ class CallContext:
     now: float
     mode: str
     claims_only: bool = False
-    new_id: str = ""
-    """A random id."""
+    new_id: Callable[[], str] = lambda: ""
+    """Makes a random id."""
     block_seconds: float = address_blocks.LONGEST_WITHOUT_REMOVAL
     """For how long a host may use the addresses that it holds ahead of its pods."""
 
@@ -136,7 +136,7 @@ def release_address(body: bytes, _: CallContext) -> AgentCall:
 def renew_address_blocks(body: bytes, at: CallContext) -> AgentCall:
     """Renew the lease under which a host holds addresses ahead of its pods, and grant some."""
     request = validate(decode(AddressBlocksRequest, body))
-    how = Renewal(new_lease=at.new_id, seconds=at.block_seconds, now=at.now)
+    how = Renewal(new_lease=at.new_id(), seconds=at.block_seconds, now=at.now)
 
     def decide(view: View) -> Plan:
         if at.claims_only:

@@ -112,7 +112,7 @@ async def agent_call(
         leader.now(),
         leader.mode,
         claims_only=leader.claims_only(),
-        new_id=leader.new_id(),
+        new_id=leader.new_id,
         block_seconds=leader.block_seconds,
     )
     call = read_call(await request.body(), at)
