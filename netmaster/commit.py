@@ -230,10 +230,8 @@ class Committer:
         StoreUnavailable with `outcome_unknown` if the change, or a part of it, may have been made.
         """
         plan = await self._commit_plan(decide)
-        following = plan.then
-        with partly_done("the rest of the change is made later"):
-            while following is not None:
-                following = (await self._commit_plan(following)).then
+        if plan.then is not None:
+            await self._commit_rest(plan.then)
         return plan.reply
 
     async def read(self, query: Callable[[View], T]) -> T:
@@ -257,6 +255,13 @@ class Committer:
             raise self._end or NotLeader(NO_LEADER)
         finally:
             self._finish(NotLeader(NO_LEADER))
+
+    async def _commit_rest(self, decide: Callable[[View], Plan]) -> None:
+        """Decide and commit the parts of a plan behind its first one."""
+        following: Callable[[View], Plan] | None = decide
+        with partly_done("the rest of the change is made later"):
+            while following is not None:
+                following = (await self._commit_plan(following)).then
 
     async def _commit_plan(self, decide: Callable[[View], Plan]) -> Plan:
         """Return the plan for one transaction, once it is committed.
