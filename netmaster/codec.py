@@ -78,6 +78,21 @@ UNREAD: Final = frozenset(
 """Keys that are written for other readers; the leader derives their content and never reads it."""
 
 
+_OF_THE_STORE: Final = (schema.SchemaStamp, Lineage)
+_AS_THEY_ARE: Final = (
+    EndpointCleanup,
+    HostAbsence,
+    HostDrain,
+    BlockLease,
+    KeptAnswer,
+    ChangeRecord,
+    PendingProfile,
+    PendingDockerNetwork,
+)
+"""Types that are stored with their fields as they are named here."""
+# Tuples, made once: a union of types (`A | B`) is built anew each time that it is evaluated.
+
+
 def is_leaders(key: str) -> bool:
     """Return whether only the leader writes a key."""
     return key.startswith(keys.LEADER_PREFIXES)
@@ -91,19 +106,9 @@ def encode(stored: Stored) -> bytes:
         return wire.dumps(stored)
     if isinstance(stored, GroupIdCursor):
         return json.dumps({"last": stored.last}).encode()
-    if isinstance(stored, schema.SchemaStamp | Lineage):
+    if isinstance(stored, _OF_THE_STORE):
         return _encode_of_the_store(stored)
-    if isinstance(
-        stored,
-        EndpointCleanup
-        | HostAbsence
-        | HostDrain
-        | BlockLease
-        | KeptAnswer
-        | ChangeRecord
-        | PendingProfile
-        | PendingDockerNetwork,
-    ):
+    if isinstance(stored, _AS_THEY_ARE):
         return to_json(stored)
     return codec.encode(stored)
 
