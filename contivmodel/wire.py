@@ -87,6 +87,9 @@ def dump(model: WireModel) -> dict[str, Any]:
         elif isinstance(value, dict):
             if value:
                 out[name] = {key: _plain(value[key]) for key in sorted(value)}
+        elif isinstance(value, list):
+            if value:
+                out[name] = list(map(_plain, value))
         elif value:
             out[name] = value
     return out

@@ -62,8 +62,8 @@ class Event:
     @cached_property
     def changes(self) -> tuple[ObjectChange, ...]:
         """Return what the revision changed, as it is told."""
-        # Decoded and encoded when the first client asks: mostly there is none, and that costs as
-        # much as a fifth of the request that made the change.
+        # Decoded and encoded when the first client asks. Mostly there is none, and that cost a
+        # tenth of the processor time of posted rules.
         return tuple(_changes(self._reported))
 
 

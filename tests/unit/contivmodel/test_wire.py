@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from contivmodel.client import AddressBlocksReply, HeldAheadReply
 from contivmodel.objects import EndpointGroup, Link, Network, Rule, Tenant, TenantLinkSets
 from contivmodel.rpc import AllocAddressRequest, CreateEndpointRequest
 from contivmodel.wire import WireModel, decode, dump, dumps
@@ -120,6 +121,14 @@ def test_empty_values_are_left_out_and_nested_ones_are_not() -> None:
         "Network": {},
         "Tenant": {},
     }
+
+
+def test_empty_values_are_left_out_in_lists_too() -> None:
+    held = HeldAheadReply(network_id="n.t", ipv4_address="10.1.0.7")
+    reply = AddressBlocksReply(granted=[held, held])
+    granted = {"NetworkID": "n.t", "IPv4Address": "10.1.0.7"}
+    assert dump(reply) == {"Granted": [granted, granted]}
+    assert json.loads(dumps(reply)) == dump(reply)
 
 
 def test_link_sets_are_written_in_key_order() -> None:
