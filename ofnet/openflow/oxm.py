@@ -7,7 +7,7 @@ A field's value is what the rest of the package uses: int, MAC text, `ipaddress`
 
 import struct
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from socket import AF_INET6, inet_ntop
 from typing import Any, Final, NamedTuple, overload
@@ -83,7 +83,9 @@ def _integer(
 ) -> Callable[[int], bytes]:
     packer = struct.Struct(">4s" + form)
     head = header(number, packer.size - 4, oxm_class=oxm_class)
-    return lambda value: packer.pack(head, value | flag)
+    if flag:
+        return lambda value: packer.pack(head, value | flag)
+    return partial(packer.pack, head)
 
 
 def _port(number: int) -> Callable[[int | Ports], bytes]:
