@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
 from ipaddress import IPv4Address, IPv6Address
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple, Self
 
 from ofnet.openflow import oxm
 from ofnet.openflow.fields import VRF, Bits, Field
@@ -194,8 +194,8 @@ class SetField:
     def pack(self) -> bytes:
         """Return the action's bytes."""
         field = oxm.FIELDS[self.name].pack(self.value)
-        length = 4 + len(field)
-        return _HEAD.pack(25, length + -length % 8) + field + PADDING[length % 8]
+        head, padding = _set_frame(len(field))
+        return head + field + padding
 
     def __str__(self) -> str:
         field = oxm.FIELDS[self.name]
@@ -203,6 +203,13 @@ class SetField:
         if self.name == "vlan_vid" and isinstance(value, int):
             value |= oxm.VLAN_PRESENT
         return f"set_field:{field.text(value)}->{field.set_name}"
+
+
+@cache
+def _set_frame(size: int) -> tuple[bytes, bytes]:
+    """Return what stands before and after a field of so many bytes in a `SetField`."""
+    length = 4 + size
+    return _HEAD.pack(25, length + -length % 8), PADDING[length % 8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -581,54 +588,60 @@ PacketAction = Action | Resubmit
 """An action of a packet-out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instructions:
-    """What happens to a matching packet, in OpenFlow's order; nothing at all means drop.
-
-    Packed once, when made, because flows share them.
-    """
-
-    actions: tuple[Action, ...] = ()
-    metadata: Bits | None = None
-    goto: int | None = None
-    meter: Meter | None = None
-    names: frozenset[str] = field(init=False, compare=False, repr=False)
+class _Content(NamedTuple):
+    actions: tuple[Action, ...]
+    metadata: Bits | None
+    goto: int | None
+    meter: Meter | None
+    names: frozenset[str]
     """The names of the actions, as tables declare them."""
 
-    wire: bytes = field(init=False, compare=False, repr=False)
-    content: bytes = field(init=False, compare=False, repr=False)
+    wire: bytes
+    content: bytes
     """The bytes that tell these instructions from all others, the meter's limit among them."""
 
-    @property
-    def meters(self) -> tuple[Meter, ...]:
-        """The meters that packets pass, or reports of them."""
-        if self.meter is None and Report.name not in self.names:
-            return ()
-        reports = tuple(one.meter for one in self.actions if isinstance(one, Report))
-        return reports if self.meter is None else (self.meter, *reports)
+    group: SelectGroup | None
+    """The group that chooses what happens, if one does."""
 
-    @property
-    def group(self) -> SelectGroup | None:
-        """The group that chooses what happens, if one does."""
-        last = self.actions[-1] if self.actions else None
-        return last if isinstance(last, SelectGroup) else None
+    meters: tuple[Meter, ...]
+    """The meters that packets pass, or reports of them."""
 
-    def __post_init__(self) -> None:
-        out = b"" if self.meter is None else self.meter.pack()
-        if self.actions:
-            body = b"".join([action.pack() for action in self.actions])
+
+class Instructions(_Content):
+    """What happens to a matching packet, in OpenFlow's order; nothing at all means drop.
+
+    Packed once, when made, because flows share them. A tuple for speed (`ofnet.flows`).
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        actions: tuple[Action, ...] = (),
+        metadata: Bits | None = None,
+        goto: int | None = None,
+        meter: Meter | None = None,
+    ) -> Self:
+        """Pack the instructions, and note what a writer of flows asks each of them for."""
+        out = b"" if meter is None else meter.pack()
+        names, group = _NO_NAMES, None
+        if actions:
+            body = b"".join([action.pack() for action in actions])
             out += _APPLY.pack(4, 8 + len(body)) + body
-        if self.metadata is not None:
-            out += _METADATA.pack(2, 24, self.metadata.value, self.metadata.mask)
-        if self.goto is not None:
-            out += _GOTO.pack(1, 8, self.goto)
-        object.__setattr__(self, "wire", out)
-        used = [action.name for action in self.actions]
-        if self.meter is not None:
-            used.append("meter")
-        object.__setattr__(self, "names", _names(tuple(used)))
-        limits = b"".join([meter.content for meter in self.meters])
-        object.__setattr__(self, "content", out + limits if limits else out)
+            names = _names(tuple([action.name for action in actions]))
+            last = actions[-1]
+            group = last if isinstance(last, SelectGroup) else None
+        if metadata is not None:
+            out += _METADATA.pack(2, 24, metadata.value, metadata.mask)
+        if goto is not None:
+            out += _GOTO.pack(1, 8, goto)
+        if meter is None and Report.name not in names:
+            return _new(cls, (actions, metadata, goto, None, names, out, out, group, ()))
+        meters = tuple([one.meter for one in actions if isinstance(one, Report)])
+        if meter is not None:
+            names, meters = _names((*names, "meter")), (meter, *meters)
+        content = out + b"".join([one.content for one in meters])
+        return _new(cls, (actions, metadata, goto, meter, names, out, content, group, meters))
 
     def __str__(self) -> str:
         parts = [] if self.meter is None else [str(self.meter)]
@@ -645,6 +658,9 @@ def _names(names: tuple[str, ...]) -> frozenset[str]:
     # cached: tens of thousands of instructions share a dozen sets, of 200 bytes each
     return frozenset(names)
 
+
+_NO_NAMES: Final = frozenset[str]()
+_new: Final = tuple.__new__
 
 DROP: Final = Instructions()
 
