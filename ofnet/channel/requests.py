@@ -44,8 +44,8 @@ class Writes:
 
     def __init__(self, add: Sequence[Flow] = (), delete: Sequence[FlowStamp] = ()) -> None:
         self.add, self.delete = add, delete
-        used = (flow.instructions.group for flow in add)
-        self.groups = tuple({group.id: group for group in used if group is not None}.values())
+        used = [group for flow in add if (group := flow.instructions.group) is not None]
+        self.groups = tuple({group.id: group for group in used}.values())
 
     def __len__(self) -> int:
         return len(self.groups) + len(self.add) + len(self.delete)

@@ -49,7 +49,13 @@ _BUNDLE_ATOMIC_ORDERED: Final = 0b11
 
 _HEADER: Final = struct.Struct(">BBHI")
 _FLOW_MOD: Final = struct.Struct(">BBHIQQBBHHHIIIHH")
+_FLOW_ADD: Final = struct.Struct(">2sHIQ8xBx4xH12s4x")
+"""A `_FLOW_MOD` that adds: what is the same in all of them is packed already, or zero."""
+
 _BUNDLE: Final = struct.Struct(">BBHIIIIHH")
+_IN_BUNDLE: Final = struct.Struct(">2sHI8sI4s")
+"""A `_BUNDLE` around a flow-mod, likewise."""
+
 _PACKET_OUT: Final = struct.Struct(">BBHIIIH6x")
 _PACKET_IN: Final = struct.Struct(">IHBBQ")
 _FEATURES: Final = struct.Struct(">QIBB2xII")
@@ -68,7 +74,6 @@ _NO_BUFFER: Final = 0xFFFFFFFF
 _ANY: Final = 0xFFFFFFFF
 _ALL_TABLES: Final = 0xFF
 _EXACT_COOKIE: Final = 0xFFFFFFFFFFFFFFFF
-_ADD: Final = 0
 _DELETE: Final = 3
 _FLOW_STATS: Final = 1
 _TABLE_STATS: Final = 3
@@ -76,6 +81,11 @@ _MORE: Final = 1
 _ONF: Final = 0x4F4E4600
 _BUNDLE_CONTROL: Final = 2300
 _BUNDLE_ADD: Final = 2301
+_FLOW_MOD_KIND: Final = struct.pack(">BB", VERSION, FLOW_MOD)
+_ALL: Final = struct.pack(">III", _NO_BUFFER, _ANY, _ANY)
+_EXPERIMENTER_KIND: Final = struct.pack(">BB", VERSION, EXPERIMENTER)
+_ADD_TO: Final = struct.pack(">II", _ONF, _BUNDLE_ADD)
+_ORDERED: Final = struct.pack(">HH", 0, _BUNDLE_ATOMIC_ORDERED)
 _FLOW_ENTRY_MIN: Final = 56
 _ANY_MATCH: Final = Match().wire
 
@@ -142,11 +152,9 @@ def set_config(xid: int) -> bytes:
 def flow_add(flow: Flow, xid: int) -> bytes:
     """Return the flow-mod that adds a flow, or replaces the one with the same key."""
     body = flow.wire
+    length = _FLOW_ADD.size + len(body)
     return (
-        _FLOW_MOD.pack(
-            *(VERSION, FLOW_MOD, _FLOW_MOD.size + len(body), xid, flow.cookie, 0, flow.table, _ADD),
-            *(0, 0, flow.priority, _NO_BUFFER, _ANY, _ANY, 0, 0),
-        )
+        _FLOW_ADD.pack(_FLOW_MOD_KIND, length, xid, flow.cookie, flow.table, flow.priority, _ALL)
         + body
     )
 
@@ -165,14 +173,8 @@ def flow_delete(stamp: FlowStamp, xid: int) -> bytes:
 
 def in_bundle(bundle: int, xid: int, mod: bytes) -> bytes:
     """Return the flow-mod wrapped as part of a bundle; both carry the same xid."""
-    length = _BUNDLE.size + len(mod)
-    return (
-        _BUNDLE.pack(
-            *(VERSION, EXPERIMENTER, length, xid, _ONF, _BUNDLE_ADD, bundle),
-            *(0, _BUNDLE_ATOMIC_ORDERED),
-        )
-        + mod
-    )
+    length = _IN_BUNDLE.size + len(mod)
+    return _IN_BUNDLE.pack(_EXPERIMENTER_KIND, length, xid, _ADD_TO, bundle, _ORDERED) + mod
 
 
 def bundle_control(bundle: int, xid: int, request: int) -> bytes:
