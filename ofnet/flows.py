@@ -16,11 +16,13 @@ from ofnet.tables import TABLES, TableId
 COOKIE_MAGIC: Final = 0xC0
 
 _CONTENT_HEAD: Final = struct.Struct(">BH")
+_MAGIC: Final = COOKIE_MAGIC << 56
+_new: Final = tuple.__new__
 
 
 def cookie_of_kind(kind: ObjectKind) -> int:
     """Return the cookie of flows that a switch learns itself, for objects of a kind."""
-    return COOKIE_MAGIC << 56 | kind << 48
+    return _MAGIC | kind << 48
 
 
 def owner_of(cookie: int) -> int | None:
@@ -74,11 +76,12 @@ class Flow(_Content):
     ) -> Self:
         """Check the flow against its table's declaration, pack it and compute its cookie."""
         _check(table, match, instructions)
-        content = _CONTENT_HEAD.pack(table, priority) + match.wire + instructions.content
-        digest = blake2b(content, digest_size=6).digest()
-        cookie = COOKIE_MAGIC << 56 | owner << 48 | int.from_bytes(digest, "big")
-        key = FlowKey(table, priority, match.wire)
-        return tuple.__new__(cls, (owner, table, priority, match, instructions, key, cookie))
+        wire = match.wire
+        content = _CONTENT_HEAD.pack(table, priority) + wire + instructions.content
+        digest = int.from_bytes(blake2b(content, digest_size=6).digest(), "big")
+        cookie = _MAGIC | owner << 48 | digest
+        key = _new(FlowKey, (table, priority, wire))
+        return _new(cls, (owner, table, priority, match, instructions, key, cookie))
 
     @property
     def wire(self) -> bytes:

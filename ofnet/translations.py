@@ -7,13 +7,16 @@ flow begins any more, so that the next packet of such a connection begins anew.
 
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv6Address
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ofnet.flows import Flow
 from ofnet.openflow.actions import Action, Conntrack
 from ofnet.tables import TableId
 
 Address = IPv4Address | IPv6Address
+
+
+_BEGINNING: Final = frozenset({TableId.SERVICES, TableId.CHOICE})
 
 
 class Translated(NamedTuple):
@@ -33,7 +36,7 @@ class Translated(NamedTuple):
 def begun(flows: Iterable[Flow]) -> Iterator[Translated]:
     """Yield the connections that some flows begin, each with its service."""
     for flow in flows:
-        if flow.table in {TableId.SERVICES, TableId.CHOICE}:
+        if flow.table in _BEGINNING:
             fields = dict(flow.match.fields)
             address = fields.get("ipv4_dst") or fields.get("ipv6_dst")
             # a flow for fragments has no port, but the service's other flows begin the same
