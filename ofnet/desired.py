@@ -170,12 +170,13 @@ def _delta(
                 delete.append(old)
         elif old is None or old.cookie != new.cookie:
             add.append(new)
-    replaced = (old for old in before.values() if old is not None)
-    now = (after[key] for key in before if key in after)
+    gone = set(begun(old for old in before.values() if old is not None))
+    if gone:
+        gone.difference_update(begun(after[key] for key in before if key in after))
     return FlowDelta(
         add=tuple(add),
         delete=tuple(delete),
         touched=frozenset(before),
         faults=faults,
-        ended=frozenset(begun(replaced)).difference(begun(now)),
+        ended=frozenset(gone),
     )
