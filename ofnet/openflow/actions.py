@@ -4,6 +4,7 @@ A table's declaration (`ofnet.tables`) lists actions by their `name`.
 """
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
@@ -184,12 +185,15 @@ class PopVlan:
         return "pop_vlan"
 
 
+FieldValue = int | str | IPv4Address | IPv6Address
+
+
 @dataclass(frozen=True, slots=True)
 class SetField:
     """Write a header field; `name` is the field's name in `oxm.FIELDS`."""
 
     name: str
-    value: int | str | IPv4Address | IPv6Address
+    value: FieldValue
 
     def pack(self) -> bytes:
         """Return the action's bytes."""
@@ -651,6 +655,31 @@ class Instructions(_Content):
         if self.goto is not None:
             parts.append(f"goto_table:{self.goto:d}")
         return ",".join(parts) or "drop"
+
+
+def instructions_by(
+    before: tuple[Action, ...], name: str, after: tuple[Action, ...]
+) -> Callable[[FieldValue], Instructions]:
+    """Return what makes the instructions that differ in the value of one `SetField` alone.
+
+    The actions before and after it are packed here, once. Raises ValueError for those that have a
+    group or a meter, of which `Instructions` take note.
+    """
+    names = _names(tuple([one.name for one in (*before, SetField(name, 0), *after)]))
+    if not names.isdisjoint({SelectGroup.name, Report.name}):
+        raise ValueError("instructions with a group or a meter are made one by one")
+    first = b"".join([action.pack() for action in before])
+    last = b"".join([action.pack() for action in after])
+
+    def instructions(value: FieldValue) -> Instructions:
+        one = SetField(name, value)
+        body = first + one.pack() + last
+        out = _APPLY.pack(4, 8 + len(body)) + body
+        return _new(
+            Instructions, ((*before, one, *after), None, None, None, names, out, out, None, ())
+        )
+
+    return instructions
 
 
 @cache

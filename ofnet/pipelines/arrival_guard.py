@@ -38,7 +38,7 @@ from ofnet.openflow.fields import RX_VTEP, VRF, Bits
 from ofnet.openflow.match import Match, MatchFields
 from ofnet.pipelines import stages
 from ofnet.tables import Priority, TableId
-from ofnet.world import Network, RemoteEndpoint, Vtep
+from ofnet.world import Network, RemoteEndpoint
 
 _ON: Final = goto(TableId.SRV_PROXY_SNAT)
 _ARRIVED: Final = RX_VTEP.put(1)
@@ -47,10 +47,10 @@ _UNSPECIFIED4: Final = IPv4Address(0)
 _UNSPECIFIED6: Final = IPv6Address("::")
 
 
-def origin(vrf: int, vtep: Vtep | None) -> MatchFields:
-    """Return the match of what arrives in a VRF, by one tunnel or by any way."""
+def origin(vrf: int, in_port: int | None) -> MatchFields:
+    """Return the match of what arrives in a VRF, by one tunnel's port or by any way."""
     arrived: MatchFields = {"metadata": VRF.put(vrf) | _ARRIVED}
-    return arrived if vtep is None else {**arrived, "in_port": vtep.ofport}
+    return arrived if in_port is None else {**arrived, "in_port": in_port}
 
 
 def neighbours() -> Iterator[Flow]:

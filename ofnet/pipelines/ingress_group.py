@@ -17,14 +17,16 @@ the sender's host alone.
 # here, and its own host has applied the rules, since it waits for their records before the pod
 # starts (`netplugin.pods.add`).
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address
 
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
+from ofnet.openflow import oxm
 from ofnet.openflow.actions import Action, Instructions, goto
 from ofnet.openflow.fields import FROM_HOST, RX_VTEP, SOURCE_GROUP, VRF, Bits
-from ofnet.openflow.match import Match, MatchFields
+from ofnet.openflow.match import Match, matches_by
 from ofnet.pipelines import arrival_guard, stages
 from ofnet.tables import Priority, TableId
 from ofnet.world import RemoteEndpoint, Uplink, Vtep
@@ -59,12 +61,23 @@ def source_groups(
     endpoint: RemoteEndpoint, vrf: int, *, vtep: Vtep | None = None
 ) -> Iterator[Flow]:
     """Yield the flows that apply policy to packets from a remote endpoint, by its tunnel or any."""
+    in_port = None if vtep is None else vtep.ofport
+    to_policy = _to_policy(endpoint.group_id, of_host=endpoint.of_host)
     for address in stages.addresses(endpoint):
-        fields: MatchFields = {**arrival_guard.origin(vrf, vtep), **stages.from_address(address)}
-        to_policy = _to_policy(endpoint.group_id, of_host=endpoint.of_host)
-        yield Flow(
-            ObjectKind.REMOTE, TableId.INGRESS_GROUP, Priority.MATCH, Match(**fields), to_policy
-        )
+        sent = _sent(vrf, in_port, address.version)(address)
+        yield Flow(ObjectKind.REMOTE, TableId.INGRESS_GROUP, Priority.MATCH, sent, to_policy)
+
+
+@lru_cache(maxsize=4096)
+def _sent(
+    vrf: int, in_port: int | None, version: int
+) -> Callable[[IPv4Address | IPv6Address], Match]:
+    fields = arrival_guard.origin(vrf, in_port)
+    if version == 4:
+        fields["eth_type"] = oxm.ETH_IPV4
+        return matches_by("ipv4_src", **fields)
+    fields["eth_type"] = oxm.ETH_IPV6
+    return matches_by("ipv6_src", **fields)
 
 
 @lru_cache(maxsize=256)

@@ -18,7 +18,8 @@ and nothing answers IPv6.
 # Address conflict probes (sender 0.0.0.0 or ::) and announcements (sender equal to target) are
 # dropped in table 0: an answer to a pod's request for its own address means a conflict to it.
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
@@ -29,15 +30,17 @@ from ofnet.openflow.actions import (
     DROP,
     PORT_IN_PORT,
     TO_CONTROLLER,
+    Action,
     Instructions,
     Move,
     Output,
     PopVlan,
     SetField,
     goto,
+    instructions_by,
 )
 from ofnet.openflow.fields import RX_VTEP, VRF, Bits
-from ofnet.openflow.match import Match, MatchFields
+from ofnet.openflow.match import Match, MatchFields, matches_by
 from ofnet.pipelines import source_guard
 from ofnet.tables import Priority, TableId
 from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, World
@@ -154,20 +157,30 @@ def arp_answer(
     priority: Priority = Priority.MATCH,
 ) -> Flow:
     """Return the flow that answers ARP for an address to requesters with this metadata."""
-    match = Match(metadata=requester, eth_type=oxm.ETH_ARP, arp_tpa=address)
-    reply = Instructions(
-        (
-            _TO_REQUESTER,
-            SetField("eth_src", mac),
-            _REPLY,
-            _REQUESTERS_MAC,
-            _REQUESTERS_ADDRESS,
-            SetField("arp_sha", mac),
-            SetField("arp_spa", address),
-            _BACK,
-        )
+    reply = Instructions((*_answering(mac), SetField("arp_spa", address), _BACK))
+    return Flow(owner, TableId.NEIGHBOURS, priority, _arp_question(requester)(address), reply)
+
+
+@lru_cache(maxsize=1024)
+def _arp_question(requester: Bits) -> Callable[[IPv4Address], Match]:
+    return matches_by("arp_tpa", metadata=requester, eth_type=oxm.ETH_ARP)
+
+
+@lru_cache(maxsize=1024)
+def _arp_reply(mac: str) -> Callable[[IPv4Address], Instructions]:
+    return instructions_by(_answering(mac), "arp_spa", (_BACK,))
+
+
+def _answering(mac: str) -> tuple[Action, ...]:
+    """Return what makes an answer of a request, but for the address that is answered for."""
+    return (
+        _TO_REQUESTER,
+        SetField("eth_src", mac),
+        _REPLY,
+        _REQUESTERS_MAC,
+        _REQUESTERS_ADDRESS,
+        SetField("arp_sha", mac),
     )
-    return Flow(owner, TableId.NEIGHBOURS, priority, match, reply)
 
 
 def nd_answer(owner: ObjectKind, requester: Bits, address: IPv6Address, mac: str) -> Flow:
@@ -210,9 +223,11 @@ def answers(
     owner: ObjectKind, requester: Bits, addresses: Iterator[IPv4Address | IPv6Address], mac: str
 ) -> Iterator[Flow]:
     """Yield the flows that answer with one MAC for each of the addresses."""
+    question, reply = _arp_question(requester), _arp_reply(mac)
     for address in addresses:
         if isinstance(address, IPv4Address):
-            yield arp_answer(owner, requester, address, mac)
+            where = TableId.NEIGHBOURS, Priority.MATCH
+            yield Flow(owner, *where, question(address), reply(address))
         else:
             yield nd_answer(owner, requester, address, mac)
 

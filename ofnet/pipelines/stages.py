@@ -3,8 +3,8 @@
 The flows are the original's (docs/original/ofnet-pipelines.md §3-6).
 """
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final
 
@@ -28,7 +28,7 @@ from ofnet.openflow.fields import (
     VRF,
     Bits,
 )
-from ofnet.openflow.match import Match, MatchFields
+from ofnet.openflow.match import Match, MatchFields, matches_by
 from ofnet.openflow.meters import Meter
 from ofnet.tables import TABLES, Mode, Priority, TableId
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Uplink, World
@@ -152,8 +152,17 @@ def into_tables(
 
 def destination(address: IPv4Address | IPv6Address, vrf: int) -> Match:
     """Return the match of packets to an address within a VRF."""
-    fields: MatchFields = {"metadata": VRF.put(vrf), **to_address(address)}
-    return Match(**fields)
+    return (_to4 if isinstance(address, IPv4Address) else _to6)(vrf)(address)
+
+
+@cache
+def _to4(vrf: int) -> Callable[[IPv4Address | IPv6Address], Match]:
+    return matches_by("ipv4_dst", metadata=VRF.put(vrf), eth_type=oxm.ETH_IPV4)
+
+
+@cache
+def _to6(vrf: int) -> Callable[[IPv4Address | IPv6Address], Match]:
+    return matches_by("ipv6_dst", metadata=VRF.put(vrf), eth_type=oxm.ETH_IPV6)
 
 
 def to_address(address: Where) -> MatchFields:

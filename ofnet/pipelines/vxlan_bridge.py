@@ -83,7 +83,7 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
         endpoint, network.vrf, vtep=vtep if world.guard else None
     )
     if world.guard:
-        yield from arrival_guard.claims(endpoint, arrival_guard.origin(network.vrf, vtep))
+        yield from arrival_guard.claims(endpoint, arrival_guard.origin(network.vrf, vtep.ofport))
     yield from neighbours.bridged(endpoint, network, world)
 
 

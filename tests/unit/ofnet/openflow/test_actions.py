@@ -32,9 +32,11 @@ from ofnet.openflow.actions import (
     Report,
     SelectGroup,
     SetField,
+    instructions_by,
     tag,
 )
 from ofnet.openflow.fields import LIVE_PORT, REASSEMBLED, SOURCE_GROUP, Bits
+from ofnet.openflow.meters import Meter
 from tests.unit.ofnet.strategies import addresses, bits, macs
 
 actions = st.one_of(
@@ -205,3 +207,19 @@ def test_different_actions_are_never_equal() -> None:
         PopVlan(),
     }
     assert len(different) == 6
+
+
+@pytest.mark.parametrize("before", [(), (PopVlan(), Move("eth_src", "eth_dst"))])
+@pytest.mark.parametrize("after", [(), (Output(3),)])
+def test_instructions_by_one_value_equal_those_made_action_by_action(
+    before: tuple[Action, ...], after: tuple[Action, ...]
+) -> None:
+    address = IPv4Address("10.1.0.7")
+    made = instructions_by(before, "arp_spa", after)(address)
+    assert made == Instructions((*before, SetField("arp_spa", address), *after))
+
+
+@pytest.mark.parametrize("noted", [SelectGroup(()), Report(Meter.of_reports("r"))])
+def test_instructions_with_a_group_or_a_meter_are_not_made_by_one_value(noted: Action) -> None:
+    with pytest.raises(ValueError, match="one by one"):
+        instructions_by((), "arp_spa", (noted,))

@@ -21,7 +21,7 @@ from ofnet.openflow.fields import (
     CtState,
     Fragment,
 )
-from ofnet.openflow.match import Match
+from ofnet.openflow.match import Match, matches_by
 from tests.unit.ofnet.strategies import matches
 
 
@@ -146,3 +146,17 @@ def test_a_bad_mac_is_refused(mac: str) -> None:
 def test_matches_are_equal_by_their_fields() -> None:
     assert Match(in_port=1, tunnel_id=2) == Match(tunnel_id=2, in_port=1)
     assert Match(in_port=1) != Match(in_port=2)
+
+
+@pytest.mark.parametrize("name", ["in_port", "eth_type", "ipv4_dst"])
+def test_matches_by_one_field_equal_those_made_field_by_field(name: str) -> None:
+    fields = {"ipv4_dst": IPv4Address("10.1.0.7"), "in_port": 3, "eth_type": 0x0800}
+    value = fields.pop(name)
+    match = matches_by(name, **fields)(value)  # type: ignore[arg-type] # of any field
+    assert match == Match(**fields, **{name: value})  # type: ignore[arg-type] # likewise
+
+
+def test_the_field_that_differs_may_have_a_mask() -> None:
+    to = matches_by("ipv4_dst", eth_type=0x0800)
+    for one in (IPv4Address("10.1.0.7"), IPv4Network("10.1.0.0/16")):
+        assert to(one) == Match(eth_type=0x0800, ipv4_dst=one)
