@@ -24,6 +24,9 @@ _MS_BIND: Final = 0x1000
 _MNT_DETACH: Final = 2
 _NOT_THERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
 
+_OF_THREAD: Final = Path("/proc/thread-self/ns/net")
+"""The namespace of the calling thread."""
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -39,7 +42,7 @@ def opened(path: str) -> Iterator[int]:
             raise HostError(f"{path} is not a network namespace")
         # A runtime with host networking passes the host's own namespace: configuring it as a pod
         # would cut this host off.
-        if os.fstat(descriptor).st_ino == Path("/proc/thread-self/ns/net").stat().st_ino:
+        if os.fstat(descriptor).st_ino == _OF_THREAD.stat().st_ino:
             raise HostError(f"{path} is the host's own network namespace")
         yield descriptor
     finally:
@@ -49,7 +52,7 @@ def opened(path: str) -> Iterator[int]:
 @contextmanager
 def home() -> Iterator[int]:
     """Open the host's own namespace, that of the calling thread."""
-    descriptor = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(_OF_THREAD, os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield descriptor
     finally:
@@ -62,7 +65,7 @@ def inside(namespace: int) -> Iterator[None]:
 
     The body must not await: another coroutine on this thread would run in the namespace.
     """
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    home = os.open(_OF_THREAD, os.O_RDONLY | os.O_CLOEXEC)
     try:
         _setns(namespace)
         try:
@@ -84,13 +87,13 @@ def unnamed() -> int:
 
     It lives as long as a descriptor of it, or a socket in it, is open in some process.
     """
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    home = os.open(_OF_THREAD, os.O_RDONLY | os.O_CLOEXEC)
     try:
         with inside(home):  # which brings the thread back home
             if _libc.unshare(_CLONE_NEWNET) != 0:
                 number = ctypes.get_errno()
                 raise HostError(f"cannot create a network namespace: {os.strerror(number)}")
-            return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            return os.open(_OF_THREAD, os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(home)
 

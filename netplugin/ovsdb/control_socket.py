@@ -46,15 +46,15 @@ class ControlSocket:
 
     def __init__(self, rundir: Path, *, limit: float = 5.0) -> None:
         self._rundir = rundir
+        self._pidfile = rundir / f"{_DAEMON}.pid"  # once: pathlib interns each part of a new path
         self._limit = limit
 
     def path(self) -> Path:
         """Return the socket of the daemon that runs now. Raises SwitchUnavailable."""
-        pidfile = self._rundir / f"{_DAEMON}.pid"
         try:
-            pid = int(pidfile.read_text(encoding="ascii"))
+            pid = int(self._pidfile.read_text(encoding="ascii"))
         except (OSError, ValueError) as exc:
-            raise SwitchUnavailable(f"{pidfile} has no process id: {exc}") from exc
+            raise SwitchUnavailable(f"{self._pidfile} has no process id: {exc}") from exc
         return self._rundir / f"{_DAEMON}.{pid}.ctl"
 
     async def call(self, command: str, *arguments: str) -> str:

@@ -78,3 +78,24 @@ async def test_a_closed_journal_is_an_error_that_was_foreseen() -> None:
     journal.close()
     with pytest.raises(HostError, match="closed"):
         await journal.write(ENTRY)
+
+
+async def test_the_life_of_an_entry_interns_no_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path of pathlib interns its parts when it is made."""
+
+    def parsed(*parts: object) -> None:
+        raise AssertionError(f"a path is made: {parts}")
+
+    journal = Journal(tmp_path)
+    await journal.load()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "_parse_args", parsed)
+        await journal.write(ENTRY)
+        await journal.stage(replace(ENTRY, state=EntryState.PRESENT))
+        await journal.commit(ENTRY.key)
+        await journal.write(replace(ENTRY, state=EntryState.REMOVING))
+        await journal.remove(ENTRY.key)
+    assert await journal.load() == []
+    journal.close()
