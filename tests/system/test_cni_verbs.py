@@ -17,7 +17,7 @@ from tests.bed.netns import Namespace, fresh_name
 from tests.bed.pods import Sandbox, new_sandbox
 from tests.bed.traffic import round_trip
 from tests.bed.waiting import eventually
-from tests.system.footprint import eventually_same, footprint
+from tests.system.footprint import eventually_same, steady
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(150)]
 
@@ -80,7 +80,7 @@ class Plugin:
 @pytest.fixture
 def sandbox(bed: Bed) -> Iterator[Sandbox]:
     """Make a pod's sandbox; see that nothing is left of it."""
-    before = footprint(bed)
+    before = steady(bed)
     sandbox = new_sandbox("p", Namespace(fresh_name("p")))
     yield sandbox
     plugin = Plugin(bed, sandbox)
