@@ -107,18 +107,18 @@ async def test_a_write_is_synced_before_it_is_seen(
 ) -> None:
     await journal.load()
     steps: list[str] = []
-    fsync, replace_ = os.fsync, Path.replace
+    fsync, rename = os.fsync, os.replace
 
     def watched_fsync(descriptor: int) -> None:
         steps.append("sync " + Path(f"/proc/self/fd/{descriptor}").readlink().suffix)
         fsync(descriptor)
 
-    def watched_replace(path: Path, target: Path) -> Path:
+    def watched_rename(source: str, target: str) -> None:
         steps.append("rename")
-        return replace_(path, target)
+        rename(source, target)
 
     monkeypatch.setattr(os, "fsync", watched_fsync)
-    monkeypatch.setattr(Path, "replace", watched_replace)
+    monkeypatch.setattr(os, "replace", watched_rename)
     await journal.write(ENTRY)
     assert steps == ["sync .tmp", "rename", "sync "]
 
