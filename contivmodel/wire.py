@@ -79,20 +79,8 @@ def blank(model: type[WireModel]) -> Any:
 
 def dump(model: WireModel) -> dict[str, Any]:
     """Return the model as plain data, in wire order and without empty values."""
-    out: dict[str, Any] = {}
-    for attribute, name in _layout(type(model)):
-        value = getattr(model, attribute)
-        if isinstance(value, WireModel):
-            out[name] = dump(value)
-        elif isinstance(value, dict):
-            if value:
-                out[name] = {key: _plain(value[key]) for key in sorted(value)}
-        elif isinstance(value, list):
-            if value:
-                out[name] = list(map(_plain, value))
-        elif value:
-            out[name] = value
-    return out
+    values = ((name, getattr(model, attribute)) for attribute, name in _layout(type(model)))
+    return {name: _plain(value) for name, value in values if value}  # a model is never empty
 
 
 def dumps(value: Any) -> bytes:
@@ -130,7 +118,13 @@ _DECODER: Final = json.JSONDecoder(
 
 
 def _plain(value: Any) -> Any:
-    return dump(value) if isinstance(value, WireModel) else value
+    if isinstance(value, WireModel):
+        return dump(value)
+    if isinstance(value, dict):
+        return {key: _plain(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return list(map(_plain, value))
+    return value
 
 
 def _as_plain(value: Any) -> Any:
