@@ -23,10 +23,9 @@ from ipaddress import IPv4Address, IPv6Address
 
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
-from ofnet.openflow import oxm
 from ofnet.openflow.actions import Action, Instructions, goto
 from ofnet.openflow.fields import FROM_HOST, RX_VTEP, SOURCE_GROUP, VRF, Bits
-from ofnet.openflow.match import Match, matches_by
+from ofnet.openflow.match import Match
 from ofnet.pipelines import arrival_guard, stages
 from ofnet.tables import Priority, TableId
 from ofnet.world import RemoteEndpoint, Uplink, Vtep
@@ -64,20 +63,15 @@ def source_groups(
     in_port = None if vtep is None else vtep.ofport
     to_policy = _to_policy(endpoint.group_id, of_host=endpoint.of_host)
     for address in stages.addresses(endpoint):
-        sent = _sent(vrf, in_port, address.version)(address)
+        sent = _arrivals(vrf, in_port, address.version)(address)
         yield Flow(ObjectKind.REMOTE, TableId.INGRESS_GROUP, Priority.MATCH, sent, to_policy)
 
 
 @lru_cache(maxsize=4096)
-def _sent(
+def _arrivals(
     vrf: int, in_port: int | None, version: int
 ) -> Callable[[IPv4Address | IPv6Address], Match]:
-    fields = arrival_guard.origin(vrf, in_port)
-    if version == 4:
-        fields["eth_type"] = oxm.ETH_IPV4
-        return matches_by("ipv4_src", **fields)
-    fields["eth_type"] = oxm.ETH_IPV6
-    return matches_by("ipv6_src", **fields)
+    return stages.by_address("src", version, **arrival_guard.origin(vrf, in_port))
 
 
 @lru_cache(maxsize=256)

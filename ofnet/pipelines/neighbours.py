@@ -157,6 +157,7 @@ def arp_answer(
     priority: Priority = Priority.MATCH,
 ) -> Flow:
     """Return the flow that answers ARP for an address to requesters with this metadata."""
+    # Packed as a whole: most callers have a MAC of its own for each address (`_arp_reply`).
     reply = Instructions((*_answering(mac), SetField("arp_spa", address), _BACK))
     return Flow(owner, TableId.NEIGHBOURS, priority, _arp_question(requester)(address), reply)
 

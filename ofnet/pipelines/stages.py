@@ -6,7 +6,7 @@ The flows are the original's (docs/original/ofnet-pipelines.md §3-6).
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import Final
+from typing import Final, Literal, Unpack
 
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
@@ -152,17 +152,20 @@ def into_tables(
 
 def destination(address: IPv4Address | IPv6Address, vrf: int) -> Match:
     """Return the match of packets to an address within a VRF."""
-    return (_to4 if isinstance(address, IPv4Address) else _to6)(vrf)(address)
+    return _destinations(vrf, address.version)(address)
 
 
 @cache
-def _to4(vrf: int) -> Callable[[IPv4Address | IPv6Address], Match]:
-    return matches_by("ipv4_dst", metadata=VRF.put(vrf), eth_type=oxm.ETH_IPV4)
+def _destinations(vrf: int, version: int) -> Callable[[IPv4Address | IPv6Address], Match]:
+    return by_address("dst", version, metadata=VRF.put(vrf))
 
 
-@cache
-def _to6(vrf: int) -> Callable[[IPv4Address | IPv6Address], Match]:
-    return matches_by("ipv6_dst", metadata=VRF.put(vrf), eth_type=oxm.ETH_IPV6)
+def by_address(
+    end: Literal["src", "dst"], version: int, **others: Unpack[MatchFields]
+) -> Callable[[IPv4Address | IPv6Address], Match]:
+    """Return what makes matches of packets from or to an address each, all else the same."""
+    others["eth_type"] = oxm.ETH_IPV4 if version == 4 else oxm.ETH_IPV6
+    return matches_by(f"ipv{version}_{end}", **others)
 
 
 def to_address(address: Where) -> MatchFields:
