@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, patch
 
 from contivmodel.objects import Policy, Tenant
 from core import keys
@@ -41,6 +41,14 @@ def test_a_transaction_is_one_event() -> None:
     told = json.loads(event.changes[1].text)
     assert (told["type"], told["object"]["policyName"]) == ("put", "p")
     assert log.behind(7) == []
+
+
+def test_a_change_is_decoded_for_its_first_reader_only() -> None:
+    with patch("netmaster.api.v2.event_log.codec.decode", wraps=codec.decode) as decode:
+        (event,) = log_of(Snapshot(5, {}), put(7, tenant("blue"))).behind(5)
+        assert decode.call_count == 0
+        assert event.changes is event.changes
+        assert decode.call_count == 1
 
 
 def test_a_deletion_tells_the_key_alone() -> None:
