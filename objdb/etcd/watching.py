@@ -7,7 +7,7 @@ restored from a backup), the watch delivers another snapshot.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -17,7 +17,7 @@ from aetcd import rpc
 
 from core.errors import StoreDenied, StoreUnavailable
 from core.logs import fields
-from core.tasks import backoff
+from core.tasks import background, backoff
 from objdb.api import Delta, Entry, Keep, Parts, Snapshot, delta_of, keep_all
 from objdb.etcd.channel import Channels
 from objdb.etcd.errors import is_out_of_range
@@ -46,6 +46,9 @@ PAGE: Final = 5_000
 
 PAGE_ATTEMPT: Final = 5.0
 """Seconds for one page."""
+
+PART: Final = 500
+"""Keys that are collected before other tasks run: some 2 ms."""
 
 _DELETE: Final = rpc.Event.DELETE
 
@@ -174,26 +177,31 @@ class EtcdWatcher:
         self, keys: KeyRange, keep: Keep, entries: dict[str, Entry], at: Position
     ) -> None:
         """Add what is kept of a range, as of a position; at revision 0 it becomes the store's."""
-        start = keys.key
-        while True:
-            request = rpc.RangeRequest(key=start, range_end=keys.end, limit=PAGE, revision=at.rev)
-            try:
-                page = await self._channels.call(
-                    lambda member: member.kv.Range, request, attempt=PAGE_ATTEMPT
-                )
-            except StoreUnavailable as exc:
-                if is_out_of_range(exc.__cause__):
-                    raise Compacted from exc
-                raise
-            if not at.rev:  # the headers of later pages have newer revisions
-                at.rev, at.cluster = page.header.revision, page.header.cluster_id
-            at.evidence = _collect(page.kvs, keep, entries, at.evidence)
-            if not page.more:
-                return
+        page = await self._page(keys.key, keys.end, at.rev)
+        if not at.rev:  # the headers of later pages have newer revisions
+            at.rev, at.cluster = page.header.revision, page.header.cluster_id
+        while page.more:
             start = page.kvs[-1].key + b"\0"
-            # Megabytes, which need not be there while the next page comes. Any part of a message
-            # keeps all of it in memory.
-            del page
+            # The store takes longer to make a page than it takes to collect one.
+            async with background("page", self._page(start, keys.end, at.rev)) as following:
+                await _collect(page.kvs, keep, entries, at)
+                # Megabytes, which need not be there while the next page comes. Any part of a
+                # message keeps all of it in memory.
+                del page
+                page = await following
+        await _collect(page.kvs, keep, entries, at)
+
+    async def _page(self, start: bytes, end: bytes, rev: int) -> Any:
+        """Return the first keys of a range; Compacted if a revision's are not there any more."""
+        request = rpc.RangeRequest(key=start, range_end=end, limit=PAGE, revision=rev)
+        try:
+            return await self._channels.call(
+                lambda member: member.kv.Range, request, attempt=PAGE_ATTEMPT
+            )
+        except StoreUnavailable as exc:
+            if is_out_of_range(exc.__cause__):
+                raise Compacted from exc
+            raise
 
     async def _authenticate_again(self, refusal: WatchRefused, *, refused: bool) -> None:
         """Get a new token, or raise StoreDenied if the last one was new already."""
@@ -242,18 +250,20 @@ def _revisions(events: Iterable[Any]) -> Iterator[list[Any]]:
         yield list(part)
 
 
-def _collect(
-    kvs: Iterable[Any], keep: Keep, entries: dict[str, Entry], last: Evidence | None
-) -> Evidence | None:
-    """Add what is kept to the entries; return the key changed last of all so far."""
+async def _collect(kvs: Sequence[Any], keep: Keep, entries: dict[str, Entry], at: Position) -> None:
+    """Add what is kept to the entries, and the key that was changed last to the position."""
+    last = at.evidence
     newest, rev = None, last.entry[1] if last is not None and last.entry is not None else 0
-    for kv in kvs:
-        key, value, changed = _text(kv.key), kv.value, kv.mod_revision
-        if keep(key, value):
-            entries[key] = Entry(key, value, changed)
-        if changed > rev:
-            newest, rev = kv, changed
-    return last if newest is None else Evidence(newest.key, rev, (newest.value, rev))
+    for first in range(0, len(kvs), PART):
+        await asyncio.sleep(0)  # for the request of the next page, and for other tasks
+        for kv in kvs[first : first + PART]:
+            key, value, changed = _text(kv.key), kv.value, kv.mod_revision
+            if keep(key, value):
+                entries[key] = Entry(key, value, changed)
+            if changed > rev:
+                newest, rev = kv, changed
+    if newest is not None:
+        at.evidence = Evidence(newest.key, rev, (newest.value, rev))
 
 
 def _text(key: bytes) -> str:
