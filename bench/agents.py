@@ -42,10 +42,11 @@ PINGS = 3_000
 PING_EVERY = 0.005
 RESTART_TARGET = 3_000.0
 ARRIVAL_TARGET = 20.0
-FLOWS_EACH = 4
-"""Flows of an endpoint of another host: its group at both ends, the way to it, who asks for it."""
-FLOWS_OF_HOST = 2
-"""And of a host: what comes out of its tunnel, and what of that is for the agent."""
+FLOWS_EACH = 5
+"""Flows of an endpoint of another host: its group at both ends, the ways to it from pods and from
+the host, who asks for it."""
+FLOWS_OF_HOST = 7
+"""And of a host: what comes out of its tunnel, what of that is for the agent or the host."""
 NETWORK = ("--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
 CROWD = Crowd(
     ids.network_id(NetworkName("default-net"), TenantName("default")),
