@@ -31,7 +31,8 @@ modes have this for the host's own pods; vxlan networks have it for those of oth
 # own stack, which may forward connections of the other host as well. Tunnels have addresses of
 # IPv4: the source of IPv6 is made of that (`ofnet.world.tunnel_source6`).
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final
 
@@ -49,6 +50,7 @@ from ofnet.openflow.actions import (
     PopVlan,
     SetField,
     goto,
+    instructions_by,
 )
 from ofnet.openflow.fields import (
     CT_INVALID,
@@ -197,22 +199,34 @@ def remote(mode: Mode, endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]
         return
     if network is None or vtep is None or not network.vni:
         return
-    # the other host routes to the pod, or bridges
-    mac = stages.ROUTER_MAC if mode is Mode.VROUTER else endpoint.mac
-    send = Instructions(
-        actions=(
-            ConntrackCommit(zone=ZONES[mode]),
-            SetField("tunnel_id", network.vni),
-            SetField("eth_src", stages.ROUTER_MAC),
-            SetField("eth_dst", mac),
-            Output(vtep.ofport),
-        )
-    )
     for address in stages.addresses(endpoint):
         if any(one.version == address.version for one in port.tunnel_sources):
-            to: MatchFields = {"in_port": port.ofport, **stages.to_address(address)}
+            to = _sent_by_host(port.ofport, address.version)(address)
+            # the other host routes to the pod, or bridges
+            if mode is Mode.VROUTER:
+                send = _to_router(mode, network.vni, vtep.ofport)
+            else:
+                send = _to_pods(mode, network.vni, vtep.ofport)(endpoint.mac)
             where = TableId.INGRESS_GROUP, Priority.HOST_PATH
-            yield Flow(ObjectKind.REMOTE, *where, Match(**to), send)
+            yield Flow(ObjectKind.REMOTE, *where, to, send)
+
+
+@lru_cache(maxsize=16)
+def _sent_by_host(ofport: int, version: int) -> Callable[[IPv4Address | IPv6Address], Match]:
+    return stages.by_address("dst", version, in_port=ofport)
+
+
+@lru_cache(maxsize=4096)
+def _to_pods(mode: Mode, vni: int, ofport: int) -> Callable[[str], Instructions]:
+    commit, tunnel = ConntrackCommit(zone=ZONES[mode]), SetField("tunnel_id", vni)
+    before = (commit, tunnel, SetField("eth_src", stages.ROUTER_MAC))
+    return instructions_by(before, "eth_dst", (Output(ofport),))
+
+
+@lru_cache(maxsize=4096)
+def _to_router(mode: Mode, vni: int, ofport: int) -> Instructions:
+    # cached, because all endpoints of a network on one host share it
+    return _to_pods(mode, vni, ofport)(stages.ROUTER_MAC)
 
 
 def network(mode: Mode, network: Network, world: World) -> Iterator[Flow]:
