@@ -204,9 +204,9 @@ def remote(mode: Mode, endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]
             to = _sent_by_host(port.ofport, address.version)(address)
             # the other host routes to the pod, or bridges
             if mode is Mode.VROUTER:
-                send = _to_router(mode, network.vni, vtep.ofport)
+                send = _to_router(network.vni, vtep.ofport)
             else:
-                send = _to_pods(mode, network.vni, vtep.ofport)(endpoint.mac)
+                send = _into_tunnel(mode, network.vni, vtep.ofport)(endpoint.mac)
             where = TableId.INGRESS_GROUP, Priority.HOST_PATH
             yield Flow(ObjectKind.REMOTE, *where, to, send)
 
@@ -217,16 +217,16 @@ def _sent_by_host(ofport: int, version: int) -> Callable[[IPv4Address | IPv6Addr
 
 
 @lru_cache(maxsize=4096)
-def _to_pods(mode: Mode, vni: int, ofport: int) -> Callable[[str], Instructions]:
+def _into_tunnel(mode: Mode, vni: int, ofport: int) -> Callable[[str], Instructions]:
     commit, tunnel = ConntrackCommit(zone=ZONES[mode]), SetField("tunnel_id", vni)
     before = (commit, tunnel, SetField("eth_src", stages.ROUTER_MAC))
     return instructions_by(before, "eth_dst", (Output(ofport),))
 
 
 @lru_cache(maxsize=4096)
-def _to_router(mode: Mode, vni: int, ofport: int) -> Instructions:
+def _to_router(vni: int, ofport: int) -> Instructions:
     # cached, because all endpoints of a network on one host share it
-    return _to_pods(mode, vni, ofport)(stages.ROUTER_MAC)
+    return _into_tunnel(Mode.VROUTER, vni, ofport)(stages.ROUTER_MAC)
 
 
 def network(mode: Mode, network: Network, world: World) -> Iterator[Flow]:
