@@ -40,7 +40,9 @@ from netmaster.commit_groups import PrefixSet, shared_prefixes
 from netmaster.commit_stats import CommitStats
 from netmaster.foreign_writes import RevisionTracker
 from netmaster.ipam.resting import AddressRest
+from netmaster.mirror import Mirror
 from netmaster.plan.model import Plan
+from netmaster.standby import Standby
 from netmaster.stored import Write
 from netmaster.view import View
 from objdb.api import (
@@ -50,6 +52,7 @@ from objdb.api import (
     Committed,
     Delete,
     Delta,
+    Entry,
     Fence,
     Outcome,
     Put,
@@ -133,7 +136,7 @@ class Committer:
         self,
         backend: Backend,
         authority: WriteAuthority,
-        found: Snapshot,
+        found: Mirror,
         reports: AsyncIterator[Snapshot | Delta],
         *,
         timing: CommitTiming,
@@ -164,12 +167,8 @@ class Committer:
         self._wake = asyncio.Event()
         self._end: ContivError | None = None
         self._unchecked: list[Snapshot | Delta] = []
-        self.last_commit = max(
-            (entry.rev for key, entry in found.entries.items() if key.startswith(keys.COMMITS)),
-            default=0,
-        )
+        self.last_commit = found.last_commit
         """The revision of the last commit of a leader before this term, 0 for none."""
-        # Each of its commits moved its writer's marker, also one that only deletes.
         self.rewound = False
         """Whether the term ended because the store went back."""
 
@@ -178,30 +177,26 @@ class Committer:
         cls,
         backend: Backend,
         authority: WriteAuthority,
+        standby: Standby,
         timing: CommitTiming | None = None,
         stats: CommitStats | None = None,
     ) -> "Committer":
-        """Read all that is stored, however long the store takes, and return a committer for it.
+        """Wait until a standby has all that is stored; return a committer for it.
 
         Raises Invalid, SchemaMismatch and StoreDenied for a store that cannot be read, NotLeader
         if the backend is closed.
         """
-        # The watch starts with a snapshot and goes on from its revision, so no write of another
-        # process can fall between the two.
-        reports = backend.watch(keys.ROOT)
-        async for found in reports:
-            if isinstance(found, Snapshot):
-                committer = cls(
-                    backend,
-                    authority,
-                    found,
-                    reports,
-                    timing=timing or CommitTiming(),
-                    stats=stats,
-                )
-                log.info("view loaded", extra=fields(revision=found.rev, count=len(found.entries)))
-                return committer
-        raise NotLeader(NO_LEADER)
+        # Nothing is written between what was found and what is reported: both are of one watch. All
+        # that former terms wrote is found, since the lock's key was written after the last commit
+        # of another master, and the writer's marker by the last one of this master.
+        marks = await _entries(backend, authority.fence.key, keys.commit(authority.writer))
+        found, reports = await standby.hand_over(marks)
+        count = len(found.revs)
+        committer = cls(
+            backend, authority, found, reports, timing=timing or CommitTiming(), stats=stats
+        )
+        log.info("view loaded", extra=fields(revision=found.rev, count=count))
+        return committer
 
     @property
     def view(self) -> View:
@@ -425,15 +420,15 @@ class Committer:
         except FenceLost as exc:
             self._on_fence_lost(exc)
             return
-        self._view = self._read(snapshot)
+        self._view = self._read(Mirror.of(snapshot))
         self._view_valid.set()
         log.info("view rebuilt", extra=fields(revision=snapshot.rev))
         self._check_reports()
 
-    def _read(self, found: Snapshot) -> View:
-        """Return the view of a snapshot, and restart the tracking of revisions there."""
-        view = View.load({key: entry.value for key, entry in found.entries.items()}, self._resting)
-        self._tracker.restart(found)
+    def _read(self, found: Mirror) -> View:
+        """Return the view of what the store holds, and restart the tracking of revisions there."""
+        view = found.view(self._resting)
+        self._tracker.restart(found.revs, found.rev)
         self._revision = found.rev
         return view
 
@@ -551,6 +546,18 @@ class Committer:
             _, barrier = self._barriers.popleft()
             if not barrier.done():
                 barrier.set_result(None)
+
+
+async def _entries(backend: Backend, *wanted: str) -> list[Entry]:
+    """Return the entries of keys that exist, however long the store takes to answer."""
+    delays = backoff()
+    while True:
+        try:
+            found = [await backend.get(key) for key in wanted]
+            return [entry for entry in found if entry is not None]
+        except StoreUnavailable as exc:
+            log.warning("store not readable, retrying", extra=fields(error=exc))
+        await asyncio.sleep(next(delays))
 
 
 def _is_made(outcome: Outcome) -> bool:

@@ -5,7 +5,7 @@ that another writer changed. `netmaster.commit` then reads its view again.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from netmaster import codec
 from netmaster.progress import PrefixRevisions
@@ -31,14 +31,12 @@ class RevisionTracker:
         self._own: set[int] = set()
         self._own_in_order: deque[int] = deque()
 
-    def restart(self, snapshot: Snapshot) -> None:
-        """Start over from what the store holds."""
-        self.revs = {
-            key: entry.rev for key, entry in snapshot.entries.items() if codec.is_leaders(key)
-        }
+    def restart(self, revs: Mapping[str, int], at: int) -> None:
+        """Start over from the revisions of the store's keys, as a watch reported them up to one."""
+        self.revs = {key: rev for key, rev in revs.items() if codec.is_leaders(key)}
         for key, rev in self.revs.items():
             self.prefixes.update(key, rev)
-        self._reported = snapshot.rev
+        self._reported = at
 
     def committed(self, ops: Iterable[Put | Delete], rev: int) -> None:
         """Take note of an own commit."""

@@ -51,6 +51,7 @@ from netmaster.plan.objects import globals as global_settings
 from netmaster.plan.objects import netprofile, policy, tenant
 from netmaster.plan.objects.globals import StartupFlags
 from netmaster.reservations import Reservations
+from netmaster.standby import Standby, following
 from netmaster.view import View
 from objdb.api import Backend, Entry, Fence, Lock, Snapshot
 from ofnet.rpc.control import Node, Report
@@ -161,6 +162,7 @@ class Leadership:
         self._settings = settings
         self._state = ElectionState.FOLLOWER
         self._current: _Term | None = None
+        self._standby: Standby | None = None
         self._repaired: Counter[str] = Counter()
         self.inputs = Counter({one.name.lower(): 0 for one in Input})
         """How often each input of `netmaster.election` happened."""
@@ -176,6 +178,11 @@ class Leadership:
     def state(self) -> ElectionState:
         """The state of the election."""
         return self._state
+
+    @property
+    def is_ready_to_lead(self) -> bool:
+        """Return whether this master follows and has read the store."""
+        return self._standby is not None and self._standby.is_ready
 
     @property
     def repaired(self) -> Mapping[str, int]:
@@ -197,12 +204,15 @@ class Leadership:
 
     async def _stand(self) -> None:
         pauses = backoff(0.5, 10.0)
+        fence: Fence | None = None
         try:
             while True:
-                fence = await self._lock.acquire()
-                await self._on(Input.ACQUIRED)
-                while (ended := await self._lead(fence)) is Input.OUTDATED:
-                    pass  # the next term begins under the same lock
+                async with following(self._backend) as standby:
+                    fence = fence or await self._elected(standby)
+                    ended = await self._lead(fence, standby)
+                if ended is Input.OUTDATED:
+                    continue  # the next term begins under the same lock
+                fence = None
                 await self._on(ended)
                 if ended is Input.FAILED:
                     # Without a pause this master would win the lock it has just released again and
@@ -212,6 +222,17 @@ class Leadership:
                     pauses = backoff(0.5, 10.0)
         finally:
             await self._on(Input.STOP)
+
+    async def _elected(self, standby: Standby) -> Fence:
+        """Follow the leader until this master has the lock."""
+        self._standby = standby
+        try:
+            async with background("standby", standby.follow()):
+                fence = await self._lock.acquire()
+        finally:
+            self._standby = None
+        await self._on(Input.ACQUIRED)
+        return fence
 
     async def _watch_history(self) -> None:
         """Notice that the store went back, and who leads."""
@@ -229,11 +250,11 @@ class Leadership:
                     if entry.key == keys.LEADER_LOCK:
                         self._claims.lock_held(entry.rev)
 
-    async def _lead(self, fence: Fence) -> Input:
+    async def _lead(self, fence: Fence, standby: Standby) -> Input:
         """Lead until the lock is lost, leading fails, or the store's schema may be raised."""
         try:
             async with AsyncExitStack() as stack:
-                return await self._term(fence, stack)
+                return await self._term(fence, standby, stack)
         except NotLeader:
             return Input.LOST
         except (StoreDenied, SchemaMismatch):
@@ -248,13 +269,13 @@ class Leadership:
                 self._claims.store_went_back()
             self._current = None
 
-    async def _term(self, fence: Fence, stack: AsyncExitStack) -> Input:
+    async def _term(self, fence: Fence, standby: Standby, stack: AsyncExitStack) -> Input:
         # The order matters. The loss of the lock is watched before the view is read, since reading
         # may take longer than the lease. Requests are answered (LOADED) only after the start-up
         # changes are committed. The stack ends what was started last first, so no task outlives
         # the committer it uses.
         lost = await stack.enter_async_context(background("lock", self._lock.lost()))
-        committer = await self._begin(fence, lost)
+        committer = await self._begin(fence, standby, lost)
         term = self._current = self._new_term(committer)
         running = await stack.enter_async_context(background("commits", committer.run()))
         restored = _was_restored(committer.view)
@@ -314,7 +335,7 @@ class Leadership:
             )
         return tasks
 
-    async def _begin(self, fence: Fence, lost: asyncio.Task[None]) -> Committer:
+    async def _begin(self, fence: Fence, standby: Standby, lost: asyncio.Task[None]) -> Committer:
         """Return the term's committer; NotLeader if the lock is lost while the store is read."""
         authority = WriteAuthority(
             fence=fence,
@@ -325,7 +346,9 @@ class Leadership:
 
         async def begin() -> Committer:
             await migrate(self._backend, fence, self._master.writer)
-            return await Committer.begin(self._backend, authority, timing, self._master.commits)
+            return await Committer.begin(
+                self._backend, authority, standby, timing, self._master.commits
+            )
 
         async with background("reading", begin()) as reading:
             await asyncio.wait((reading, lost), return_when=asyncio.FIRST_COMPLETED)

@@ -76,6 +76,12 @@ ELECTIONS: Final = Metric(
     "What happened to the candidacy: the lock acquired or lost, the view loaded, leading failed.",
     ("input",),
 )
+READY: Final = Metric(
+    "contiv_netmaster_standby_ready",
+    _G,
+    "1 on a follower that has read the store, and so can take over without reading it (etcd); "
+    "follower only.",
+)
 LOCK: Final = Metric(
     "contiv_netmaster_lock_remaining_seconds",
     _G,
@@ -131,8 +137,8 @@ RELEASED: Final = Metric(
 
 METRICS: Final = (
     *(BUILD, REQUESTS, REQUEST_SECONDS, COMMITS, COMMIT_SECONDS, COMMIT_GROUP, PENDING, REBUILDS),
-    *(WATCH_LAG, LEADER, STATE, ELECTIONS, LOCK, REGISTERED, LEASES_LOST, AGENTS, HOSTS, OBJECTS),
-    *(ENDPOINTS, ADDRESSES, ADDRESSES_FREE, RELEASED),
+    *(WATCH_LAG, LEADER, STATE, ELECTIONS, READY, LOCK, REGISTERED, LEASES_LOST, AGENTS, HOSTS),
+    *(OBJECTS, ENDPOINTS, ADDRESSES, ADDRESSES_FREE, RELEASED),
 )
 """In the order of docs/metrics.md."""
 
@@ -166,6 +172,8 @@ class MasterMetrics:
         yield single(LEADER, float(state is ElectionState.LEADER))
         yield labelled(STATE, {one.name.lower(): float(one is state) for one in ElectionState})
         yield labelled(ELECTIONS, self.leadership.inputs)
+        if state is ElectionState.FOLLOWER:
+            yield single(READY, float(self.leadership.is_ready_to_lead))
         services = self.registrations.items()
         yield labelled(REGISTERED, {name: float(one.registered) for name, one in services})
         yield labelled(LEASES_LOST, {name: float(one.lease.losses) for name, one in services})

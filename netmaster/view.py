@@ -163,13 +163,19 @@ class View:
         that cannot be decoded.
         """
         schema.check(values.get(keys.SCHEMA))
+        records = {
+            key: codec.decode(key, value) for key, value in values.items() if codec.is_leaders(key)
+        }
+        return cls.of(records, resting)
+
+    @classmethod
+    def of(cls, records: Mapping[str, Stored], resting: AddressRest | None = None) -> "View":
+        """Return the view of all records of a store, by their keys.
+
+        Raises Invalid, naming the key, for a record that does not fit the others.
+        """
         view = cls(resting)
-        stored = [
-            (key, codec.decode(key, value))
-            for key, value in values.items()
-            if codec.is_leaders(key)
-        ]
-        for key, record in sorted(stored, key=_load_rank):
+        for key, record in sorted(records.items(), key=_load_rank):
             try:
                 view._put(key, record)
             except ValueError as exc:

@@ -217,9 +217,14 @@ class Lock(Protocol):
 
 
 class Backend(Protocol):
-    """One store."""
+    """One store.
+
+    `incremental` tells whether a change costs a watch as much as what changed, or as much as all
+    that is under its prefix.
+    """
 
     limits: Limits
+    incremental: bool
 
     async def get(self, key: str) -> Entry | None:
         """Return the key as of now (linearizable); None if absent."""

@@ -37,6 +37,7 @@ class ConsulBackend:
     """One consul cluster; a `Backend`."""
 
     limits: Limits = LIMITS
+    incremental: bool = False
 
     def __init__(self, access: Access, *, budget: float = BUDGET) -> None:
         self._agents = ConsulAgents(access, budget=budget)

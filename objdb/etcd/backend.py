@@ -37,6 +37,7 @@ class EtcdBackend:
     """One etcd cluster; a `Backend`."""
 
     limits: Limits = LIMITS
+    incremental: bool = True
 
     def __init__(self, access: Access, *, budget: float = BUDGET) -> None:
         self._channels = Channels(access, budget=budget)

@@ -31,6 +31,7 @@ class MemoryBackend:
     """A `Backend`; clients of one store share a `MemoryStore`."""
 
     limits: Limits = LIMITS
+    incremental: bool = True
 
     def __init__(self, store: MemoryStore | None = None, faults: Faults | None = None) -> None:
         self.store = store or MemoryStore()

@@ -34,6 +34,7 @@ from netmaster.plan.endpoints import address, endpoint
 from netmaster.plan.objects import globals as settings_of
 from netmaster.plan.objects import group, network, tenant
 from netmaster.plan.show import inspect
+from netmaster.standby import Standby
 from netmaster.stored import Write
 from netmaster.view import View
 from objdb.api import Change, Fence, Outcome
@@ -125,7 +126,9 @@ class Leader:
         lock = self.backend.lock(keys.LEADER_LOCK, "here", 1000.0)
         fence = await lock.acquire()
         authority = WriteAuthority(fence=fence, writer="w", valid_until=lambda: float("inf"))
-        self.committer = await Committer.begin(self.backend, authority)
+        standby = Standby(self.backend)
+        self._tasks.supervise("standby watch", standby.watch())
+        self.committer = await Committer.begin(self.backend, authority, standby)
         self._lock = lock
         self._tasks.supervise("committer", self.committer.run())
 

@@ -15,6 +15,7 @@ from core.errors import NotLeader
 from core.tasks import Supervisor
 from netmaster.commit import Committer, WriteAuthority
 from netmaster.plan.objects import tenant
+from netmaster.standby import following
 from state import codec
 from tests.bed.master import MODES, Answer, Master, assert_not_done, is_unknown
 from tests.bed.store import Store, client
@@ -259,21 +260,20 @@ async def test_a_write_fenced_by_a_lost_lock_is_refused(store: Store) -> None:
     backend = client(store)
     before = backend.lock(keys.LEADER_LOCK, "10.0.0.1:1", 5)
     after = backend.lock(keys.LEADER_LOCK, "10.0.0.2:1", 5)
-    deposed = await Committer.begin(
-        backend,
-        WriteAuthority(
-            fence=await before.acquire(),
-            writer="deposed",
-            valid_until=lambda: time.monotonic() + 60,  # it has not noticed
-        ),
+    authority = WriteAuthority(
+        fence=await before.acquire(),
+        writer="deposed",
+        valid_until=lambda: time.monotonic() + 60,  # it has not noticed
     )
-    await before.release()
-    await after.acquire()
-    tasks = Supervisor()
-    tasks.spawn("commits", deposed.run())
-    with pytest.raises(NotLeader):
-        await deposed.submit(lambda view: tenant.create(view, Tenant(tenant_name="t")))
-    await tasks.close()
+    async with following(backend) as standby:
+        deposed = await Committer.begin(backend, authority, standby)
+        await before.release()
+        await after.acquire()
+        tasks = Supervisor()
+        tasks.spawn("commits", deposed.run())
+        with pytest.raises(NotLeader):
+            await deposed.submit(lambda view: tenant.create(view, Tenant(tenant_name="t")))
+        await tasks.close()
     assert await backend.get(keys.obj("tenant", "t")) is None
     await after.release()
     await backend.close()

@@ -61,7 +61,7 @@ def test_a_leader_and_a_follower_show_what_they_are(leader: Master, follower: Ma
     assert follower.ask("GET", "/api/v1/networks/default:n/").status == 200
     assert follower.ask("GET", "/nowhere").status == 404
     of_leader, of_follower = page(leader), page(follower)
-    for metric in set(names.METRICS) - {names.RELEASED, names.LEASES_LOST}:
+    for metric in set(names.METRICS) - {names.RELEASED, names.LEASES_LOST, names.READY}:
         family = metric.name.removesuffix("_total")
         assert of_leader.kinds[family] == metric.kind.value
         if metric in OF_LEADER:
@@ -72,6 +72,8 @@ def test_a_leader_and_a_follower_show_what_they_are(leader: Master, follower: Ma
     assert of_follower.value(names.LEADER.name) == 0
     assert of_leader.value(names.STATE.name, state="leader") == 1
     assert of_follower.value(names.STATE.name, state="follower") == 1
+    assert not of_leader.has(names.READY.name)
+    eventually(lambda: page(follower).value(names.READY.name) == 1, "it has read the store")
     assert 0 < of_leader.value(names.LOCK.name) <= 60
     for name, labels, more in (
         (names.REQUESTS.name, {**forwarded, "code": "200"}, 1),

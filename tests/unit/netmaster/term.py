@@ -24,6 +24,7 @@ from netmaster.plan.model import Plan
 from netmaster.plan.objects import globals as settings
 from netmaster.plan.objects import group, network, rule, tenant
 from netmaster.reservations import Reservations
+from netmaster.standby import following
 from netmaster.view import View
 from objdb.api import Change, Fence, Outcome
 from objdb.memory import Faults, MemoryBackend, MemoryStore
@@ -179,7 +180,6 @@ async def term(
     fence = await lock.acquire()
     until = [float("inf")]
     authority = WriteAuthority(fence=fence, writer="writer", valid_until=lambda: until[0])
-    committer = await Committer.begin(backend, authority, timing)
     ended: asyncio.Future[ContivError] = asyncio.get_running_loop().create_future()
 
     async def run() -> None:
@@ -188,10 +188,12 @@ async def term(
         except ContivError as exc:
             ended.set_result(exc)
 
-    async with background("committer", run()):
-        await committer.submit(tenant.startup)
-        flags = settings.StartupFlags(fwd_mode="routing", infra_type="default")
-        await committer.submit(lambda view: settings.startup(view, flags))
-        yield Term(backend, committer, ended, until)
+    async with following(backend) as standby:
+        committer = await Committer.begin(backend, authority, standby, timing)
+        async with background("committer", run()):
+            await committer.submit(tenant.startup)
+            flags = settings.StartupFlags(fwd_mode="routing", infra_type="default")
+            await committer.submit(lambda view: settings.startup(view, flags))
+            yield Term(backend, committer, ended, until)
     await lock.release()
     await backend.close()

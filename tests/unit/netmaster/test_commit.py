@@ -27,6 +27,7 @@ from netmaster.plan.model import Plan
 from netmaster.plan.objects import group, netprofile, network, policy
 from netmaster.plan.show import inspect
 from netmaster.progress import Applicable, unapplied_reason
+from netmaster.standby import following
 from netmaster.stored import Write
 from netmaster.view import View
 from objdb.api import Change, Delete, Delta, Fence, Parts, Put, Snapshot
@@ -486,8 +487,9 @@ async def test_revisions_include_foreign_writes_and_pass_to_the_next_leader(lead
     assert rewritten
     assert now == before | {keys.NETWORKS: rewritten.rev}
     authority = WriteAuthority(fence=Fence("x", 0), writer="next", valid_until=lambda: 0.0)
-    following = await Committer.begin(lead.backend, authority)
-    assert following.revisions == now
+    async with following(lead.backend) as standby:
+        successor = await Committer.begin(lead.backend, authority, standby)
+        assert successor.revisions == now
 
 
 async def test_an_unreadable_value_ends_the_term(lead: Term) -> None:
@@ -599,9 +601,11 @@ class _DeniedBackend(MemoryBackend):
 async def test_a_watch_that_is_denied_ends_the_term() -> None:
     fence = Fence(keys.LEADER_LOCK, 1)
     authority = WriteAuthority(fence=fence, writer="w", valid_until=lambda: 1.0)
-    committer = await Committer.begin(_DeniedBackend(), authority)
-    with pytest.raises(StoreDenied):
-        await committer.run()
+    backend = _DeniedBackend()
+    async with following(backend) as standby:
+        committer = await Committer.begin(backend, authority, standby)
+        with pytest.raises(StoreDenied):
+            await committer.run()
     with pytest.raises(NotLeader):
         await committer.flush()
 

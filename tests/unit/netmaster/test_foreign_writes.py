@@ -25,7 +25,7 @@ def snapshot(rev: int, *puts: tuple[str, int]) -> Snapshot:
 def tracker() -> RevisionTracker:
     """Return a tracker of a store with one key, at revision 5."""
     tracker = RevisionTracker()
-    tracker.restart(snapshot(5, (KEY, 3)))
+    tracker.restart({KEY: 3}, 5)
     return tracker
 
 
