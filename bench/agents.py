@@ -7,6 +7,7 @@ monitor; beside it stands the least that could be done, a bare watch that runs `
 
 A restart is SIGKILL and the start after it, until the agent answers: it does so when its bridges
 have all their flows. Beside it stands the restart of the same agent before the endpoints came.
+AGENTS_ENDPOINTS is another number than 10 000.
 """
 
 import os
@@ -35,22 +36,23 @@ from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 
 FEW = 1_000
-MANY = 10_000
+MANY = int(os.environ.get("AGENTS_ENDPOINTS", "10000"))
 SINGLE = 200
 RESTARTS = 3
 PINGS = 3_000
 PING_EVERY = 0.005
-RESTART_TARGET = 3_000.0
-ARRIVAL_TARGET = 20.0
+RESTART_TARGET = 1_500.0
+ARRIVAL_TARGETS = {"p50": 5.0, "p99": 15.0}
+"""Milliseconds, with 100 000 endpoints present."""
 FLOWS_EACH = 5
 """Flows of an endpoint of another host: its group at both ends, the ways to it from pods and from
 the host, who asks for it."""
 FLOWS_OF_HOST = 7
 """And of a host: what comes out of its tunnel, what of that is for the agent or the host."""
-NETWORK = ("--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
+NETWORK = ("--subnet=10.20.0.0/14", "--gateway=10.20.0.1", "default-net")
 CROWD = Crowd(
     ids.network_id(NetworkName("default-net"), TenantName("default")),
-    IPv4Address("10.20.64.0"),
+    IPv4Address("10.21.0.0"),
     HOSTS,
 )
 FOLLOWED = "/bench/flows/"
@@ -90,7 +92,8 @@ def _grow(bed: Bed, flows: int, write: Callable[[], float]) -> None:
     """Write records; return when every switch has as many flows more."""
     wanted = [_flows(host) + flows for host in bed.hosts]
     write()
-    eventually(lambda: [_flows(host) for host in bed.hosts] == wanted, "the flows", within=120)
+    within = 120 + flows / 1_000
+    eventually(lambda: [_flows(host) for host in bed.hosts] == wanted, "the flows", within=within)
 
 
 def _flows(host: Host) -> int:
@@ -118,14 +121,14 @@ def _arrivals(bed: Bed, records: Writer, url: str) -> Iterator[Row]:
             theirs.append(_bare_arrival(bare, records, number))
     for name, rank in (("p50", 0.50), ("p99", 0.99)):
         took, reference = at(sorted(ours), rank), at(sorted(theirs), rank)
-        goal = f"target {ARRIVAL_TARGET:g}; " if name == "p50" else ""
         yield Row(
             what=f"endpoint written to flows in another switch, {name}",
             ours=took,
             unit="ms",
             reference=reference,
             ratio=reference / took,
-            note=f"n={SINGLE}, {MANY} present, etcd; {goal}reference: bare watch and ovs-ofctl",
+            note=f"n={SINGLE}, {MANY} present, etcd; target {ARRIVAL_TARGETS[name]:g} among "
+            "100 000; reference: bare watch and ovs-ofctl",
         )
 
 

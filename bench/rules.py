@@ -30,7 +30,7 @@ from tests.bed.store import Store
 MEASURED = 500
 ROUNDS = 3
 PRESENT = 5_000
-TARGET = 1_000.0
+TARGET = 1_500.0
 ORIGINAL = 46.0
 SCENE = (
     (
