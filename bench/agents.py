@@ -39,7 +39,8 @@ FEW = 1_000
 MANY = int(os.environ.get("AGENTS_ENDPOINTS", "10000"))
 SINGLE = 200
 RESTARTS = 3
-PINGS = 3_000
+PINGS = 3_000 * max(1, MANY // 30_000)
+"""For longer than a restart takes."""
 PING_EVERY = 0.005
 RESTART_TARGET = 1_500.0
 ARRIVAL_TARGETS = {"p50": 5.0, "p99": 15.0}

@@ -11,6 +11,7 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import Any, Final, TypeVar
 
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
+from core.overlay import SharedCopies
 from ofnet.changes import KINDS, Changes, ObjectId, ObjectKind
 from ofnet.world import (
     AccessPort,
@@ -30,6 +31,7 @@ from ofnet.world import (
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 _OF_POLICIES: Final = ("rules", "policy_classes", "policy_entries", "policy_subjects")
+_ENDPOINTS: Final = frozenset({ObjectKind.LOCAL, ObjectKind.REMOTE})
 _WORLD_FIELDS: Final = frozenset(field.name for field in fields(World))
 
 
@@ -59,6 +61,7 @@ class BridgeState:
         self._changed = changed
         self._marked: set[ObjectId] = set()
         self._everything = True
+        self._remotes = SharedCopies(self.remote)
         self._copies: dict[str | None, Mapping[Any, Any]] = {}
         """The parts of the last World that are still the same, by the field's name."""
 
@@ -77,6 +80,7 @@ class BridgeState:
         """Set an endpoint: one of this host, one of another host, or none of both."""
         self._put(ObjectKind.LOCAL, self.local, key, local)
         self._put(ObjectKind.REMOTE, self.remote, key, remote)
+        self._remotes.changed(key)
 
     def set_service(self, key: str, service: Service | None) -> None:
         """Set or clear a service."""
@@ -189,8 +193,11 @@ class BridgeState:
         parts: dict[str, Any] = {
             name: self._copy(name, part) if isinstance(part, dict) else part
             for name, part in vars(self).items()
-            if name in _WORLD_FIELDS
+            if name in _WORLD_FIELDS and name != "remote"
         }
+        # What depends on hosts and networks is looked for among all endpoints.
+        walked = self._everything or any(one.kind not in _ENDPOINTS for one in self._marked)
+        parts["remote"] = self._remotes.copy(plain=walked)
         # Policies judge packets from and to endpoints, and a bridge without networks has none: most
         # clusters use one of the two bridges for their pods.
         if not self.networks:
@@ -200,8 +207,7 @@ class BridgeState:
         return replace(cluster, **parts), changes
 
     def _copy(self, name: str, part: dict[Any, Any]) -> Mapping[Any, Any]:
-        # Worlds share the copy of what has not changed: a pod more must not cost a copy of the
-        # hundred thousand endpoints of other hosts.
+        # Worlds share the copy of what has not changed.
         if name not in self._copies:
             self._copies[name] = dict(part)
         return self._copies[name]

@@ -7,6 +7,7 @@ from ipaddress import IPv4Address, IPv4Network
 import pytest
 
 from core.ids import GroupKey, NetworkId
+from core.overlay import SMALL, Overlay
 from netplugin.world.bridge_state import BridgeState
 from ofnet.changes import Changes, ObjectKind
 from ofnet.world import (
@@ -23,6 +24,7 @@ from ofnet.world import (
     World,
 )
 from tests.unit.netplugin.records import PEER, key
+from tests.unit.ofnet.worlds import NET, network, remote
 
 NONE = World(fwd_mode=FwdMode.ROUTING)
 TUNNEL = Vtep(host=PEER, ip=IPv4Address("192.0.2.2"), ofport=7)
@@ -142,3 +144,28 @@ def test_a_world_keeps_what_it_had_and_shares_what_did_not_change(state: BridgeS
     assert (before.access, after.access) == ({key("c1"): ACCESS}, {})
     assert before.vteps == after.vteps == {PEER: TUNNEL}
     assert before.vteps is after.vteps
+
+
+def test_worlds_share_the_many_endpoints_of_other_hosts(state: BridgeState) -> None:
+    far = {one.key: one for one in map(remote, range(2 * SMALL))}
+    for one in far.values():
+        state.set_endpoint(one.key, None, one)
+    state.set_network(NET, network())
+    before, _ = state.take(NONE)
+    assert isinstance(before.remote, dict)
+    gone, moved, new = remote(1), replace(remote(2), host=PEER), remote(2 * SMALL)
+    state.set_endpoint(gone.key, None, None)
+    state.set_endpoint(moved.key, None, moved)
+    state.set_endpoint(new.key, None, new)
+    after, changes = state.take(NONE)
+    assert isinstance(after.remote, Overlay)
+    assert before.remote == far
+    wanted = {**far, moved.key: moved, new.key: new}
+    del wanted[gone.key]
+    assert after.remote == wanted
+    assert {one.name for one in changes.objects} == {gone.key, moved.key, new.key}
+    # all endpoints behind a tunnel port are looked for
+    state.set_vteps({PEER: TUNNEL})
+    assert isinstance(state.take(NONE)[0].remote, dict)
+    for number in range(10):
+        assert after.remote.get(remote(number).key) == wanted.get(remote(number).key)
