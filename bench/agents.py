@@ -7,7 +7,7 @@ monitor; beside it stands the least that could be done, a bare watch that runs `
 
 A restart is SIGKILL and the start after it, until the agent answers: it does so when its bridges
 have all their flows. Beside it stands the restart of the same agent before the endpoints came.
-AGENTS_ENDPOINTS is another number than 10 000.
+AGENTS_ENDPOINTS sets another number of endpoints.
 """
 
 import os

@@ -77,7 +77,6 @@ async def _measure(store: Store, server: Server, masters: list[Master]) -> list[
     if store.name == ETCD.name:
         ready = [await _outage_when_ready(masters) for _ in range(TAKEOVERS)]
         taken_over.append(_row(f"{store.name}, by a follower that is ready", ready, reading))
-    if store.name == ETCD.name:
         await _until_ready(masters)
     weights = sorted(rss(master.pid) for master in masters)
     return [

@@ -15,11 +15,11 @@ SMALL: Final = 1_000
 """Entries up to which a dict is copied whole: in some ten microseconds."""
 
 SHARED: Final = 32
-"""A copy has at most one changed entry among so many, beside what it shares."""
+"""At most one entry in so many may differ from the shared dict; beyond that it is copied anew."""
 
 
 class Overlay(Mapping[K, V]):
-    """A dict, which must not change, but for some entries: None for those that are gone."""
+    """A dict with some entries replaced; None marks a removed one. The dict must not change."""
 
     __slots__ = ("_base", "_changes")
 

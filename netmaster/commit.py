@@ -191,11 +191,10 @@ class Committer:
         # of another master, and the writer's marker by the last one of this master.
         marks = await _entries(backend, authority.fence.key, keys.commit(authority.writer))
         found, reports = await standby.hand_over(marks)
-        count = len(found.revs)
         committer = cls(
             backend, authority, found, reports, timing=timing or CommitTiming(), stats=stats
         )
-        log.info("view loaded", extra=fields(revision=found.rev, count=count))
+        log.info("view loaded", extra=fields(revision=found.rev, count=len(found.revs)))
         return committer
 
     @property

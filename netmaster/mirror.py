@@ -51,7 +51,7 @@ class Mirror:
         return max(markers, default=0)
 
     def update(self, item: Snapshot | Delta) -> Iterator[None]:
-        """Take over an item of a watch in parts; the mirror is whole again after the last one."""
+        """Apply an item of a watch in parts; the mirror is consistent after the last one only."""
         if isinstance(item, Snapshot):
             self._clear()
             entries = iter(item.entries.values())

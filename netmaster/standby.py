@@ -20,7 +20,7 @@ class Standby:
     """A watch of the store and the mirror that it keeps; `following` makes one."""
 
     # `follow` is cancelled when the lock is acquired, at any await. So the watch is a task of its
-    # own, which ends with the term, and an item of which a part is taken over stays in `_updating`.
+    # own, which ends with the term, and an item that is applied in part stays in `_updating`.
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -45,21 +45,21 @@ class Standby:
         if self._backend.incremental:
             with suppress(NotLeader):
                 while True:
-                    await self._take_over()
+                    await self._apply()
 
     async def hand_over(
         self, marks: Iterable[Entry]
     ) -> tuple[Mirror, AsyncIterator[Snapshot | Delta]]:
         """Return what the store holds, marks included, and what the watch reports after that.
 
-        A mark is an entry that the store has or had. A store that went back meanwhile may have lost
-        it, and is not waited for; whoever writes finds out. Raises NotLeader if the backend is
-        closed, StoreDenied when refused.
+        A mark is an entry that was read from the store. A store that went back meanwhile may have
+        lost it: then it is not waited for, since the store refuses the term's first commit. Raises
+        NotLeader if the backend is closed, StoreDenied when refused.
         """
         wanted = {mark.key: mark.rev for mark in marks}
         self._rewound = False
         while not self._begun or not (self._rewound or self._has(wanted)):
-            await self._take_over()
+            await self._apply()
         mirror, self._mirror = self._mirror, Mirror()
         return mirror, self._rest()
 
@@ -79,8 +79,8 @@ class Standby:
             self._mirror.revs.get(key, 0) >= rev for key, rev in wanted.items()
         )
 
-    async def _take_over(self) -> None:
-        """Take over one item, or the rest of one."""
+    async def _apply(self) -> None:
+        """Apply one item of the watch, or the rest of one, to the mirror."""
         if self._updating is None:
             item = await self._item()
             self._rewound |= isinstance(item, Snapshot) and item.rewound

@@ -61,7 +61,8 @@ class BridgeState:
         self._changed = changed
         self._marked: set[ObjectId] = set()
         self._everything = True
-        self._remotes = SharedCopies(self.remote)
+        self._remotes: SharedCopies[Any, Any] = SharedCopies(self.remote)
+        """Endpoints of other hosts may be a hundred thousand: one that changes costs no copy."""
         self._copies: dict[str | None, Mapping[Any, Any]] = {}
         """The parts of the last World that are still the same, by the field's name."""
 
@@ -80,7 +81,6 @@ class BridgeState:
         """Set an endpoint: one of this host, one of another host, or none of both."""
         self._put(ObjectKind.LOCAL, self.local, key, local)
         self._put(ObjectKind.REMOTE, self.remote, key, remote)
-        self._remotes.changed(key)
 
     def set_service(self, key: str, service: Service | None) -> None:
         """Set or clear a service."""
@@ -220,6 +220,8 @@ class BridgeState:
                 del there[key]
             else:
                 there[key] = value
+            if kind is ObjectKind.REMOTE:
+                self._remotes.changed(key)
             self._mark(kind, [str(key)])
 
     def _mark_if(self, differs: bool, kind: ObjectKind) -> None:  # noqa: FBT001 - a comparison

@@ -169,3 +169,14 @@ def test_worlds_share_the_many_endpoints_of_other_hosts(state: BridgeState) -> N
     assert isinstance(state.take(NONE)[0].remote, dict)
     for number in range(10):
         assert after.remote.get(remote(number).key) == wanted.get(remote(number).key)
+
+
+def test_an_observer_that_takes_at_once_gets_the_change() -> None:
+    taken: list[World] = []
+    observed = BridgeState(changed=lambda: taken.append(observed.take(NONE)[0]))
+    for number in range(2 * SMALL):
+        observed.set_endpoint(remote(number).key, None, remote(number))
+    assert len(taken[-1].remote) == 2 * SMALL
+    observed.set_endpoint(remote(1).key, None, None)
+    assert remote(1).key not in taken[-1].remote
+    assert remote(1).key in taken[-2].remote
