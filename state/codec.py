@@ -269,6 +269,8 @@ def decode_host(key: str, value: bytes) -> HostRecord:
         version=fields.text("version"),
         host_id=fields.text("hostID"),
         schema=fields.number("schema") or 1,
+        addresses=fields.texts("addresses"),
+        next_hops=fields.texts("nextHops"),
     )
 
 
@@ -284,6 +286,9 @@ def decode_service(key: str, value: bytes) -> ServiceInstance:
         version=fields.text("Version"),
         ttl=fields.number("TTL"),
         schema=fields.number("Schema") or 1,
+        addresses=fields.texts("Addresses"),
+        next_hops=fields.texts("NextHops"),
+        store=fields.texts("Store"),
     )
 
 
@@ -420,6 +425,8 @@ def _host(record: HostRecord) -> dict[str, Any]:
         "version": record.version,
         **({"hostID": record.host_id} if record.host_id else {}),
         **({"schema": record.schema} if record.schema > 1 else {}),
+        **({"addresses": record.addresses} if record.addresses else {}),
+        **({"nextHops": record.next_hops} if record.next_hops else {}),
     }
 
 
@@ -433,6 +440,9 @@ def _service(record: ServiceInstance) -> dict[str, Any]:
         "Port": record.port,
         "Hostname": record.hostname,
         **({"Schema": record.schema} if record.schema > 1 else {}),
+        **({"Addresses": record.addresses} if record.addresses else {}),
+        **({"NextHops": record.next_hops} if record.next_hops else {}),
+        **({"Store": record.store} if record.store else {}),
     }
 
 

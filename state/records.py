@@ -231,6 +231,10 @@ class HostRecord:
     """Tells hosts with one label apart; "" in records of earlier versions."""
     schema: int = 1
     """The newest schema version of the store that this host's agent reads (`state.schema`)."""
+    addresses: tuple[str, ...] = ()
+    """Further addresses of the host; records of earlier versions have none."""
+    next_hops: tuple[str, ...] = ()
+    """The neighbours that its routes lead to, those of the agent itself left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +250,12 @@ class ServiceInstance:
     ttl: int = 10
     schema: int = 1
     """The newest schema version of the store that this daemon reads (`state.schema`)."""
+    addresses: tuple[str, ...] = ()
+    """Of a master: further addresses of its machine."""
+    next_hops: tuple[str, ...] = ()
+    """Of a master: the neighbours that routes of its machine lead to."""
+    store: tuple[str, ...] = ()
+    """Of a master: the addresses of the store's members."""
 
 
 Record = (

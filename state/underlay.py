@@ -1,0 +1,194 @@
+"""The underlay: the addresses that hosts, masters and the store need for themselves. Pure.
+
+In come the records of networks and the addresses of the underlay; out comes which network takes
+which of them (`overlaps`). netmaster refuses such networks (`netmaster.plan.underlay`). Where a
+host registers later than a network, master and agent name it as an error of that host.
+"""
+
+# The rule (ADR 32). A host routes the whole subnet of a vxlan network, and of an infra network, to
+# its pods: there an address of the underlay may be nowhere in the subnet. Vlan networks are beside
+# the hosts on the physical network, and may have its subnet: there it must not be in the range that
+# is given to pods, and the router of the physical network may be the gateway.
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
+from enum import StrEnum
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final
+
+from core.addresses import IPV4_BITS, IPV6_BITS, ipv4, ipv6, subnet4, subnet6
+from core.ids import NetworkId
+from state.records import Encap, HostRecord, NetworkRecord, NetworkType, ServiceInstance
+
+Address = IPv4Address | IPv6Address
+
+MOST_ADDRESSES: Final = 256
+"""Further addresses, and next hops, that are read of one host or master."""
+
+
+class Kind(StrEnum):
+    """What an address of the underlay is."""
+
+    CONTROL = "the control address"
+    TUNNEL = "the tunnel address"
+    FURTHER = "an address"
+    NEXT_HOP = "a next hop"
+    STORE = "the store's address"
+
+
+@dataclass(frozen=True, slots=True)
+class UnderlayAddress:
+    """An address, what it is, and who has it (`host h2`, `master 192.168.77.254:9999`)."""
+
+    address: Address
+    kind: Kind
+    holder: str
+
+    def __str__(self) -> str:
+        by = "for" if self.kind is Kind.STORE else "of"
+        return f"{self.address}, {self.kind} {by} {self.holder}"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Addresses that a network takes: `what` names them.
+
+    `free` is its gateway, where that may be the router of the physical network: a next hop.
+    """
+
+    what: str
+    bits: int
+    first: int
+    last: int
+    free: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A network takes an address of the underlay."""
+
+    network: NetworkId
+    part: str
+    taken: UnderlayAddress
+
+    def __str__(self) -> str:
+        return f"{self.part} of network {self.network} holds {self.taken}"
+
+
+def of_host(record: HostRecord) -> Iterator[UnderlayAddress]:
+    """Yield the addresses of a host; text that is no address is passed over."""
+    holder = f"host {record.label}"
+    yield from _named((record.vtep_ip,), Kind.TUNNEL, holder)
+    yield from _named((record.control_ip,), Kind.CONTROL, holder)
+    yield from _named(record.addresses[:MOST_ADDRESSES], Kind.FURTHER, holder)
+    yield from _named(record.next_hops[:MOST_ADDRESSES], Kind.NEXT_HOP, holder)
+
+
+def of_master(instance: ServiceInstance) -> Iterator[UnderlayAddress]:
+    """Yield the addresses of a registered master, and of the store as it is configured there."""
+    holder = f"master {instance.address}:{instance.port}"
+    yield from _named((instance.address,), Kind.CONTROL, holder)
+    yield from _named(instance.addresses[:MOST_ADDRESSES], Kind.FURTHER, holder)
+    yield from _named(instance.next_hops[:MOST_ADDRESSES], Kind.NEXT_HOP, holder)
+    yield from _named(instance.store[:MOST_ADDRESSES], Kind.STORE, holder)
+
+
+class Underlay:
+    """Addresses of the underlay, sorted: a look at one network costs what it finds."""
+
+    def __init__(self, addresses: Iterable[UnderlayAddress]) -> None:
+        found: dict[int, list[UnderlayAddress]] = {IPV4_BITS: [], IPV6_BITS: []}
+        for one in addresses:
+            found[one.address.max_prefixlen].append(one)
+        # Of several names of one address the first is told, so that sorting must be stable.
+        self._sorted = {
+            bits: sorted(members, key=lambda one: int(one.address))
+            for bits, members in found.items()
+        }
+
+    def within(self, part: Part) -> Iterator[UnderlayAddress]:
+        """Yield the addresses that a part of a network must not have, in their order."""
+        among = self._sorted[part.bits]
+        at = bisect_left(among, part.first, key=lambda one: int(one.address))
+        while at < len(among) and int(among[at].address) <= part.last:
+            one = among[at]
+            if one.kind is not Kind.NEXT_HOP or int(one.address) != part.free:
+                yield one
+            at += 1
+
+
+def parts(network: NetworkRecord) -> Iterator[Part]:
+    """Yield what must not hold an address of the underlay. Raises ValueError."""
+    beside = network.encap is Encap.VLAN and network.type is not NetworkType.INFRA
+    subnet = subnet4(ipv4(network.subnet), network.subnet_len)
+    gateway = ipv4(network.gateway) if beside and network.gateway else None
+    first, last = ipv4(network.first), ipv4(network.last)
+    if beside and (network.bounded or last != subnet.last):
+        yield Part(f"range {network.first}-{network.last}", IPV4_BITS, first, last, gateway)
+        if gateway is not None and not first <= gateway <= last:
+            yield Part(f"gateway {network.gateway}", IPV4_BITS, gateway, gateway, gateway)
+    else:
+        yield Part(f"subnet {subnet}", IPV4_BITS, subnet.base, subnet.last, gateway)
+    if network.ipv6_subnet:
+        six = subnet6(ipv6(network.ipv6_subnet), network.ipv6_subnet_len)
+        gateway6 = ipv6(network.ipv6_gateway) if beside and network.ipv6_gateway else None
+        yield Part(f"subnet {six}", IPV6_BITS, six.base, six.last, gateway6)
+
+
+def overlaps(
+    networks: Iterable[NetworkRecord],
+    underlay: Underlay | Iterable[UnderlayAddress],
+    given: Mapping[NetworkId, Set[Address]] | None = None,
+) -> tuple[Finding, ...]:
+    """Return which network takes which address of the underlay, each address once for a part.
+
+    `given` has the addresses that infra networks gave to hosts, which are theirs. A record whose
+    addresses cannot be read takes none.
+    """
+    known = underlay if isinstance(underlay, Underlay) else Underlay(underlay)
+    given = given or {}
+    return tuple(
+        finding for one in networks for finding in _of_network(one, known, given.get(one.id, ()))
+    )
+
+
+def _of_network(
+    network: NetworkRecord, underlay: Underlay, given: Iterable[Address]
+) -> Iterator[Finding]:
+    try:
+        taken = list(parts(network))
+    except ValueError:
+        return
+    told = set(given)
+    for part in taken:
+        for one in underlay.within(part):
+            if one.address not in told:
+                told.add(one.address)
+                yield Finding(network.id, part.what, one)
+
+
+def _named(texts: Iterable[str], kind: Kind, holder: str) -> Iterator[UnderlayAddress]:
+    for text in texts:
+        address = usable(text)
+        if address is not None:
+            yield UnderlayAddress(address, kind, holder)
+
+
+def usable(text: str) -> Address | None:
+    """Return an address under which other machines can reach one; None for any other text."""
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = getattr(address, "ipv4_mapped", None)
+    if mapped is not None:
+        address = mapped
+    nowhere = (
+        address.is_loopback,
+        address.is_unspecified,
+        address.is_multicast,
+        address.is_link_local,
+        int(address) == (1 << IPV4_BITS) - 1 and address.version == 4,
+    )
+    return None if any(nowhere) else address
