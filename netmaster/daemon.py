@@ -7,6 +7,7 @@ become available later. A stop releases the lock at once; after a kill its lease
 
 import asyncio
 import logging
+import socket
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -20,6 +21,7 @@ from core.logs import fields
 from core.service_manager import READY, STOPPING, feed_watchdog, notify
 from core.tasks import supervisor
 from daemons import metrics_page
+from daemons.browsers import BrowserPolicy
 from daemons.diagnosis import Part, as_json, log_lines, told
 from daemons.health import Health
 from daemons.listen_address import ListenAddress
@@ -76,7 +78,14 @@ async def run(settings: Settings, version: str) -> None:
         undo.push_async_callback(backend.close)
         # Closed after the server: requests in progress at a stop still use these clients.
         answering = await undo.enter_async_context(AsyncExitStack())
-        server = RestServer(health=Health(health.checks(backend)))
+        server = RestServer(
+            health=Health(health.checks(backend)),
+            browsers=BrowserPolicy(
+                trusted_origins=settings.trusted_origins,
+                names=frozenset({socket.gethostname().lower()}),
+                pages=(ui.ROOT.rstrip("/"),),
+            ),
+        )
         undo.push_async_callback(server.close)
         own = await _listen(server, settings, tls)
         agents = control.OfnetMaster()

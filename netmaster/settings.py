@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from core.errors import UsageError
-from daemons import flags, tls
+from daemons import browsers, flags, tls
 from daemons.flags import Flag, Generation, Values
 from daemons.listen_address import ANY_ADDRESS, ListenAddress
 from daemons.tls import TlsFiles
@@ -99,6 +99,13 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("trusted-origins",),
+        env="TRUSTED_ORIGINS",
+        help="comma-delimited origins (https://tools.example.com) whose pages may use the API in "
+        "a browser, beside this server's own",
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("dns-enable",),
         env="DNS_ENABLE",
         help="accepted; agents answer names themselves",
@@ -135,6 +142,8 @@ class Settings:
     address_cooldown: int
     tls: TlsFiles = field(default_factory=TlsFiles)
     """None of them: REST and RPC are plain."""
+    trusted_origins: frozenset[str] = frozenset()
+    """Pages of these may use REST in a browser, beside its own."""
 
     @property
     def single_listener(self) -> bool:
@@ -178,7 +187,15 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         store_history=values.number("store-history", 0, 1_000_000),
         tls=tls.tls_files(values),
         address_cooldown=values.number("address-cooldown", 0, 86_400),
+        trusted_origins=_origins(values["trusted-origins"]),
     )
+
+
+def _origins(text: str) -> frozenset[str]:
+    try:
+        return browsers.origins_of(text)
+    except ValueError as exc:
+        raise UsageError(f"--trusted-origins: {exc}") from exc
 
 
 def older_addresses(

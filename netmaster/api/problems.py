@@ -24,6 +24,7 @@ from core.errors import (
     StoreUnavailable,
     TooLarge,
 )
+from daemons.browsers import CrossSiteRequest
 from netmaster.auth.roles import AccessDenied, NotAuthenticated
 
 PREFIX: Final = "/api/v2/"
@@ -161,6 +162,16 @@ _BY_CLASS: Final[tuple[tuple[type[ContivError], ProblemKind], ...]] = (
             403,
             "the client may not do that",
             "ask an administrator for the right, or for the change",
+        ),
+    ),
+    (
+        CrossSiteRequest,
+        ProblemKind(
+            "cross-site-request",
+            403,
+            "a browser sent the request for a page of another site; nothing was changed",
+            "open the page of this server, or have the other page's origin named in "
+            "--trusted-origins",
         ),
     ),
     (

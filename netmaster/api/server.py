@@ -19,6 +19,7 @@ from core.connections import ConnectionGuard, ConnectionLimits
 from core.errors import ContivError, NotLeader
 from core.logs import fields
 from core.tasks import guard
+from daemons.browsers import BrowserPolicy
 from daemons.health import PATHS, Health
 from daemons.http import GuardedSite
 from daemons.listen_address import ANY_ADDRESS, ListenAddress
@@ -56,6 +57,7 @@ class RestServer:
         limits: ConnectionLimits = LIMITS,
         bodies: BodyLimits | None = None,
         health: Health | None = None,
+        browsers: BrowserPolicy | None = None,
     ) -> None:
         self.role: Role = leaderless
         self.stats = RequestStats()
@@ -63,6 +65,7 @@ class RestServer:
         """By path: what answers GET requests of it on every master, whatever its role."""
         self._connections = ConnectionGuard("REST", limits)
         self._bodies = BodyBudget(bodies)
+        self._browsers = browsers or BrowserPolicy()
         self._runner = web.ServerRunner(
             web.Server(
                 self._handle,
@@ -100,6 +103,7 @@ class RestServer:
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if not request.raw_path.startswith("/"):
             return not_found()  # as CONNECT: a follower would connect to the host it names
+        self._browsers.check(request.method, request.path, request.headers, secure=request.secure)
         own = self.own.get(request.path) if request.method == "GET" else None
         if own is not None:
             request[ROUTE] = request.path

@@ -33,6 +33,7 @@ from core.errors import ContivError, HostError, Invalid
 from core.ids import EndpointKey
 from core.logs import fields
 from daemons import metrics_page
+from daemons.browsers import BrowserPolicy, CrossSiteRequest
 from daemons.health import PATHS, Health
 from daemons.http import GuardedSite
 from daemons.listen_address import ListenAddress
@@ -262,6 +263,7 @@ async def serve(
     connections = ConnectionGuard("REST of the agent", limits)
     app.middlewares.append(_counting(stats or RequestStats()))
     app.middlewares.append(_log_failure)
+    app.middlewares.append(_refuse_cross_site)
     if tls:
         app.middlewares.append(_check_role)
     app.middlewares.append(_keeping(connections))
@@ -323,6 +325,15 @@ async def _log_failure(request: web.Request, handler: Handler) -> web.StreamResp
         about = fields(method=request.method, path=request.path)
         log.exception("request failed", extra=about)
         raise
+
+
+@web.middleware
+async def _refuse_cross_site(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        BrowserPolicy().check(request.method, request.path, request.headers, secure=request.secure)
+    except CrossSiteRequest as exc:
+        return web.Response(status=exc.http_status, text=f"{exc}\n")
+    return await handler(request)
 
 
 @web.middleware

@@ -477,11 +477,9 @@ async def test_every_rpc_method_answers_those_who_may_call_it(
     assert wrong == []
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-async def test_every_route_of_an_agent_answers_those_who_may_use_it(
-    certificates: Certificates, client: str
-) -> None:
-    """The finding of docs/notes/trust.md §2."""
+@asynccontextmanager
+async def serving_agent(files: TlsFiles) -> AsyncIterator[tuple[str, list[tuple[str, str]]]]:
+    """Serve an agent's REST with TLS; yield its address, and method and path of all routes."""
     parts: dict[str, Any] = {name: Mock() for name in ("identity", "names", "bgp", "agents")}
     inspector = Inspector(**parts, pods=AsyncMock(), collected={})
     asked = [*rule_hits.routes({}, KubePolicies()), *diagnosis.routes({})]
@@ -495,13 +493,21 @@ async def test_every_route_of_an_agent_answers_those_who_may_use_it(
         for route in app.router.routes()
         if route.resource is not None
     ]
-    assert ("DELETE", "/debug/reclaimEndpoint/{key}") in routes
+    async with inspect.serve(ListenAddress(LOOPBACK, 0), app, TlsContexts(files)) as port:
+        yield f"{LOOPBACK}:{port}", routes
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_every_route_of_an_agent_answers_those_who_may_use_it(
+    certificates: Certificates, client: str
+) -> None:
+    """The finding of docs/notes/trust.md §2."""
     reads = {"master", "admin", "reader"}
     wrong = []
-    listen = ListenAddress(LOOPBACK, 0)
-    async with inspect.serve(listen, app, TlsContexts(certificates.agent)) as port:
+    async with serving_agent(certificates.agent) as (address, routes):
+        assert ("DELETE", "/debug/reclaimEndpoint/{key}") in routes
         for method, path in routes:
-            url = f"https://{LOOPBACK}:{port}{path.replace('{key}', 'x')}"
+            url = f"https://{address}{path.replace('{key}', 'x')}"
             found, _ = await status(certificates.contexts[client], method, url)
             may_use = client in reads and (method == "GET" or client != "reader")
             may_use = may_use and (client == "master" or "/capture/" not in path)
@@ -570,3 +576,68 @@ async def test_packets_are_shown_to_administrators_and_operators_of_the_tenant(
             await status(certificates.contexts["admin"], "GET", url)
     (line,) = (vars(one) for one in caplog.records if one.message == "capture began")
     assert {"user": "joe", "endpoint": "n1.default-c1", "host": "h1"}.items() <= line.items()
+
+
+CROSS_SITE: Final = (
+    {"Origin": "https://evil.example"},
+    {"Origin": "null", "Content-Type": "text/plain;charset=UTF-8"},
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+    {"Sec-Fetch-Site": "same-site", "Content-Type": "application/x-www-form-urlencoded"},
+)
+"""What a browser says of a request that a stranger's page makes it send."""
+
+
+@pytest.mark.parametrize("behind", ["leader", "follower"])
+async def test_a_strangers_page_does_nothing_with_an_administrators_certificate(
+    certificates: Certificates, behind: str
+) -> None:
+    connector = aiohttp.TCPConnector(ssl=certificates.contexts["admin"])
+    async with AsyncExitStack() as stack:
+        address, lead = await stack.enter_async_context(leading(certificates.master))
+        if behind == "follower":
+            address = await stack.enter_async_context(following(certificates.master, address))
+        session = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
+        before = await lead.backend.snapshot(keys.ROOT)
+        for route in ROUTES:
+            for headers in CROSS_SITE:
+                path, body = asked(route, "admin", own=True)
+                url = f"https://{address}{path}"
+                found, text = await ask(session, route.method, url, body, headers)
+                assert (route, found) == (route, 403)
+                assert "page of" in text
+        assert await lead.backend.snapshot(keys.ROOT) == before
+        own = {"Origin": f"https://{address}"}
+        passing = {"program": {"Content-Type": "text/plain"}, "own": own}
+        passing["modern"] = {"Sec-Fetch-Site": "same-origin"}
+        for name, headers in passing.items():
+            url = f"https://{address}/api/v1/tenants/{name}/"
+            found, text = await ask(session, "POST", url, {"tenantName": name}, headers)
+            assert (found, name in text) == (200, True), text
+
+
+@asynccontextmanager
+async def following(files: TlsFiles, leader: str) -> AsyncIterator[str]:
+    """Serve a follower of a leader; yield its address."""
+    tls = TlsContexts(files)
+
+    async def holder() -> str:
+        return leader
+
+    server, proxy = RestServer(), Proxy(holder, "other", tls=tls)
+    server.role = proxy.answer
+    try:
+        yield str(
+            await server.listen(ListenAddress(LOOPBACK, 0), tls.server(certificate_optional=True))
+        )
+    finally:
+        await server.close()
+        await proxy.close()
+
+
+async def test_a_strangers_page_learns_nothing_of_an_agent(certificates: Certificates) -> None:
+    async with serving_agent(certificates.agent) as (address, routes):
+        for method, path in routes:
+            url = f"https://{address}{path.replace('{key}', 'x')}"
+            for headers in CROSS_SITE:
+                context = certificates.contexts["admin"]
+                assert (await status(context, method, url, None, **headers))[0] == 403
