@@ -5,7 +5,7 @@ The order is docs/original/netplugin-agent.md §2; each step has a module.
 1. `netplugin.startup.clients` connects to store, OVSDB and kernel. From then on
    `netplugin.startup.early_health` says what the agent waits for.
 2. `netplugin.startup.cluster_settings` waits for netmaster; the host record is written, so that
-   peers create their tunnels (`netplugin.masters.label_claim`).
+   peers create their tunnels (`netplugin.masters.label_claim`), unless no link has its addresses.
 3. `netplugin.startup.dataplane`, `netplugin.startup.host_services` and
    `netplugin.startup.pod_services` ensure the bridges, build the parts and read the journal.
 4. `netplugin.startup.kubernetes` reads what Kubernetes said last, and follows it.
@@ -99,6 +99,9 @@ async def _start(context: Context, kube_config: KubeConfig) -> None:
     cluster = await cluster_settings(clients.store, settings)
     # Before anything on this host is changed; and before the resync, so that peers create their
     # tunnels to this host meanwhile.
+    # An address that this host does not have would lead its peers' tunnels astray at once.
+    for address in (settings.ctrl_ip, settings.vtep_ip):
+        await clients.links.holder(address)
     own_id = host_id(settings.host_id_file)
     record = registration.host_record(settings, macs.values(), context.version, own_id)
     await claim_label(clients.store, record, takeover=settings.takeover_label)

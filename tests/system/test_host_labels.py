@@ -1,6 +1,7 @@
 """Two hosts that are given one label: the second is refused, or takes the label over."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,10 +35,10 @@ def _as_first(bed: Bed, *flags: str) -> list[str]:
     return command
 
 
-def _refused(bed: Bed) -> tuple[int, str]:
-    """Start the second host's agent under the first one's label until it ends."""
-    host, command = bed.hosts[1], ["timeout", f"{SOON:.0f}", *_as_first(bed)]
-    done = host.namespace.run(command, check=False, env=host.ovs.environment)
+def _refused(bed: Bed, command: Sequence[str]) -> tuple[int, str]:
+    """Start the second host's agent with another command until it ends."""
+    host, limited = bed.hosts[1], ["timeout", f"{SOON:.0f}", *command]
+    done = host.namespace.run(limited, check=False, env=host.ovs.environment)
     return done.returncode, done.stderr
 
 
@@ -58,7 +59,7 @@ def test_a_label_has_one_host(bed: Bed) -> None:
     applied(bed)
     before = ask(bed, "GET", "/hosts/h1").json()
     bed.agents[1].stop()
-    code, said = _refused(bed)
+    code, said = _refused(bed, _as_first(bed))
     assert code == 1, said
     assert f"the host label h1 belongs to another host, at {bed.hosts[0].address}" in said
     after = ask(bed, "GET", "/hosts/h1").json()
@@ -74,3 +75,24 @@ def test_a_label_has_one_host(bed: Bed) -> None:
         agent.start(within=SOON)
     applied(bed)
     assert ask(bed, "GET", "/hosts/h1").json()["vtepIP"] == before["vtepIP"]
+
+
+@pytest.mark.parametrize("flag", ["--vtep-ip", "--ctrl-ip"])
+def test_an_address_that_the_host_does_not_have_is_not_told_to_others(bed: Bed, flag: str) -> None:
+    """Peers would send to it: the pods of this host would lose those of all others."""
+    bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
+    applied(bed)
+    pods = [bed.add_pod(host, f"on-{host.label}") for host in bed.hosts]
+    ping = partial(pods[0].ping, pods[1].address)
+    eventually(ping, "pods reach each other")
+    before = ask(bed, "GET", "/hosts/h2").json()
+    bed.agents[1].stop()
+    command = [*bed.agents[1].command, "--rest-address", f"{bed.hosts[1].address}:9090"]
+    command[command.index(flag) + 1] = "192.168.77.99"
+    code, said = _refused(bed, command)
+    assert code == 1, said
+    assert "no link of this host has the address 192.168.77.99" in said
+    after = ask(bed, "GET", "/hosts/h2").json()
+    assert (after["vtepIP"], after["controlIP"]) == (before["vtepIP"], before["controlIP"])
+    assert ping()
+    bed.agents[1].start(within=SOON)
