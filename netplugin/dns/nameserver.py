@@ -18,11 +18,10 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import count
 from typing import Any, Final, Protocol
 
-from core.ids import TenantName
 from netplugin.dns import messages
 from netplugin.dns.messages import Answer, Asked, Query, Rcode, Records
 from netplugin.dns.rate_limit import RateLimit
-from netplugin.world.dns_records import Address, DnsRecords
+from netplugin.world.dns_records import Address, Asker, DnsRecords
 from netplugin.world.kube_names import NameRecords
 from ofnet.names import Deferred, Outcome, Question, Verdict
 
@@ -78,7 +77,7 @@ class NameServer:
         self._limit = limit
         self._own = own
         self._complete: Callable[[], bool] | None = None
-        self._stats: defaultdict[TenantName, Counter[str]] = defaultdict(Counter)
+        self._stats: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._turns = count()
 
     def follow(self, complete: Callable[[], bool]) -> None:
@@ -87,8 +86,8 @@ class NameServer:
 
     def resolve(self, question: Question) -> Outcome:
         """Return the answer to a question of a pod, or what else becomes of it."""
-        tenant = self._records.tenants.of(question.network)
-        stats = self._stats[tenant]
+        asker = self._records.asker(question.pod, question.network)
+        stats = self._stats[asker.tenant]
         if not self._limit.allows(question.pod):
             stats["limited"] += 1
             return Verdict.DROP
@@ -96,7 +95,7 @@ class NameServer:
         if query is None:
             stats["invalidQuery"] += 1
             return Verdict.FORWARD
-        found = [self._found(tenant, asked) for asked in query.questions]
+        found = [self._found(asker, asked) for asked in query.questions]
         limit = messages.STREAM if question.tcp else query.datagram_limit
         own = self._own if self._own and question.server == self._own.address else None
         match found:
@@ -131,25 +130,34 @@ class NameServer:
 
     # -- what is known -------------------------------------------------------------------------
 
-    def _found(self, tenant: TenantName, asked: Asked) -> Answer | _Alias | None:
+    def _found(self, asker: Asker, asked: Asked) -> Answer | _Alias | None:
         """Return the answer to one question; None if the name is not known here."""
         if not asked.rdtype:
             return None
-        kube, zone = self._records.of_kubernetes(tenant, asked.name), self._records.kube.zone
+        kube, zone = self._records.of_kubernetes(asker, asked.name), self._records.kube.zone
         ours = self._records.kube.covers(asked.name)
         if kube is not None and (ours or kube.pointers):
             return self._of_kubernetes(asked, kube, zone)
-        if ours and self._own is not None and self._complete is not None and self._complete():
+        unknown = self._complete is not None and not self._complete()
+        if ours and self._own is not None and self._complete is not None and not unknown:
             return Answer(Rcode.NXDOMAIN, zone=zone)
+        if kube is None and unknown and asker.namespace:
+            return None  # it may be a service's, which comes before all others
+        return self._bare(asker, asked, TTL if kube is None else KUBERNETES_TTL)
+
+    def _bare(self, asker: Asker, asked: Asked, ttl: int) -> Answer | None:
+        """Return the answer for a name without the cluster's zone."""
         families = _FAMILIES.get(asked.rdtype, ())
-        found = [self._records.lookup(tenant, asked.name, family) for family in families]
-        known = [addresses for addresses in found if addresses is not None]
-        if not known:
+        found = [self._records.lookup(asker, asked.name, one) for one in families or (IPv4Address,)]
+        if None in found:
             return None
-        some = tuple(_address(text) for text in self._some(next(filter(None, known), [])))
+        # A name that exists has an empty answer for all other types. If such a question went on, it
+        # would come back as "no such name", which resolvers take for all types (RFC 8020). The name
+        # has no zone here, thus the answer no SOA: it is not remembered (RFC 2308).
+        held = next(filter(None, found), ()) if families else ()
+        some = tuple(_address(text) for text in self._some(held))
         if not some:
             return Answer()
-        ttl = TTL if kube is None else KUBERNETES_TTL
         return Answer(records=(Records("A" if some[0].version == 4 else "AAAA", ttl, some),))
 
     def _of_kubernetes(self, asked: Asked, kube: NameRecords, zone: str) -> Answer | _Alias:

@@ -4,30 +4,47 @@
 looks names up. A name is searched first among those of Kubernetes (`netplugin.world.kube_names`),
 which all tenants share, though each sees only its own pods behind a headless service. It is then
 searched in its tenant among services, groups, and the common names of containers and pods
-(`nameserver.go`). Case does not matter (RFC 4343). Endpoint ids are no names; `report` alone shows
-them.
+(`nameserver.go`): the first of these kinds that has the name has it alone, in both families. No
+name with a dot, and none that means something to others, is looked for there
+(`netplugin.world.bare_names`). Common names of pods of Kubernetes hold within their namespace, for
+that is whose author could make a service of the name as well; those of containers within all that
+has no namespace. Of several containers of a name those on the asker's network come first. Case does
+not matter (RFC 4343). Endpoint ids are no names; `report` alone shows them.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
-from core.ids import EndpointKey, ServiceKey, TenantName
+from core.ids import EndpointKey, NetworkId, ServiceKey, TenantName
 from core.multimap import discard
+from netplugin.world.bare_names import is_bare
 from netplugin.world.kube_names import CLUSTER_DOMAIN, EXISTS, KubeNames, NameRecords
+from netplugin.world.kube_pods import POD_NAMESPACE
 from netplugin.world.kube_services import KubeService, KubeTarget
 from netplugin.world.network_tenants import NetworkTenants
 from state.records import EndpointRecord, ServiceRecord
 
 Address = IPv4Address | IPv6Address
-_Name = tuple[TenantName, str]
+_Name = tuple[TenantName, str, str]
+"""Tenant, name in lower case, and of a common name the namespace in Kubernetes."""
+
 _Holders = dict[_Name, dict[EndpointKey, EndpointRecord]]
 KUBERNETES: Final = "k8sDefaultTenant"
 """The tenant under which the original lists the services of Kubernetes."""
 
 _KINDS: Final = ("commonNames", "endpointGroups", "endpoints", "services")
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asks for a name: `namespace` is "" outside of Kubernetes."""
+
+    tenant: TenantName
+    network: NetworkId | None = None
+    namespace: str = ""
 
 
 class DnsRecords:
@@ -95,12 +112,18 @@ class DnsRecords:
         """Remove a service of Kubernetes."""
         self.kube.remove(key)
 
-    def of_kubernetes(self, tenant: TenantName, name: str) -> NameRecords | None:
-        """Return the records of a name of Kubernetes, as a tenant sees them; None for no such name.
+    def asker(self, pod: EndpointKey, network: NetworkId) -> Asker:
+        """Return who asks, by the endpoint and network that a question came from."""
+        record = self._endpoints.get(pod)
+        return Asker(self.tenants.of(network), network, _namespace(record) if record else "")
+
+    def of_kubernetes(self, asker: Asker, name: str) -> NameRecords | None:
+        """Return the records of a name of Kubernetes, as the asker sees them; None without it.
 
         Of the endpoints behind a headless service a tenant sees its own, and what is no pod.
         """
-        found = self.kube.lookup(name.lower())
+        tenant = asker.tenant
+        found = self.kube.lookup(name.lower(), asker.namespace)
         if found is None or found is EXISTS:
             return found
         return replace(
@@ -120,28 +143,24 @@ class DnsRecords:
         named = [one for one in holders if one.common_name == pod] or holders
         return not named or any(self.tenants.of(one.network) == tenant for one in named)
 
-    def lookup(self, tenant: TenantName, name: str, family: type[Address]) -> Sequence[str] | None:
-        """Return the addresses of a name; None if it does not exist.
-
-        They are those of the first kind that has any of this family.
-        """
-        wanted = _name(tenant, name)
-        kube = self.of_kubernetes(tenant, name)
+    def lookup(self, asker: Asker, name: str, family: type[Address]) -> Sequence[str] | None:
+        """Return the addresses of a name; None if it does not exist, whichever the family."""
+        kube = self.of_kubernetes(asker, name)
         if kube is not None:
             return _kube_addresses(kube, family)
-        found = self._found.get(wanted, {}).get(family)
-        if found is None and (found := self._search(wanted, family)) is not None:
-            self._found.setdefault(wanted, {})[family] = found
-        return found
-
-    def _search(self, wanted: _Name, family: type[Address]) -> Sequence[str] | None:
-        kinds = (self._served, self._groups, self._common)
-        known = [holders for kind in kinds if (holders := kind.get(wanted)) is not None]
-        for holders in known:
-            found = [text for one in holders.values() if (text := _address(one, family))]
-            if found:
-                return found
-        return [] if known else None
+        wanted = _name(asker.tenant, name)
+        if not is_bare(wanted[1], self.kube.zone):
+            return None
+        # An object of a later kind has nothing of the name, in no family: a container would
+        # otherwise answer for IPv6 in the name of a service that has IPv4 alone.
+        if holders := self._served.get(wanted) or self._groups.get(wanted):
+            found = self._found.setdefault(wanted, {})
+            if family not in found:
+                found[family] = _addresses(holders.values(), family)
+            return found[family]
+        named = self._common.get(_name(asker.tenant, name, asker.namespace), {}).values()
+        near = [one for one in named if one.network == asker.network]
+        return _addresses(near or named, family) if named else None
 
     def report(self) -> dict[str, dict[str, dict[str, list[str]]]]:
         """Return all names by tenant and kind, as the original shows them."""
@@ -168,7 +187,7 @@ class DnsRecords:
         if group := _group(record):
             yield self._groups, _name(tenant, group)
         if common := _common_name(record):
-            yield self._common, _name(tenant, common)
+            yield self._common, _name(tenant, common, _namespace(record))
 
 
 def _kube_addresses(records: NameRecords, family: type[Address]) -> list[str]:
@@ -184,12 +203,22 @@ def _texts(record: EndpointRecord) -> list[str]:
     return [text for text in (record.ip_address, record.ipv6_address) if text]
 
 
-def _name(tenant: TenantName, name: str) -> _Name:
-    return tenant, name.lower()
+def _name(tenant: TenantName, name: str, namespace: str = "") -> _Name:
+    return tenant, name.lower(), namespace
+
+
+def _addresses(
+    holders: Iterable[EndpointRecord | ServiceRecord], family: type[Address]
+) -> list[str]:
+    return [text for one in holders if (text := _address(one, family))]
 
 
 def _group(record: EndpointRecord) -> str:
     return record.group_key.partition(":")[0]
+
+
+def _namespace(record: EndpointRecord) -> str:
+    return (record.labels or {}).get(POD_NAMESPACE, "")
 
 
 def _common_name(record: EndpointRecord) -> str:

@@ -3,7 +3,9 @@
 In come services (`netplugin.world.kube_services`); out come the records of a name below the zone of
 the cluster, or of an address. `netplugin.world.dns_records` asks first here; it knows which
 endpoints a tenant sees. Besides those of the specification, services with an address of their own
-have the relative names that the original knows: `web`, `web.shop` and `web.shop.svc`.
+have the relative names that the original knows: `web`, `web.shop` and `web.shop.svc`, unless such
+a name means something else (`netplugin.world.bare_names`). A pod of Kubernetes finds the bare name
+in its own namespace alone, as by the search list of its resolver.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
+from netplugin.world.bare_names import is_free
 from netplugin.world.kube_services import KubeService, KubeTarget
 
 Address = IPv4Address | IPv6Address
@@ -81,13 +84,18 @@ class KubeNames:
         """Return whether a name is the zone's, whether it exists or not."""
         return name == self.zone or name.endswith(f".{self.zone}")
 
-    def lookup(self, name: str) -> NameRecords | None:
-        """Return the records of a name; None if it does not exist."""
+    def lookup(self, name: str, namespace: str = "") -> NameRecords | None:
+        """Return the records of a name; None if it does not exist.
+
+        `namespace` is that of the pod that asks, "" for an asker outside of Kubernetes.
+        """
         holders = self._names.get(name)
+        if holders is not None and namespace and "." not in name:
+            return holders.get(f"{namespace}/{name}")
         if holders is not None:
             # A relative name may be that of services in several namespaces, and one address that of
-            # several services.
-            return holders[min(holders, key=_rank)]
+            # several services, or of endpoints that somebody lists: a service's own comes first.
+            return holders[min(holders, key=lambda key: (_is_listed(holders[key]), *_rank(key)))]
         if not self.services:
             return None  # a cluster without Kubernetes has no such zone
         if name == self.zone or name in {f"svc.{self.zone}", f"pod.{self.zone}"}:
@@ -123,7 +131,8 @@ class KubeNames:
             if service.addresses:
                 relative = f"{service.name}.{service.namespace}".lower()
                 for name in (service.name.lower(), relative, f"{relative}.svc"):
-                    found[name] = found[own]
+                    if is_free(name, self.zone):
+                        found[name] = found[own]
         for name in list(found):
             for above in self._above(name):
                 found.setdefault(above, EXISTS)
@@ -170,6 +179,11 @@ def _headless(own: str, service: KubeService) -> dict[str, NameRecords]:
 def _hostname(member: KubeTarget) -> str:
     """Return the name of an endpoint below that of its service: its address, if it has none."""
     return member.hostname.lower() or str(member.address).replace(".", "-").replace(":", "-")
+
+
+def _is_listed(records: NameRecords) -> bool:
+    """Return whether a name is that of an address which is an endpoint's, not a service's own."""
+    return any(member is not None for _, member in records.pointers)
 
 
 def _rank(key: str) -> tuple[bool, str]:

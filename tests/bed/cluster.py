@@ -190,13 +190,14 @@ class Bed:
         group: str = "",
         labels: Mapping[str, str] = MappingProxyType({}),
         host_ports: Sequence[Mapping[str, object]] = (),
+        kube_namespace: str = "default",
     ) -> Pod:
         """Run a pod on a host: make its sandbox and have the plugin connect it.
 
         With an API server it has the pod first, with labels. `host_ports` are `portMappings`.
         """
         namespace = Namespace(self._name(name), keeper=self._keeper)
-        sandbox = new_sandbox(name, namespace)
+        sandbox = new_sandbox(name, namespace, kube_namespace=kube_namespace)
         if self.api is not None:
             self.api.put("namespaces", "", sandbox.kube_namespace)
             self.api.put(

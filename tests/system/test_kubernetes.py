@@ -202,8 +202,54 @@ def test_pods_hear_of_services(api: ApiServer, pods: list[Pod]) -> None:
     asker, other = pods
     api.put(SERVICES, "shop", "db", **service("10.96.0.20", {"port": 5432}))
     with serving(other) as server:
-        for name in ("db", "db.shop", "db.shop.svc.cluster.local"):
+        for name in ("db.shop", "db.shop.svc.cluster.local"):
             hears(asker, server, name, {"10.96.0.20"})
-        hears(asker, server, "db.blog", {OUTSIDE})
+        for name in ("db.blog", "db"):
+            hears(asker, server, name, {OUTSIDE})
+        api.put(SERVICES, "default", "db", **service("10.96.0.21", {"port": 5432}))
+        hears(asker, server, "db", {"10.96.0.21"})
+        api.delete(SERVICES, "default", "db")
         api.delete(SERVICES, "shop", "db")
         hears(asker, server, "db.shop", {OUTSIDE})
+
+
+def test_no_pod_takes_a_name_of_others(
+    bed: Bed, host: Host, api: ApiServer, pods: list[Pod]
+) -> None:
+    asker, other = pods
+    zone = "pay.shop.svc.cluster.local"
+    names = ["github.com", "localhost", "wpad", zone]
+    elsewhere = bed.add_pod(host, "mail", kube_namespace="shop")
+    takers = [bed.add_pod(host, name) for name in (*names, "api")]
+    bed.netctl("group", "create", "default-net", "example.org")
+    takers.append(bed.add_pod(host, "member", group="example.org"))
+    try:
+        with serving(other) as server:
+            # the last ones are known by their own names: so are those before them
+            hears(asker, server, "member", {takers[-1].address})
+            hears(asker, server, "api", {takers[-2].address})
+            for words in ([], ["+tcp"]):
+                for name in (*names, "example.org", "mail"):
+                    assert dug(asker, server, name, *words) == [OUTSIDE], (name, words)
+            assert "status: NOERROR" in dug_whole(asker, server, "api", "HTTPS")
+            hears(elsewhere, server, "mail", {elsewhere.address})
+            hears(elsewhere, server, "api", {OUTSIDE})
+            api.put(SERVICES, "default", "api", **service("10.96.0.22", {"port": 80}))
+            hears(asker, server, "api", {"10.96.0.22"})
+            api.put(SERVICES, "shop", "pay", **service("10.96.0.23", {"port": 80}))
+            hears(asker, server, zone, {"10.96.0.23"})
+    finally:
+        api.delete(SERVICES, "default", "api")
+        api.delete(SERVICES, "shop", "pay")
+        for pod in (elsewhere, *takers):
+            bed.delete_pod(pod)
+        bed.netctl("group", "rm", "example.org")
+
+
+def dug(pod: Pod, server: str, *words: str) -> list[str]:
+    """Return what `dig` says of a name in a pod."""
+    return dug_whole(pod, server, "+short", *words).splitlines()
+
+
+def dug_whole(pod: Pod, server: str, *words: str) -> str:
+    return pod.namespace.run(["dig", f"@{server}", "+tries=2", "+time=2", *words]).stdout

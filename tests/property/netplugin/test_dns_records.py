@@ -1,40 +1,51 @@
-"""Whatever the history, names are those of what is there.
+"""Whatever the history, names are those of what is there, and no name is taken that is another's.
 
 A machine tells a book of names random endpoints and services, there, changed and gone. At each step
-every name must lead where a search of all that is there leads.
+every name must lead where a search of all that is there leads. Whatever objects there are, a name
+server says of a domain what the outside says, and of the cluster's zone what Kubernetes says.
 """
 
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from itertools import product
 
-from hypothesis import settings
+import dns.message
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from core.ids import TenantName
-from netplugin.world.dns_records import Address, DnsRecords
+from netplugin.dns.nameserver import NameServer
+from netplugin.dns.rate_limit import RateLimit
+from netplugin.world.dns_records import Address, Asker, DnsRecords
+from netplugin.world.kube_pods import POD_NAMESPACE
+from netplugin.world.kube_services import KubeService
+from ofnet.names import Question, Verdict
 from state.records import EndpointRecord, ServiceRecord
-from tests.unit.netplugin.records import endpoint, key, nid_of
+from tests.unit.netplugin.records import NET, endpoint, key, nid_of
 from tests.unit.netplugin.world.test_dns_records import service
 
 TENANTS = ("red", "blue")
+NETWORKS = ("n1", "n2")
+NAMESPACES = ("", "shop", "blog")
 NAMES = ("web", "Web", "db", "")
 FAMILIES: tuple[type[Address], ...] = (IPv4Address, IPv6Address)
 
 endpoints = st.builds(
-    lambda container, number, tenant, group, name, four, six: replace(
-        endpoint(number, nid=nid_of("n1", tenant), group=group, v6=six),
+    lambda container, number, place, group, name, families, namespace: replace(
+        endpoint(number, nid=nid_of(*place), group=group, v6=families[1]),
         key=key(container),
         common_name=name,
-        ip_address=f"10.1.0.{number}" if four else "",
+        ip_address=f"10.1.0.{number}" if families[0] else "",
+        labels={POD_NAMESPACE: namespace} if namespace else None,
     ),
     st.sampled_from(["c1", "c2", "c3"]),
     st.integers(1, 5),
-    st.sampled_from(TENANTS),
+    st.tuples(st.sampled_from(NETWORKS), st.sampled_from(TENANTS)),
     st.sampled_from(NAMES),
     st.sampled_from([*NAMES, "/db"]),
-    st.booleans(),
-    st.booleans(),
+    st.tuples(st.booleans(), st.booleans()),
+    st.sampled_from(NAMESPACES),
 )
 services = st.builds(
     lambda name, tenant, ip: service(name, TenantName(tenant), ip),
@@ -80,22 +91,31 @@ class Names(RuleBasedStateMachine):
 
     @invariant()
     def every_name_leads_where_it_must(self) -> None:
-        for tenant in TENANTS:
-            for name in ("web", "DB"):
-                for family in FAMILIES:
-                    found = self.book.lookup(TenantName(tenant), name, family)
-                    held = None if found is None else set(found)
-                    assert held == self.searched(tenant, name.lower(), family)
+        for tenant, network, namespace in product(TENANTS, NETWORKS, NAMESPACES):
+            asker = Asker(TenantName(tenant), nid_of(network, tenant), namespace)
+            for name, family in product(("web", "DB"), FAMILIES):
+                found = self.book.lookup(asker, name, family)
+                held = None if found is None else set(found)
+                assert held == self.searched(asker, name.lower(), family)
 
-    def searched(self, tenant: str, name: str, family: type[Address]) -> set[str] | None:
+    def searched(self, asker: Asker, name: str, family: type[Address]) -> set[str] | None:
+        tenant = asker.tenant
         here = [one for one in self.endpoints.values() if one.network.endswith(f".{tenant}")]
+        named = [
+            one
+            for one in here
+            if one.common_name.lstrip("/").lower() == name
+            and (one.labels or {}).get(POD_NAMESPACE, "") == asker.namespace
+        ]
         kinds: list[list[EndpointRecord | ServiceRecord]] = [
             [s for s in self.services.values() if (s.tenant, s.name.lower()) == (tenant, name)],
             [one for one in here if one.group_key.split(":")[0].lower() == name],
-            [one for one in here if one.common_name.lstrip("/").lower() == name],
+            [one for one in named if one.network == asker.network],
+            [*named],
         ]
-        found = [set().union(*(addresses_of(one, family) for one in kind)) for kind in kinds]
-        return next(filter(None, found), set()) if any(kinds) else None
+        if not any(kinds):
+            return None
+        return set().union(*(addresses_of(one, family) for one in next(filter(None, kinds))))
 
     @invariant()
     def all_is_shown(self) -> None:
@@ -109,3 +129,53 @@ class Names(RuleBasedStateMachine):
 
 Names.TestCase.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
 TestNames = Names.TestCase
+
+
+LABELS = ("com", "github", "local", "cluster", "svc", "shop", "arpa", "localhost", "wpad", "isatap")
+foreign = st.lists(st.sampled_from(LABELS), min_size=1, max_size=5).map(".".join)
+cases = st.tuples(foreign, st.booleans()).map(lambda one: one[0].upper() if one[1] else one[0])
+
+
+def is_anothers(name: str) -> bool:
+    """Return whether a name is a domain, a reserved name, or of the cluster's zone."""
+    labels = name.lower().split(".")
+    return len(labels) > 1 or labels[0] in {"local", "arpa", "localhost", "wpad", "isatap"}
+
+
+@given(
+    taken=st.lists(st.tuples(cases, st.sampled_from(["group", "container", "service", "pod"]))),
+    kube=st.lists(st.sampled_from([("web", "shop"), ("svc", "shop"), ("github", "shop")])),
+    names=st.lists(cases, min_size=1, max_size=5),
+    rdtype=st.sampled_from(["A", "AAAA", "ANY", "TXT", "HTTPS"]),
+)
+def test_no_object_answers_for_a_name_that_is_anothers(
+    taken: list[tuple[str, str]], kube: list[tuple[str, str]], names: list[str], rdtype: str
+) -> None:
+    with_objects, without = DnsRecords(), DnsRecords()
+    for name, namespace in kube:
+        service_of = KubeService(
+            namespace=namespace, name=name, addresses=(ip_address("10.96.0.1"),)
+        )
+        with_objects.put_kube_service(service_of)
+        without.put_kube_service(service_of)
+    for book in (with_objects, without):  # the askers: a container, and a pod
+        book.put_endpoint(replace(endpoint(100), common_name=""))
+        book.put_endpoint(replace(endpoint(101), common_name="", labels={POD_NAMESPACE: "shop"}))
+    for number, (name, kind) in enumerate(taken, 1):
+        one = endpoint(number, group=name if kind == "group" else "", v6=True)
+        labels = {POD_NAMESPACE: "shop"} if kind == "pod" else None
+        common = name if kind in {"container", "pod"} else ""
+        with_objects.put_endpoint(replace(one, common_name=common, labels=labels))
+        if kind == "service":
+            with_objects.put_service(service(name))
+    servers = [NameServer(book, RateLimit(0, lambda: 0.0)) for book in (with_objects, without)]
+    for name, asker in product([*names, *(name for name, _ in taken)], ("c100", "c101")):
+        query = dns.message.make_query(name, rdtype, id=1).to_wire()
+        asked = Question(
+            pod=key(asker), network=NET, server=IPv4Address("10.96.0.10"), message=query
+        )
+        said, usual = (server.resolve(asked) for server in servers)
+        if is_anothers(name):
+            assert said == usual
+        elif usual is not Verdict.FORWARD:
+            assert said != Verdict.FORWARD

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
+from netplugin.world.dns_records import Asker
 from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
 from ofnet.desired import Desired
 from ofnet.directory import Directory
@@ -73,7 +74,7 @@ class Bench:
     def _ask(self) -> None:
         """Have names asked for."""
         for name in ("web", "c1", "web.shop"):
-            assert self.world.names.lookup(network().tenant, name, IPv4Address)
+            assert self.world.names.lookup(Asker(network().tenant), name, IPv4Address)
 
     def lengths(self) -> dict[str, int]:
         """Return how much is in everything that holds something."""

@@ -19,6 +19,7 @@ from netplugin.dns.messages import MAX_PARTS, MAX_QUESTION, PAYLOAD
 from netplugin.dns.nameserver import ClusterDns, NameServer
 from netplugin.dns.rate_limit import RateLimit
 from netplugin.world.dns_records import DnsRecords
+from netplugin.world.kube_pods import POD_NAMESPACE
 from ofnet.names import Deferred, Question, Verdict
 from tests.unit.netplugin.records import NET, PEER, endpoint, key, nid_of
 from tests.unit.netplugin.world.test_dns_records import service
@@ -87,7 +88,6 @@ def test_an_answer(server: NameServer) -> None:
         ("c20", "AAAA", []),
         ("shop", "AAAA", []),
         ("shop", "ANY", ["10.1.9.1"]),
-        ("one", "TXT", None),
         ("one.default", "A", None),
         ("o\\.ne", "A", None),
         (".", "A", None),
@@ -95,6 +95,32 @@ def test_an_answer(server: NameServer) -> None:
 )
 def test_names(server: NameServer, name: str, rdtype: str, addresses: list[str] | None) -> None:
     assert told(server, name, rdtype) == addresses
+
+
+@pytest.mark.parametrize("rdtype", ["HTTPS", "SVCB", "TXT", "MX", "SRV", "SOA", "NS", "PTR"])
+@pytest.mark.parametrize("name", ["one", "c1", "shop", "web", "web.shop", "web.shop.svc"])
+def test_a_name_that_exists_has_an_empty_answer_for_other_types(name: str, rdtype: str) -> None:
+    book = DnsRecords()
+    book.put_endpoint(endpoint(1, group="one"))
+    book.put_service(service())
+    book.put_kube_service(WEB)
+    reply = asked(served(book), dns.message.make_query(name, rdtype))
+    assert reply is not None
+    assert (reply.rcode(), reply.answer, reply.authority) == (dns.rcode.NOERROR, [], [])
+
+
+def test_a_pods_name_waits_until_services_are_known() -> None:
+    """It may be a service's, which comes first."""
+    book = DnsRecords()
+    book.put_endpoint(replace(endpoint(1), labels={POD_NAMESPACE: "shop"}, common_name="web"))
+    server = served(book)
+    known: list[bool] = []
+    server.follow(lambda: bool(known))
+    assert told(server, "web") is None
+    known.append(True)
+    assert told(server, "web") == ["10.1.0.1"]
+    book.put_kube_service(WEB)
+    assert told(server, "web") == ["10.96.0.10"]
 
 
 def test_any_is_answered_by_ipv6_addresses_where_there_are_no_others() -> None:

@@ -19,6 +19,7 @@ from netplugin.kube.feed import KubeFeed
 from netplugin.kube.resources import ENDPOINTS, SERVICES, SLICES, Resource
 from netplugin.kube.services import ServiceHandler
 from netplugin.world.builder import WorldBuilder
+from netplugin.world.dns_records import Asker
 from ofnet.changes import ObjectKind
 from ofnet.tables import TableId
 from ofnet.world import Bridge, FwdMode
@@ -58,7 +59,7 @@ def tell(feed: KubeFeed, *events: KubeList | KubeChange) -> None:
 
 
 def known(world: WorldBuilder, name: str) -> bool:
-    return world.names.lookup(TenantName("default"), name, IPv4Address) is not None
+    return world.names.lookup(Asker(TenantName("default")), name, IPv4Address) is not None
 
 
 def test_services_come_change_and_go(feed: KubeFeed, world: WorldBuilder) -> None:

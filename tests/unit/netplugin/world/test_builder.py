@@ -10,6 +10,7 @@ from core.errors import Invalid
 from core.ids import EndpointKey, GroupName, TenantName
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
+from netplugin.world.dns_records import Asker
 from ofnet.changes import Changes, ObjectKind
 from ofnet.world import Bridge, FwdMode, HostPort
 from state.intents import Fact, Launch, Profile
@@ -58,7 +59,7 @@ def test_names_are_those_of_endpoints_anywhere_and_of_services(builder: WorldBui
     facts: list[Fact] = [endpoint(1), endpoint(2, host=PEER, group="web"), service()]
 
     def known(name: str) -> bool:
-        return builder.names.lookup(TenantName("default"), name, IPv4Address) is not None
+        return builder.names.lookup(Asker(TenantName("default")), name, IPv4Address) is not None
 
     for fact in facts:
         builder.put(fact)

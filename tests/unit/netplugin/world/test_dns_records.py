@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
+import pytest
+
 from core.ids import NetworkId, NetworkName, TenantName
-from netplugin.world.dns_records import Address, DnsRecords
+from netplugin.world.dns_records import Address, Asker, DnsRecords
+from netplugin.world.kube_pods import POD_NAMESPACE
 from netplugin.world.kube_services import KubeService
-from state.records import ServiceRecord
-from tests.unit.netplugin.records import PEER, endpoint, key, nid_of
+from state.records import EndpointRecord, ServiceRecord
+from tests.unit.netplugin.records import NET, PEER, endpoint, key, nid_of
 
 Shown = dict[str, dict[str, dict[str, list[str]]]]
 NOTHING: Shown = {"k8sDefaultTenant": {"k8sServices": {}}}
@@ -35,8 +38,10 @@ def found(
     *,
     tenant: TenantName = DEFAULT,
     family: type[Address] = IPv4Address,
+    network: NetworkId = NET,
+    namespace: str = "",
 ) -> Sequence[str] | None:
-    return book.lookup(tenant, name, family)
+    return book.lookup(Asker(tenant, network, namespace), name, family)
 
 
 def test_an_endpoint_has_its_common_name_and_its_groups() -> None:
@@ -98,13 +103,15 @@ def test_services_come_before_groups_and_groups_before_containers() -> None:
     for record in records:
         book.put_endpoint(replace(record, common_name="web"))
     assert found(book, "web") == ["10.1.0.2"]
-    assert found(book, "web", family=IPv6Address) == ["2001:db8::1"], "the group has none of these"
+    assert found(book, "web", family=IPv6Address) == [], "the name is the group's"
     shop = service("web")
     book.put_service(shop)
     assert found(book, "web") == ["10.1.9.1"]
+    assert found(book, "web", family=IPv6Address) == [], "the name is the service's"
     book.remove_service(shop.key)
     book.remove_endpoint(records[1].key)
     assert found(book, "web") == ["10.1.0.1"]
+    assert found(book, "web", family=IPv6Address) == ["2001:db8::1"]
 
 
 def test_a_change_leaves_nothing_of_what_was() -> None:
@@ -141,7 +148,7 @@ def test_a_service_and_an_endpoint_of_one_key_are_two() -> None:
     book.put_endpoint(one)
     book.put_service(other)
     book.remove_endpoint(one.key)
-    assert found(book, "n.t-c", tenant=TenantName("x")) == ["10.1.9.1"]
+    assert book.report()["x"]["services"] == {"n.t-c": ["ipv4:10.1.9.1 ipv6:<nil>"]}
 
 
 def test_a_service_without_an_address_is_known_by_name() -> None:
@@ -197,3 +204,90 @@ def test_a_headless_service_is_left_to_others() -> None:
     assert found(book, "web") is None
     book.remove_kube_service("shop/web")
     assert book.report() == NOTHING
+
+
+FOREIGN = [
+    "github.com",
+    "localhost",
+    "printer.localhost",
+    "WPAD",
+    "isatap",
+    "local",
+    "cluster.local",
+    "pay.shop.svc.cluster.local",
+    "10-1-0-1.shop.pod.cluster.local",
+    "1.0.1.10.in-addr.arpa",
+    "arpa",
+    "o\\.ne",
+    "",
+]
+"""Names of others than the objects of a cluster."""
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_no_object_has_a_name_that_means_something_to_others(name: str) -> None:
+    book = DnsRecords()
+    book.put_endpoint(replace(endpoint(1, group=name), common_name=name))
+    book.put_endpoint(replace(endpoint(2), common_name=f"/{name}"))
+    book.put_service(service(name))
+    assert found(book, name) is None
+
+
+@pytest.mark.parametrize(
+    "taken", ["github.com", "localhost", "a.localhost", "wpad", "in-addr.arpa", "cluster.local"]
+)
+def test_no_service_of_kubernetes_has_such_a_name_for_short(taken: str) -> None:
+    book = DnsRecords()
+    name, _, namespace = taken.partition(".")
+    book.put_kube_service(kube(name, namespace or "shop"))
+    # the search list of any resolver in Kubernetes makes the same of a domain's name
+    wanted = ["10.96.0.1"] if taken == "github.com" else []
+    assert (found(book, taken) or []) == wanted
+    assert found(book, f"{name}.{namespace or 'shop'}.svc.cluster.local") == ["10.96.0.1"]
+
+
+def in_namespace(record: EndpointRecord, namespace: str, name: str) -> EndpointRecord:
+    return replace(record, common_name=name, labels={POD_NAMESPACE: namespace})
+
+
+def test_the_name_of_a_pod_of_kubernetes_is_its_namespaces() -> None:
+    book = DnsRecords()
+    book.put_endpoint(in_namespace(endpoint(1), "shop", "db"))
+    book.put_endpoint(in_namespace(endpoint(2), "evil", "db"))
+    book.put_endpoint(replace(endpoint(3), common_name="mail"))
+    assert found(book, "db", namespace="shop") == ["10.1.0.1"]
+    assert found(book, "db", namespace="evil") == ["10.1.0.2"]
+    assert (found(book, "db", namespace="blog"), found(book, "db")) == (None, None)
+    assert (found(book, "mail", namespace="shop"), found(book, "mail")) == (None, ["10.1.0.3"])
+    assert book.asker(key("c1"), NET) == Asker(DEFAULT, NET, "shop")
+    assert book.asker(key("c9"), NET) == Asker(DEFAULT, NET, "")
+    book.put_kube_service(kube("db", "shop"))
+    assert found(book, "db", namespace="shop") == ["10.96.0.1"], "the service wins"
+    assert found(book, "db", namespace="evil") == ["10.1.0.2"]
+    book.put_endpoint(in_namespace(endpoint(1), "evil", "web"))
+    assert found(book, "web", namespace="evil") == ["10.1.0.1"]
+    book.remove_endpoint(key("c1"))
+    book.remove_endpoint(key("c2"))
+    assert (found(book, "web", namespace="evil"), found(book, "db", namespace="evil")) == (
+        None,
+    ) * 2
+
+
+def test_a_bare_name_of_a_service_is_its_namespaces_for_pods_of_kubernetes() -> None:
+    book = DnsRecords()
+    book.put_kube_service(kube("web", "shop"))
+    book.put_kube_service(kube("web", "default", "10.96.0.2"))
+    assert found(book, "web", namespace="shop") == ["10.96.0.1"]
+    assert found(book, "web", namespace="blog") is None
+    assert found(book, "web") == ["10.96.0.2"]
+    assert found(book, "web.shop", namespace="blog") == ["10.96.0.1"]
+
+
+def test_of_containers_of_one_name_those_on_the_askers_network_count() -> None:
+    book = DnsRecords()
+    other = nid_of("n2")
+    for number, nid in ((1, NET), (2, other), (3, other)):
+        book.put_endpoint(replace(endpoint(number, nid=nid), common_name="db"))
+    assert found(book, "db") == ["10.1.0.1"]
+    assert found(book, "db", network=other) == ["10.1.0.2", "10.1.0.3"]
+    assert found(book, "db", network=nid_of("n3")) == ["10.1.0.1", "10.1.0.2", "10.1.0.3"]

@@ -8,6 +8,7 @@ import pytest
 from core.errors import Invalid
 from core.ids import NetworkId, TenantName
 from netplugin.world.builder import WorldBuilder
+from netplugin.world.dns_records import Asker
 from ofnet.changes import Changes, ObjectKind
 from ofnet.world import Bridge, HostPort
 from state.records import Encap, EndpointRecord
@@ -128,7 +129,7 @@ def test_an_endpoint_that_cannot_be_read_changes_nothing(
     with pytest.raises(Invalid):
         builder.endpoints.put_port(key("c1"), port(bad))
     assert builder.endpoints.get(key("c1")) is None
-    assert builder.names.lookup(TenantName("default"), "c1", IPv4Address) is None
+    assert builder.names.lookup(Asker(TenantName("default")), "c1", IPv4Address) is None
     assert not builder.dirty(Bridge.VXLAN)
 
 

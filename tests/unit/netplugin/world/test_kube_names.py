@@ -1,5 +1,6 @@
 """The names of Kubernetes' DNS specification 1.1.0, record by record."""
 
+from dataclasses import replace
 from ipaddress import ip_address
 
 import pytest
@@ -147,3 +148,12 @@ def test_a_service_that_changes_or_goes_leaves_nothing(names: KubeNames) -> None
 def test_without_kubernetes_there_is_no_zone() -> None:
     assert KubeNames().lookup("cluster.local") is None
     assert KubeNames().lookup("10-1-0-1.shop.pod.cluster.local") is None
+
+
+def test_an_address_of_a_service_is_not_named_by_who_lists_it_as_an_endpoint(
+    names: KubeNames,
+) -> None:
+    names.put(replace(DB, namespace="default", members=frozenset({member("10.96.0.10", "db")})))
+    found = names.lookup("10.0.96.10.in-addr.arpa")
+    assert found is not None
+    assert found.pointers == (("web.shop.svc.cluster.local", None),)

@@ -13,6 +13,7 @@ from core.ids import NetworkId, NetworkName, ServiceKey, TenantName, endpoint_ke
 from netplugin.dns.nameserver import NameServer
 from netplugin.dns.rate_limit import RateLimit
 from netplugin.world.builder import WorldBuilder
+from netplugin.world.dns_records import Asker
 from netplugin.world.service_records import ServiceRecords
 from ofnet.changes import Changes, ObjectKind
 from ofnet.names import Question
@@ -195,8 +196,8 @@ def test_a_tenant_may_have_dots(order: tuple[int, ...]) -> None:
     assert provided(found["web:a.b"]) == {IPv4Address("10.1.0.1")}
     assert provided(found["web:b"]) == set()
     for name in ("g1", "c1"):
-        assert world.names.lookup(TenantName("a.b"), name, IPv4Address) == ["10.1.0.1"]
-        assert world.names.lookup(TenantName("b"), name, IPv4Address) is None
+        assert world.names.lookup(Asker(TenantName("a.b")), name, IPv4Address) == ["10.1.0.1"]
+        assert world.names.lookup(Asker(TenantName("b")), name, IPv4Address) is None
     server = IPv4Address("10.1.0.53")
     message = make_query("c1", "A").to_wire()
     question = Question(pod=pod.key, network=nid, server=server, message=message)
@@ -212,5 +213,5 @@ def test_a_network_of_that_id_may_be_another_tenants() -> None:
     world.put(network("n1.a", "b"))
     served = {key: provided(one) for key, one in services(world).items() if provided(one)}
     assert served == {"web:b": {IPv4Address("10.1.0.1")}}
-    assert world.names.lookup(TenantName("b"), "c1", IPv4Address) == ["10.1.0.1"]
-    assert world.names.lookup(TenantName("a.b"), "c1", IPv4Address) is None
+    assert world.names.lookup(Asker(TenantName("b")), "c1", IPv4Address) == ["10.1.0.1"]
+    assert world.names.lookup(Asker(TenantName("a.b")), "c1", IPv4Address) is None
