@@ -2,7 +2,8 @@
 
 Imports create no garbage, and collections took a sixth of the time that a restart spends on them.
 `daemons.collector` enables the collector again. Next: `netplugin.main`; for the commands of
-`netplugin.commands.cni_files`, which run beside the agent and need nothing of it, that alone.
+`netplugin.commands.cni_files` and `netplugin.commands.enrol`, which run beside the agent and need
+nothing of it, these alone.
 """
 
 import gc
@@ -10,6 +11,7 @@ import sys
 from typing import Final
 
 CNI_FILES: Final = ("install-cni", "keep-cni", "remove-cni")
+ENROL: Final = "enrol"
 
 
 def main() -> None:
@@ -18,6 +20,10 @@ def main() -> None:
         from netplugin.commands import cni_files  # noqa: PLC0415 - without the agent's modules
 
         sys.exit(cni_files.run(sys.argv[1:]))
+    if len(sys.argv) > 1 and sys.argv[1] == ENROL:
+        from netplugin.commands import enrol  # noqa: PLC0415 - without the agent's modules
+
+        sys.exit(enrol.run(sys.argv[1:]))
     gc.disable()
     from netplugin import main as command  # noqa: PLC0415 - imported with the collector off
 

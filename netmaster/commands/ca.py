@@ -1,8 +1,9 @@
 """The certificate authority of a cluster: PEM bytes in, PEM bytes out.
 
-The only user of the `cryptography` library. Deterministic apart from fresh keys and serial
-numbers: the clock is an argument. Files and the command line are in
-`netmaster.commands.ca_command`; the subject of a certificate is read again by `daemons.peers`.
+The authority of `netmaster ca` and `netmaster kube-certificates`. Deterministic apart from fresh
+keys and serial numbers: the clock is an argument. Files and command lines are in
+`netmaster.commands.ca_command` and `netmaster.commands.kube_certificates`; the subject of a
+certificate is read again by `daemons.peers`.
 """
 
 import ipaddress
@@ -13,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -95,25 +97,51 @@ def issue(authority: KeyPair, request: CertificateRequest, now: datetime) -> Key
     A certificate is valid no longer than its authority. Raises Invalid for a request that breaks
     the rules of `CertificateRequest`, and for an authority that cannot be read or has expired.
     """
+    key = ec.generate_private_key(ec.SECP256R1())
+    return KeyPair(_certify(authority, request, key.public_key(), now), _pem(key))
+
+
+def sign(authority: KeyPair, pem: bytes, request: CertificateRequest, now: datetime) -> bytes:
+    """Return a certificate, issued by an authority, for the key in a PEM signing request.
+
+    All else that the signing request says is ignored: `request` says whose key it is. Raises
+    Invalid as `issue`, and for a key other than EC P-256 or a request not signed by its key.
+    """
+    try:
+        asked = x509.load_pem_x509_csr(pem)
+        key = asked.public_key()
+        genuine = asked.is_signature_valid
+    except (ValueError, UnsupportedAlgorithm) as exc:
+        raise Invalid(f"the certificate request cannot be read: {exc}") from exc
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise Invalid("the certificate request has a key that is not EC P-256")
+    if not genuine:
+        raise Invalid("the certificate request is not signed by its key")
+    return _certify(authority, request, key, now)
+
+
+def _certify(
+    authority: KeyPair, request: CertificateRequest, key: ec.EllipticCurvePublicKey, now: datetime
+) -> bytes:
+    """Return the PEM certificate of a key. Raises Invalid."""
     issuer, issuer_key = _load(authority)
     if now >= issuer.not_valid_after_utc:
         raise Invalid(
             f"the authority expired on {issuer.not_valid_after_utc:%Y-%m-%d}: make a new one with "
             "`netmaster ca init`"
         )
-    key = ec.generate_private_key(ec.SECP256R1())
     builder = (
         x509.CertificateBuilder()
         .issuer_name(issuer.subject)
         .subject_name(_subject(request))
         .serial_number(x509.random_serial_number())
-        .public_key(key.public_key())
+        .public_key(key)
         .not_valid_before(now - CLOCK_SKEW)
         .not_valid_after(min(now + _validity(request), issuer.not_valid_after_utc))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(authority=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(_uses(request.role)), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()),
             critical=False,
@@ -122,8 +150,7 @@ def issue(authority: KeyPair, request: CertificateRequest, now: datetime) -> Key
     names = _alternative_names(request)
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    certificate = builder.sign(issuer_key, hashes.SHA256())
-    return KeyPair(certificate.public_bytes(Encoding.PEM), _pem(key))
+    return builder.sign(issuer_key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
 def bundle(files: Iterable[bytes]) -> bytes:

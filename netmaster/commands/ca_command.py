@@ -9,7 +9,6 @@ import argparse
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,17 +16,13 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from core.errors import ContivError, UsageError
+from daemons import pem_files
 from daemons.peers import Role
+from daemons.pem_files import AUTHORITY, CERTIFICATE, KEY
 from netmaster.commands import ca
 from netmaster.commands.ca import CertificateRequest, KeyPair
 
-AUTHORITY: Final = "ca.pem"
 AUTHORITY_KEY: Final = "ca-key.pem"
-CERTIFICATE: Final = "cert.pem"
-KEY: Final = "key.pem"
-_PUBLIC: Final = 0o644
-_PRIVATE: Final = 0o600
-_DIRECTORY: Final = 0o700
 
 
 class FilesRefused(ContivError):
@@ -56,7 +51,7 @@ def run(arguments: Sequence[str], now: Callable[[], datetime] | None = None) -> 
 def initialize(directory: Path, now: datetime) -> None:
     """Make an authority in a directory. Raises FilesRefused if it has one already."""
     with _refusing(directory):
-        directory.mkdir(mode=_DIRECTORY, parents=True, exist_ok=True)
+        directory.mkdir(mode=pem_files.DIRECTORY, parents=True, exist_ok=True)
         mode = stat.S_IMODE(directory.stat().st_mode)
         if mode & 0o077:
             # The mode of a directory that exists is not changed: it may be /etc.
@@ -65,9 +60,9 @@ def initialize(directory: Path, now: datetime) -> None:
                 f"or `chmod 700 {directory}`"
             )
         authority = ca.new_authority(now)
-        _create(directory / AUTHORITY_KEY, authority.key, _PRIVATE)
-        _create(directory / AUTHORITY, authority.certificate, _PUBLIC)
-        _sync(directory)
+        _create(directory / AUTHORITY_KEY, authority.key, pem_files.PRIVATE)
+        _create(directory / AUTHORITY, authority.certificate, pem_files.PUBLIC)
+        pem_files.sync(directory)
 
 
 def issue(
@@ -86,29 +81,10 @@ def issue(
     authority = KeyPair(_read(directory / AUTHORITY), _read(directory / AUTHORITY_KEY))
     issued = ca.issue(authority, request, now)
     authorities = ca.bundle([authority.certificate, *map(_read, trusted)])
-    contents = ((KEY, issued.key, _PRIVATE), (CERTIFICATE, issued.certificate, _PUBLIC))
     with _refusing(out):
-        out.mkdir(mode=_DIRECTORY, parents=True, exist_ok=True)
-        _replace(out, (*contents, (AUTHORITY, authorities, _PUBLIC)))
-
-
-def _replace(directory: Path, contents: Sequence[tuple[str, bytes, int]]) -> None:
-    """Replace files by (name, content, mode), each as a whole."""
-    written: list[tuple[Path, Path]] = []
-    try:
-        # All are written before the first is renamed, so that a full disk replaces none, and a
-        # daemon that starts in between seldom meets a key of another certificate. A running one
-        # keeps the former set until the three fit (`daemons.tls`).
-        for name, content, mode in contents:
-            descriptor, temporary = tempfile.mkstemp(dir=directory, prefix=".new-")
-            written.append((Path(temporary), directory / name))
-            _write(descriptor, content, mode)
-        for fresh, path in written:
-            fresh.replace(path)
-    finally:
-        for fresh, _ in written:
-            fresh.unlink(missing_ok=True)
-    _sync(directory)
+        pem_files.write_set(
+            out, key=issued.key, certificate=issued.certificate, authority=authorities
+        )
 
 
 class _Parser(argparse.ArgumentParser):
@@ -163,23 +139,7 @@ def _create(path: Path, content: bytes, mode: int) -> None:
         descriptor = os.open(path, flags, mode)
     except FileExistsError as exc:
         raise FilesRefused(f"{path} exists: an authority is never overwritten") from exc
-    _write(descriptor, content, mode)
-
-
-def _write(descriptor: int, content: bytes, mode: int) -> None:
-    with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, mode)  # the umask may have removed bits
-        file.write(content)
-        file.flush()
-        os.fsync(descriptor)
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    pem_files.write(descriptor, content, mode)
 
 
 @contextmanager

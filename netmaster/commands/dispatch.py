@@ -3,7 +3,8 @@
 `netmaster dump` and `load` (`backup`) write and read a backup on the standard streams; `import`
 (`importing`) takes over the store of the original; `accounts` has the commands of users. The
 daemon's own flags and environment variables name the store. `netmaster ca` (`ca_command`) and
-`netmaster store-acl` (`store_acl`) need none.
+`netmaster store-acl` (`store_acl`) need none, nor has `netmaster kube-certificates`
+(`kube_certificates`), which deploy/kubernetes runs.
 """
 
 import asyncio
@@ -64,6 +65,12 @@ def _run_authority(arguments: Sequence[str], _: Mapping[str, str]) -> None:
     ca_command.run(arguments)
 
 
+def _run_kube_certificates(arguments: Sequence[str], _: Mapping[str, str]) -> None:
+    from netmaster.commands import kube_certificates  # noqa: PLC0415 - loads cryptography
+
+    kube_certificates.run(arguments)
+
+
 def _run_store_acl(arguments: Sequence[str], _: Mapping[str, str]) -> None:
     store_acl.run(arguments)
 
@@ -71,6 +78,7 @@ def _run_store_acl(arguments: Sequence[str], _: Mapping[str, str]) -> None:
 COMMANDS: Final[Mapping[str, Command]] = {
     **{name: partial(_run_on_store, name) for name in _ON_STORE},
     "ca": _run_authority,
+    "kube-certificates": _run_kube_certificates,
     "store-acl": _run_store_acl,
 }
 

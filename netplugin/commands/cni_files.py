@@ -13,6 +13,7 @@ import argparse
 import http.client
 import logging
 import signal
+import ssl
 import sys
 import threading
 import time
@@ -102,10 +103,17 @@ class Keeper:
             )
 
 
-def fault_of(url: str) -> str:
-    """Ask an agent whether it is ready; return why it is not, "" if it is."""
+def fault_of(url: str, authorities: Path | None = None) -> str:
+    """Ask an agent whether it is ready; return why it is not, "" if it is.
+
+    `authorities` is the file with those that an agent with TLS has its certificate of. It is read
+    each time, since it may be replaced.
+    """
     try:
-        with urllib.request.urlopen(url, timeout=ANSWER):  # noqa: S310 - a URL of the command line
+        trust = None if authorities is None else ssl.create_default_context(cafile=authorities)
+        with urllib.request.urlopen(  # noqa: S310 - a URL of the command line
+            url, timeout=ANSWER, context=trust
+        ):
             return ""
     except urllib.error.HTTPError as exc:
         return exc.read(4096).decode(errors="replace").strip()
@@ -150,7 +158,7 @@ def _keep(options: argparse.Namespace, files: Files) -> None:
     keeper = Keeper(
         options.conflist,
         files.configuration,
-        ready=lambda: fault_of(options.url),
+        ready=lambda: fault_of(options.url, options.ca),
         clock=time.monotonic,
         grace=options.grace,
     )
@@ -174,6 +182,9 @@ def _parser() -> argparse.ArgumentParser:
                 "--conflist", type=Path, required=True, help="the configuration to keep in place"
             )
             command.add_argument("--url", required=True, help="the agent's /readyz")
+            command.add_argument(
+                "--ca", type=Path, help="the authorities of an agent that is asked by https"
+            )
             command.add_argument(
                 "--grace",
                 type=float,

@@ -16,7 +16,7 @@ from tests.bed.janitor import process_janitor
 from tests.bed.netns import Namespace, tx_checksum_off
 from tests.bed.waiting import eventually
 from tests.e2e import images
-from tests.e2e.control_plane import ADDRESS, URL, ControlPlane, await_default_account
+from tests.e2e.control_plane import ADDRESS, ControlPlane, await_default_account
 from tests.e2e.node import Node, join
 
 ROOT = Path(__file__).parents[2]
@@ -135,18 +135,14 @@ class Cluster:
         site = self.directory / f"site-{name}"
         site.mkdir(exist_ok=True)
         base = os.path.relpath(DEPLOY / "overlays" / name, site)
-        store = f"http://{self.nodes[0].address}:6666"
+        store = f"https://{self.nodes[0].address}:6666"
         settings = {
             "CONTIV_NETMASTER_ETCD_ENDPOINTS": store,
             "CONTIV_NETPLUGIN_ETCD_ENDPOINTS": store,
+            "KUBERNETES_SERVICE_HOST": ADDRESS,
+            "KUBERNETES_SERVICE_PORT": "6443",
         }
-        patches: list[dict[str, Any]] = [
-            {**_named("ConfigMap", "contiv"), "data": settings},
-            {
-                **_named("ConfigMap", "contiv-files"),
-                "data": {"contiv.json": json.dumps({"K8S_API_SERVER": URL})},
-            },
-        ]
+        patches: list[dict[str, Any]] = [{**_named("ConfigMap", "contiv"), "data": settings}]
         content = {
             "apiVersion": "kustomize.config.k8s.io/v1beta1",
             "kind": "Kustomization",
@@ -205,6 +201,11 @@ class Cluster:
     def kubectl_words(self, *words: str) -> list[str]:
         """Return the words of a kubectl."""
         return self.plane.kubectl_words(*words)
+
+    def netctl(self, *words: str, check: bool = True) -> str:
+        """Run netctl in a master's pod, with the administrator's certificate that is there."""
+        inside = ("exec", "-n", SYSTEM, "deploy/contiv-netmaster", "-c", "netmaster", "--")
+        return self.kubectl(*inside, "netctl", *words, check=check)
 
     def get(self, *words: str) -> Any:
         """Return an object, or a list of them; None if there is none."""

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from core.version import VERSION
+from daemons import enrolment
 from tests.bed.waiting import eventually
 from tests.e2e.cluster import PATIENCE, SYSTEM, Cluster
 from tests.e2e.images import TOOLS
@@ -168,9 +169,63 @@ def test_installing_again_changes_nothing(cluster: Cluster) -> None:
 def test_health_with_reasons(cluster: Cluster) -> None:
     for node in cluster.nodes:
         for port in (9090, 9999):
-            said = json.loads(node.run("curl", "-s", f"http://{node.address}:{port}/readyz"))
+            said = json.loads(asked(cluster, node, f"https://{node.address}:{port}/readyz"))
             assert said["ready"], said
             assert set(said["checks"].values()) == {"ok"}
+
+
+def asked(cluster: Cluster, node: Node, url: str) -> str:
+    """Return what a daemon answers those without a certificate, who verify its own."""
+    authority = cluster.get("configmap", "-n", SYSTEM, "contiv-authority")["data"]["cluster.pem"]
+    trusted = cluster.directory / "cluster.pem"
+    trusted.write_text(authority)
+    return node.run("curl", "-s", "--cacert", str(trusted), url, check=False)
+
+
+def test_nobody_without_a_certificate_is_let_in(cluster: Cluster) -> None:
+    node = cluster.nodes[0]
+    for url in (":9999/api/v1/tenants/", ":9090/inspect/driver"):
+        plain = node.run("curl", "-s", f"http://{node.address}{url}", check=False)
+        assert not plain, plain
+        said = asked(cluster, node, f"https://{node.address}{url}")
+        assert "tenantName" not in said
+        assert "certificate" in said or "log in" in said, said
+    store = f"https://{node.address}:6666/v3/kv/range"
+    refused = node.run("curl", "-sk", "-X", "POST", "-d", '{"key": "AA=="}', store, check=False)
+    assert not refused, refused
+
+
+def test_the_authorities_keys_are_nobodys_but_the_masters(cluster: Cluster) -> None:
+    asks = ("auth", "can-i", "get", "secret/contiv-authority", "-n", SYSTEM, "--as")
+    for account, may in (("contiv-certificates", "yes"), ("contiv-netplugin", "no")):
+        user = f"system:serviceaccount:{SYSTEM}:{account}"
+        assert cluster.kubectl(*asks, user, check=False).strip() == may
+    assert cluster.get("service", "-n", SYSTEM, "contiv-netmaster") is None
+
+
+def test_a_request_of_somebody_else_is_denied(cluster: Cluster) -> None:
+    """A certificate is given by the pod whose token asks, whatever the request says."""
+    request = cluster.directory / "other.csr"
+    key = cluster.directory / "other.key"
+    new = ["openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    subject = f"/O=contiv/OU=agent/CN={cluster.nodes[1].name}"
+    subprocess.run(
+        [*new, "-nodes", "-keyout", key, "-out", request, "-subj", subject],
+        check=True,
+        capture_output=True,
+    )
+    asked_for = enrolment.request_object(enrolment.SIGNER_AGENT, request.read_bytes())
+    asked_for["metadata"] = {"name": "contiv-other"}
+    cluster.kubectl("create", "-f", "-", text=json.dumps(asked_for))
+
+    def denied() -> bool:
+        status = cluster.get("csr", "contiv-other").get("status", {})
+        kinds = [one["type"] for one in status.get("conditions", [])]
+        assert "certificate" not in status
+        return kinds == ["Denied"]
+
+    cluster.until(denied, "the request is denied")
+    cluster.kubectl("delete", "csr", "contiv-other")
 
 
 # -- use -------------------------------------------------------------------------------------------
@@ -236,12 +291,9 @@ def test_pods_find_services_by_name(cluster: Cluster) -> None:
 
 
 def test_a_label_places_a_pod_in_its_network(cluster: Cluster) -> None:
-    agent = f"pod/{agent_on(cluster, cluster.nodes[0])['metadata']['name']}"
-    netctl = ["netctl", "--netmaster", f"http://{cluster.nodes[0].address}:9999"]
-    inside = ["exec", "-n", SYSTEM, agent, "-c", "netplugin", "--", *netctl]
-    cluster.kubectl(*inside, "tenant", "create", "blue")
-    cluster.kubectl(
-        *(*inside, "network", "create", "-t", "blue", "--encap", "vxlan"),
+    cluster.netctl("tenant", "create", "blue")
+    cluster.netctl(
+        *("network", "create", "-t", "blue", "--encap", "vxlan"),
         *("--subnet", "10.77.0.0/24", "--gateway", "10.77.0.254", "sea"),
     )
     labels = {"io.contiv.tenant": "blue", "io.contiv.network": "sea", "role": "blue"}
@@ -252,15 +304,14 @@ def test_a_label_places_a_pod_in_its_network(cluster: Cluster) -> None:
     assert not fetched(cluster, "blue", target, 8080), "tenants do not reach each other"
     cluster.kubectl("delete", "pod", "blue", "--wait")
     # the pod's object is gone before its sandbox, which has the endpoint
-    listed = (*inside, "network", "ls", "-t", "blue", "--quiet")
     cluster.until(
         lambda: (
-            cluster.kubectl(*inside, "network", "rm", "-t", "blue", "sea", check=False)
-            and "sea" not in cluster.kubectl(*listed)
+            cluster.netctl("network", "rm", "-t", "blue", "sea", check=False)
+            and "sea" not in cluster.netctl("network", "ls", "-t", "blue", "--quiet")
         ),
         "the network of the pod can be deleted",
     )
-    cluster.kubectl(*inside, "tenant", "rm", "blue")
+    cluster.netctl("tenant", "rm", "blue")
 
 
 def test_a_network_policy_is_in_force_and_probes_pass_it(cluster: Cluster) -> None:
@@ -289,9 +340,7 @@ def test_scaling_up_and_down_leaves_no_endpoint(cluster: Cluster) -> None:
 
 def endpoints(cluster: Cluster) -> set[str]:
     """Return the addresses of all endpoints, as netmaster knows them."""
-    node = cluster.nodes[0]
-    url = f"http://{node.address}:9999/api/v1/inspect/networks/default:default-net/"
-    found = json.loads(node.run("curl", "-s", url))
+    found = json.loads(cluster.netctl("network", "inspect", "default-net"))
     entries = found["Oper"].get("endpoints") or []
     return {address for one in entries for address in one["ipAddress"] if address}
 
@@ -346,10 +395,22 @@ def kill(node: Node, program: str) -> None:
     node.run("sh", "-c", script)
 
 
+def led_by(cluster: Cluster) -> str:
+    """Return the address of the node whose netmaster leads."""
+    script = (
+        "import os, ssl, urllib.request as rest\n"
+        "own = [os.environ[f'NETCTL_TLS_{name}'] for name in ('CA', 'CERT', 'KEY')]\n"
+        "trust = ssl.create_default_context(cafile=own[0])\n"
+        "trust.load_cert_chain(*own[1:])\n"
+        "print(rest.urlopen(os.environ['NETMASTER'] + '/info', context=trust).read().decode())\n"
+    )
+    inside = ("exec", "-n", SYSTEM, "deploy/contiv-netmaster", "-c", "netmaster", "--")
+    told = cluster.kubectl(*inside, "/opt/contiv/bin/python", "-c", script)
+    return str(json.loads(told)["leader-ip"]).partition(":")[0]
+
+
 def test_the_leading_netmaster_is_killed(cluster: Cluster) -> None:
-    leader = json.loads(
-        cluster.nodes[0].run("curl", "-s", f"http://{cluster.nodes[0].address}:9999/info")
-    )["leader-ip"].partition(":")[0]
+    leader = led_by(cluster)
     node = next(one for one in cluster.nodes if one.address == leader)
     before = restarts_of(cluster, node, "netmaster")
     kill(node, "/opt/contiv/bin/netmaster")
@@ -365,12 +426,12 @@ def test_the_leading_netmaster_is_killed(cluster: Cluster) -> None:
 def test_the_api_server_is_away(cluster: Cluster) -> None:
     where = address(cluster, "web")
     node = cluster.nodes[0]
-    ready = f"http://{node.address}:9090/readyz"
+    ready = f"https://{node.address}:9090/readyz"
     cluster.plane.api.kill()
     try:
         kill(node, "/opt/contiv/bin/netplugin")
         eventually(
-            lambda: "contivVxlanBridge" in node.run("curl", "-s", ready, check=False),
+            lambda: "contivVxlanBridge" in node.run("curl", "-sk", ready, check=False),
             "the agent is back without an API server",
             within=PATIENCE,
         )

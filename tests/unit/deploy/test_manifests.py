@@ -10,11 +10,12 @@ import pytest
 import yaml
 
 from core.version import VERSION
-from daemons import flags
+from daemons import enrolment, flags
 from daemons.health import HEALTHZ, PATHS, READYZ
 from netmaster import settings as netmaster_settings
+from netmaster.commands import kube_certificates
 from netplugin import settings as netplugin_settings
-from netplugin.commands import cni_files
+from netplugin.commands import cni_files, enrol
 from netplugin.kube.config import KubeConfig
 from netplugin.kube.resources import NAMESPACES, NODES, POLICIES, SERVICES, SLICES, pods_of
 
@@ -94,16 +95,70 @@ def test_the_agent_may_read_what_it_follows_and_nothing_else() -> None:
     followed = [SERVICES, *SLICES.alternatives(), NAMESPACES, NODES, pods_of("n1"), *POLICIES]
     wanted = {(one.group, one.name) for one in followed}
     given = set()
-    for rule in one("ClusterRole", "contiv-netplugin")["rules"]:
+    *followed_rules, enrols = one("ClusterRole", "contiv-netplugin")["rules"]
+    assert (enrols["resources"], enrols["verbs"]) == (
+        ["certificatesigningrequests"],
+        ["create", "get"],
+    )
+    for rule in followed_rules:
         assert rule["verbs"] == ["get", "list", "watch"]
         given |= {(group, name) for group in rule["apiGroups"] for name in rule["resources"]}
     assert given == wanted
 
 
-def test_only_the_agents_have_a_token() -> None:
-    assert one("ServiceAccount", "contiv")["automountServiceAccountToken"] is False
-    accounts = [pod["serviceAccountName"] for pod in pods(INSTALLED)]
-    assert sorted(accounts) == ["contiv", "contiv", "contiv-netplugin"]
+def test_the_keys_of_the_authorities_are_read_by_nobody_else() -> None:
+    for role in [each for each in INSTALLED if each["kind"] in {"Role", "ClusterRole"}]:
+        for rule in role["rules"]:
+            if "secrets" in rule["resources"]:
+                assert role["metadata"]["name"] == "contiv-certificates"
+                reads = rule["verbs"] != ["create"]
+                assert rule.get("resourceNames") == (["contiv-authority"] if reads else None)
+
+
+def test_only_containers_that_ask_the_api_server_have_a_token() -> None:
+    for account in ("contiv", "contiv-certificates"):
+        assert one("ServiceAccount", account)["automountServiceAccountToken"] is False
+    with_token = [
+        container["name"]
+        for container in containers(INSTALLED)
+        if any(mount["name"] == "token" for mount in container.get("volumeMounts", []))
+    ]
+    assert set(with_token) == {"first-certificates", "certificates"}
+    assert [pod["serviceAccountName"] for pod in pods(INSTALLED)].count("contiv-netplugin") == 1
+
+
+def test_a_signer_is_a_right_of_masters_alone() -> None:
+    rules = one("ClusterRole", "contiv-certificates")["rules"]
+    (signers,) = [rule for rule in rules if rule["resources"] == ["signers"]]
+    assert signers["resourceNames"] == list(enrolment.SIGNERS)
+    signing = [
+        container["name"] for container in containers(INSTALLED) if "--sign" in container["command"]
+    ]
+    assert signing == ["certificates"]
+
+
+def test_all_daemons_speak_tls() -> None:
+    """Nobody without a certificate reaches REST, RPC or the store of what is installed."""
+    environ = values(DEPLOY / "contiv.yaml")
+    written = {f"/certificates/{own.directory}" for own in kube_certificates.OWN}
+    written |= {f"/certificates/{directory}" for directory in enrol.DIRECTORIES.values()}
+    for daemon in FLAGS:
+        for name in ("TLS_CA", "TLS_CERT", "TLS_KEY", "STORE_CA", "STORE_CERT", "STORE_KEY"):
+            path = environ[f"CONTIV_{daemon}_{name}"]
+            assert path.rpartition("/")[0] in written
+            assert path.rpartition("/")[2] in {"ca.pem", "cert.pem", "key.pem"}
+    text = (DEPLOY / "contiv.yaml").read_text()
+    plain = set(re.findall(r"http://[^\s\"\]]+", text))
+    assert plain == {"http://127.0.0.1:6667", "http://127.0.0.1:6668"}, "of etcd, to itself"
+    etcd = next(one for one in containers(INSTALLED) if one["name"] == "etcd")
+    assert "--client-cert-auth" in etcd["command"]
+
+
+def test_no_service_leads_pods_to_the_masters() -> None:
+    services = [each for each in INSTALLED if each["kind"] == "Service"]
+    assert [each["metadata"]["name"] for each in services] == ["contiv-etcd"]
+    (asked_for,) = documents(DEPLOY / "rest-service" / "netmaster.yaml")
+    assert asked_for["kind"] == "Service"
 
 
 def test_nobody_is_privileged_and_each_says_what_it_needs() -> None:
@@ -121,22 +176,36 @@ def test_images_have_this_version() -> None:
 
 
 def test_probes_ask_what_the_daemons_answer() -> None:
-    agent, _ = one("DaemonSet", "contiv-netplugin")["spec"]["template"]["spec"]["containers"]
-    master, _ = one("Deployment", "contiv-netmaster")["spec"]["template"]["spec"]["containers"]
+    agent = one("DaemonSet", "contiv-netplugin")["spec"]["template"]["spec"]["containers"][0]
+    master = one("Deployment", "contiv-netmaster")["spec"]["template"]["spec"]["containers"][0]
     assert {HEALTHZ, READYZ} == PATHS
     for container in (agent, master):
         assert container["livenessProbe"]["httpGet"]["path"] == HEALTHZ
         assert container["readinessProbe"]["httpGet"]["path"] == READYZ
+        assert container["livenessProbe"]["httpGet"]["scheme"] == "HTTPS"
+        assert container["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
     ports = {port["name"]: port["containerPort"] for port in agent["ports"]}
     assert ports == {"health": netplugin_settings.REST_PORT}
 
 
 def test_commands_of_the_containers_exist() -> None:
-    agent = one("DaemonSet", "contiv-netplugin")["spec"]["template"]["spec"]
-    commands = [one["command"] + one.get("args", []) for one in agent["initContainers"]]
-    commands += [one["command"] + one.get("args", []) for one in agent["containers"][1:]]
-    parsed = [cni_files._parser().parse_args(command[1:]) for command in commands]
-    assert [one.command for one in parsed] == ["install-cni", "keep-cni"]
+    parsers = {
+        ("netplugin", enrol.ENROL): lambda words: enrol._parser().parse_args(words),
+        ("netmaster", "kube-certificates"): lambda words: kube_certificates._parser().parse_args(
+            words[1:]
+        ),
+    }
+    parsers |= {
+        ("netplugin", name): lambda words: cni_files._parser().parse_args(words)
+        for name in cni_files.HELP
+    }
+    met = set()
+    for container in containers(INSTALLED):
+        command = container["command"] + container.get("args", [])
+        if len(command) > 1 and (command[0], command[1]) in parsers:
+            parsers[command[0], command[1]](command[1:])
+            met.add(command[1])
+    assert met == {"install-cni", "keep-cni", "enrol", "kube-certificates"}
 
 
 def test_configuration_files_can_be_read() -> None:
@@ -144,9 +213,6 @@ def test_configuration_files_can_be_read() -> None:
     KubeConfig.model_validate(json.loads(data["contiv.json"]))
     conflist = json.loads(data["10-contiv.conflist"])
     assert conflist["plugins"][0]["type"] == "contivk8s"
-    named = documents(DEPLOY / "overlays" / "without-kube-proxy" / "addresses.yaml")
-    named_servers = json.loads(one("ConfigMap", "contiv-files", named)["data"]["contiv.json"])
-    assert KubeConfig.model_validate(named_servers).servers == ("https://192.0.2.1:6443",)
 
 
 def test_the_one_file_has_all_objects_of_its_overlay() -> None:

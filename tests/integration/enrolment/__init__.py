@@ -1,0 +1,1 @@
+"""Certificates of an installation on Kubernetes, by a stand-in for its API server."""
