@@ -47,6 +47,14 @@ REMEDY: Final = (
 _BUSY: Final = "429"
 _TOO_LARGE: Final = "413"
 _DENIED: Final = "Permission denied"
+_UNKNOWN: Final = "ACL not found"
+
+
+class UnknownToken(NoAnswer):
+    """The agent does not know the token, which may not be replicated to it yet."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"{text}; {REMEDY}", sent=False)
 
 
 class ConsulAgent:
@@ -85,6 +93,25 @@ class ConsulAgents(Failover[ConsulAgent]):
             [ConsulAgent(address, access, self.context) for address in access.endpoints],
             budget=budget,
         )
+        self.token_known = False
+        """Whether the store has accepted the token once."""
+
+    async def call_members(
+        self, ask: Callable[[ConsulAgent, float], Awaitable[T]], policy: RetryPolicy
+    ) -> T:
+        """Call one agent after the other until one answers or the budget is used up.
+
+        Raises StoreDenied for a token that no agent has known so far. One that was known may come
+        back: a server that was restored or joins anew knows tokens late.
+        """
+        try:
+            answer = await super().call_members(ask, policy)
+        except StoreUnavailable as exc:
+            if isinstance(exc.__cause__, UnknownToken) and not self.token_known:
+                raise StoreDenied(f"store: {exc.__cause__}") from exc
+            raise
+        self.token_known = True
+        return answer
 
     async def call(
         self,
@@ -125,7 +152,7 @@ def translated(exc: ConsulException) -> ContivError | NoAnswer:
     """Translate an error answer of consul."""
     text = str(exc).strip()
     if isinstance(exc, ACLPermissionDenied | ACLDisabled):
-        return StoreDenied(f"store: {text}; {REMEDY}")
+        return UnknownToken(text) if _UNKNOWN in text else StoreDenied(f"store: {text}; {REMEDY}")
     if isinstance(exc, ClientError) and text.startswith(_TOO_LARGE):
         return TooLarge(f"store: {text}")
     if isinstance(exc, BadRequest) and "HTTPS server" in text:

@@ -9,6 +9,7 @@ import logging
 import time
 from binascii import a2b_base64
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
@@ -23,7 +24,7 @@ from core.errors import StoreUnavailable
 from core.logs import fields
 from core.tasks import backoff
 from objdb.api import Delta, Entry, Parts, Snapshot, under
-from objdb.consul.agents import CONSISTENT, ConsulAgents, transaction
+from objdb.consul.agents import CONSISTENT, ConsulAgents, UnknownToken, transaction
 from objdb.consul.operations import Operation, bare
 from objdb.failover import NoAnswer
 
@@ -125,6 +126,9 @@ class ConsulReader:
                 log.log(level, "store unavailable, retrying", extra=fields(key=key, error=str(exc)))
                 agents.rotate(agent)
                 index = 0
+                if isinstance(exc, UnknownToken) and not agents.token_known:
+                    with suppress(StoreUnavailable):
+                        await self.get(key)  # StoreDenied, unless the token becomes known
                 await asyncio.sleep(next(delays))
                 continue
             failures, delays = 0, backoff(0.02, 1.0)

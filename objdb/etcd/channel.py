@@ -9,6 +9,8 @@ modules above.
 # list of addresses (docs/notes/stores.md §1.1, §1.2).
 
 import asyncio
+import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -16,10 +18,22 @@ import grpc
 import grpc.aio
 from aetcd import rpc
 
-from core.errors import StoreDenied
+from core.errors import StoreDenied, StoreUnavailable
+from core.logs import fields
+from core.tasks import backoff
 from objdb.access import Access, Tls
-from objdb.etcd.errors import detail, is_stale_token, is_transient, never_sent, translated
+from objdb.etcd.errors import (
+    detail,
+    is_auth_disabled,
+    is_old_revision,
+    is_stale_token,
+    is_transient,
+    never_sent,
+    translated,
+)
 from objdb.failover import ATTEMPT, BUDGET, Failover, NoAnswer, Retry, RetryPolicy
+
+log = logging.getLogger(__name__)
 
 OPTIONS: Final[Sequence[tuple[str, int]]] = (
     ("grpc.max_receive_message_length", -1),
@@ -64,6 +78,10 @@ class Channels(Failover[EtcdMember]):
         self.access = access
         self._metadata: Metadata = ()
         self._authenticating = asyncio.Lock()
+        self._has_begun = False
+        """Whether the store has given a token once."""
+        self._users_off = False
+        """Whether the store, which had users, asks for none now."""
 
     @property
     def last_metadata(self) -> Metadata:
@@ -72,12 +90,16 @@ class Channels(Failover[EtcdMember]):
 
     async def metadata(self) -> Metadata:
         """Return the metadata of every call: the token, if there is a user."""
-        if self.access.credentials is not None and not self._metadata:
+        if self.access.credentials is not None and not self._metadata and not self._users_off:
             await self.authenticate(stale=())
         return self._metadata
 
     async def authenticate(self, *, stale: Metadata) -> None:
-        """Get a new token, unless another task has replaced the stale one already."""
+        """Get a new token, unless another task has replaced the stale one already.
+
+        There is none while users are switched off. From the first token on that is no error:
+        whoever maintains users may switch them off for a while.
+        """
         user = self.access.credentials
         if user is None:
             return
@@ -86,8 +108,16 @@ class Channels(Failover[EtcdMember]):
                 return
             request = rpc.AuthenticateRequest(name=user.user, password=user.password)
             policy = RetryPolicy(budget=self.budget)
-            answer = await self._send(lambda m: m.auth.Authenticate, request, policy, None)
+            try:
+                answer = await self._send(lambda m: m.auth.Authenticate, request, policy, None)
+            except StoreDenied as exc:
+                if not (self._has_begun and is_auth_disabled(exc.__cause__)):
+                    raise
+                # Without users etcd still refuses tokens that it does not know.
+                self._metadata, self._users_off = (), True
+                return
             self._metadata = (("token", answer.token),)
+            self._has_begun, self._users_off = True, False
 
     async def call(
         self,
@@ -98,18 +128,46 @@ class Channels(Failover[EtcdMember]):
         attempt: float = ATTEMPT,
         budget: float | None = None,
     ) -> Any:
-        """Send a request to one member after the other until one answers or the budget is used."""
-        metadata = await self.metadata()
+        """Send a request to one member after the other until one answers or the budget is used.
+
+        A request with an old token is sent again with a new one.
+        """
         policy = RetryPolicy(retry, attempt, self.budget if budget is None else budget)
+        stop = time.monotonic() + policy.budget
+        for delay in backoff(0.02, 1.0):
+            metadata = await self.metadata()
+            try:
+                return await self._send(method, request, policy, metadata)
+            except StoreDenied as exc:
+                # etcd checks the token before anything else, and the revision of users and roles
+                # again before it applies a request. So a request that is refused for either was
+                # not applied, and may be sent again for any `retry`.
+                if not self._may_pass_later(exc):
+                    raise
+                if time.monotonic() > stop:
+                    raise StoreUnavailable(
+                        str(exc), outcome_unknown=retry is not Retry.READ
+                    ) from exc
+                log.debug("token of the store refused", extra=fields(error=str(exc)))
+            if await self._replaced(metadata):
+                continue
+            await asyncio.sleep(delay)
+        raise AssertionError("backoff never ends")
+
+    def _may_pass_later(self, refusal: StoreDenied) -> bool:
+        """Return whether a refusal is about the token or about a change of users or roles."""
+        cause = refusal.__cause__
+        has_user = self.access.credentials is not None
+        return is_old_revision(cause) or (has_user and is_stale_token(cause))
+
+    async def _replaced(self, stale: Metadata) -> bool:
+        """Get a new token; return whether there is one now."""
         try:
-            return await self._send(method, request, policy, metadata)
+            await self.authenticate(stale=stale)
         except StoreDenied as exc:
-            # etcd checks the token before anything else, so a request with an old one was not
-            # applied and may be sent again for any `retry`.
-            if not metadata or not is_stale_token(exc.__cause__):
+            if not is_stale_token(exc.__cause__):  # another change may come between
                 raise
-        await self.authenticate(stale=metadata)
-        return await self._send(method, request, policy, self._metadata)
+        return self._metadata != stale
 
     async def close(self) -> None:
         """Close all channels; calls in flight end with StoreUnavailable."""
@@ -124,7 +182,7 @@ class Channels(Failover[EtcdMember]):
             try:
                 return await method(member)(request, timeout=attempt, metadata=metadata)
             except grpc.aio.AioRpcError as exc:
-                if is_transient(exc):
+                if is_transient(exc) and not is_stale_token(exc):
                     raise NoAnswer(detail(exc), sent=not never_sent(exc)) from exc
                 raise translated(exc) from exc
 

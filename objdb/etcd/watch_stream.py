@@ -57,7 +57,7 @@ class TooSlow(Exception):
 
 
 class WatchRefused(Exception):
-    """The store refused the watch: an expired token, or no permission for these keys."""
+    """The store refused the watch: an old token, or no permission for these keys."""
 
 
 class Watch:

@@ -15,12 +15,12 @@ from typing import Any, Final
 
 from aetcd import rpc
 
-from core.errors import StoreDenied, StoreUnavailable
+from core.errors import StoreUnavailable
 from core.logs import fields
 from core.tasks import background, backoff
 from objdb.api import Delta, Entry, Keep, Parts, Snapshot, delta_of, keep_all
 from objdb.etcd.channel import Channels
-from objdb.etcd.errors import is_out_of_range
+from objdb.etcd.errors import is_about_token, is_out_of_range
 from objdb.etcd.history import (
     Compacted,
     Evidence,
@@ -121,7 +121,7 @@ class EtcdWatcher:
         `at` moves along. Raises HistoryLost when that history is not there, StoreDenied when
         refused.
         """
-        delays, refused, unverified = backoff(0.02, 1.0), False, False
+        delays, unverified = backoff(0.02, 1.0), False
         while not self._channels.closed:
             member = self._channels.current
             try:
@@ -132,7 +132,7 @@ class EtcdWatcher:
                 async with self._streams.watch(member, keys.since(at.rev)) as watch:
                     while True:
                         response = _ongoing(await watch.read())
-                        delays, refused = backoff(0.02, 1.0), False
+                        delays = backoff(0.02, 1.0)
                         if unverified or looks_rewound(response.header, at):
                             await self._history.verify(keys.key, at, opened_again=unverified)
                             unverified = False
@@ -142,8 +142,9 @@ class EtcdWatcher:
                             at.went_on(events[-1])
                             yield events
             except WatchRefused as exc:
-                await self._authenticate_again(exc, refused=refused)
-                refused, unverified = True, unverified or at.seen is not None
+                await self._require_permission(keys, exc)
+                unverified = unverified or at.seen is not None
+                await asyncio.sleep(next(delays))
                 continue
             except TooSlow:
                 log.debug("watch did not read in time, resuming", extra=fields(key=_text(keys.key)))
@@ -203,16 +204,18 @@ class EtcdWatcher:
                 raise Compacted from exc
             raise
 
-    async def _authenticate_again(self, refusal: WatchRefused, *, refused: bool) -> None:
-        """Get a new token, or raise StoreDenied if the last one was new already."""
-        # etcd refuses a watch in the same way for an expired token and for a missing permission.
-        # A second refusal, with a new token, means the latter.
-        if refused or self._channels.access.credentials is None:
-            raise StoreDenied(f"store: {refusal}") from refusal
+    async def _require_permission(self, keys: KeyRange, refusal: WatchRefused) -> None:
+        """Return if the keys may be read, with a token that is accepted; else raise StoreDenied."""
+        # etcd 3.4 refuses a watch in the same words for an old token and for a missing permission.
+        # It tells them apart for a read, which gets a new token if need be.
+        log.debug(
+            "watch refused, asking anew", extra=fields(key=_text(keys.key), error=str(refusal))
+        )
+        request = rpc.RangeRequest(key=keys.key, range_end=keys.end, limit=1, keys_only=True)
         try:
-            await self._channels.authenticate(stale=self._channels.last_metadata)
+            await self._channels.call(lambda member: member.kv.Range, request)
         except StoreUnavailable as exc:
-            log.debug("authentication failed, retrying", extra=fields(error=str(exc)))
+            log.debug("permission not known, retrying", extra=fields(error=str(exc)))
 
 
 def _ranges(prefix: str, parts: Parts | None) -> list[KeyRange]:
@@ -239,8 +242,9 @@ def _ongoing(response: Any) -> Any:
         return response
     if response.compact_revision:
         raise Compacted
-    if "permission" in response.cancel_reason or "auth" in response.cancel_reason:
-        raise WatchRefused(response.cancel_reason)
+    reason = response.cancel_reason
+    if "permission" in reason or "auth" in reason or is_about_token(reason):
+        raise WatchRefused(reason)
     raise StreamBroken(response.cancel_reason)
 
 

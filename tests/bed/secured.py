@@ -69,6 +69,11 @@ class SecuredEtcd(Etcd):
             self.ctl("role", "grant-permission", "own", "--prefix=true", "readwrite", prefix)
         self.ctl("user", "grant-role", USER.user, "own")
         self.ctl("auth", "enable")
+        self._ready = lambda: self.as_root("endpoint", "health", check=False)
+
+    def as_root(self, *words: str, check: bool = True) -> bool:
+        """Run etcdctl as an administrator does once users are asked for."""
+        return self.ctl("--user", f"{ROOT_USER.user}:{ROOT_USER.password}", *words, check=check)
 
     def run_commands(self, commands: Iterable[Sequence[str]], password: str) -> None:
         """Run commands of etcdctl as an administrator does, then ask for a user.
@@ -147,6 +152,14 @@ def tls_flags(directory: Path) -> tuple[str, ...]:
         ),
         *("--client-cert-auth", "--trusted-ca-file", str(directory / "ca.pem")),
     )
+
+
+def jwt_flags(directory: Path) -> tuple[str, ...]:
+    """Return the flags of an etcd that gives JWT tokens; makes the key that signs them."""
+    key, public = str(directory / "jwt.key"), str(directory / "jwt.pub")
+    for words in (("genrsa", "-out", key, "2048"), ("rsa", "-in", key, "-pubout", "-out", public)):
+        subprocess.run(["openssl", *words], check=True, capture_output=True)
+    return ("--auth-token", f"jwt,pub-key={public},priv-key={key},sign-method=RS256,ttl=10m")
 
 
 def identity_flags(directory: Path, user: str = USER.user) -> tuple[str, ...]:

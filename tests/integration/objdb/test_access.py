@@ -11,6 +11,7 @@ import pytest
 
 from core import keys
 from core.errors import StoreDenied, StoreUnavailable
+from core.logs import extra_of
 from objdb.access import Access, Credentials, Tls
 from objdb.api import Absent, Backend, Change, Committed, Put, Snapshot
 from objdb.etcd import EtcdBackend
@@ -22,9 +23,11 @@ from tests.bed.secured import (
     SecuredConsul,
     SecuredEtcd,
     client,
+    jwt_flags,
     with_acl,
     with_tls,
 )
+from tests.bed.waiting import eventually_async
 from tests.contract.following import following
 from tests.integration.objdb.relay import relay
 
@@ -140,6 +143,86 @@ async def test_a_watch_that_resumes_with_an_expired_token(with_users: SecuredEtc
         await backend.close()
 
 
+@pytest.fixture(params=["jwt", "simple"])
+def with_changing_users(bed_dir: Path, request: pytest.FixtureRequest) -> Iterator[SecuredEtcd]:
+    etcd = SecuredEtcd(bed_dir, *(jwt_flags(bed_dir) if request.param == "jwt" else ()))
+    etcd.start()
+    etcd.enable_users(ROOT, keys.COMMITS)
+    yield etcd
+    etcd.kill()
+
+
+async def test_users_that_change_end_nothing(with_changing_users: SecuredEtcd) -> None:
+    """A JWT is for one revision of users and roles; each kind of call gets another one."""
+    etcd = with_changing_users
+    changes = iter(range(100))
+
+    async def change() -> None:
+        await asyncio.to_thread(etcd.as_root, "user", "add", f"user{next(changes)}:secret")
+
+    async with using(etcd, credentials=USER) as backend, using(etcd, credentials=USER) as other:
+        lock = backend.lock(ROOT + "lock", "me", 3)
+        async with following(backend, ROOT) as follower:
+            fence = await lock.acquire()
+            for number in range(4):
+                await change()
+                (outcome,) = await backend.commit([create(f"a{number}")], fence=fence, writer="w")
+                assert isinstance(outcome, Committed)
+                await change()
+                entry = await backend.get(f"{ROOT}a{number}")
+                assert entry is not None
+                await change()
+                async with following(other, ROOT) as late:
+                    assert f"{ROOT}a{number}" in late.world
+            await follower.until(lambda world: ROOT + "a3" in world)
+            await change()
+            await (await other.lease(5)).revoke()
+            await change()
+            assert (await lock.holder()) == "me"
+            await lock.release()
+
+
+async def test_a_watch_that_resumes_after_users_changed(with_changing_users: SecuredEtcd) -> None:
+    etcd = with_changing_users
+    async with relay(etcd.endpoint) as one, using(etcd, credentials=USER) as writer:
+        backend = EtcdBackend(Access(endpoints=(one.endpoint,), credentials=USER), budget=2.0)
+        await writer.commit([create("known")])
+        async with following(backend, ROOT) as follower:
+            await asyncio.to_thread(etcd.as_root, "user", "add", "somebody:secret")
+            one.cut()
+            await writer.commit([create("a")])
+            await follower.until(lambda world: ROOT + "a" in world)
+            assert sum(isinstance(item, Snapshot) for item in follower.items) == 1
+        await backend.close()
+
+
+async def test_commits_while_users_change_all_the_time(with_changing_users: SecuredEtcd) -> None:
+    etcd = with_changing_users
+
+    async def change() -> None:
+        for number in range(12):
+            await asyncio.to_thread(etcd.as_root, "user", "add", f"user{number}:secret")
+
+    async with using(etcd, credentials=USER) as backend, asyncio.TaskGroup() as tasks:
+        changing = tasks.create_task(change())
+        done = 0
+        while not changing.done():
+            assert isinstance((await backend.commit([create(f"n{done}")]))[0], Committed)
+            done += 1
+        world = await backend.snapshot(ROOT)
+        assert set(world.entries) == {f"{ROOT}n{number}" for number in range(done)}
+
+
+async def test_users_that_are_switched_off_and_on_again(with_changing_users: SecuredEtcd) -> None:
+    etcd = with_changing_users
+    async with using(etcd, credentials=USER) as backend:
+        await backend.commit([create("a")])
+        etcd.as_root("auth", "disable")
+        assert isinstance((await backend.commit([create("b")]))[0], Committed)
+        etcd.ctl("auth", "enable")
+        assert isinstance((await backend.commit([create("c")]))[0], Committed)
+
+
 async def test_what_a_user_may_not_do_is_denied(with_users: SecuredEtcd) -> None:
     async with using(with_users, credentials=USER) as backend:
         with pytest.raises(StoreDenied, match="permission denied"):
@@ -208,6 +291,43 @@ async def test_consul_denies_strangers(with_tokens: SecuredConsul, token: str | 
             await anext(backend.watch(ROOT))
         with pytest.raises(StoreDenied):
             await backend.lease(5)
+
+
+async def reads_until_refused(backend: Backend) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            await backend.get(ROOT + "a")
+
+
+LATE = "44444444-4444-4444-4444-444444444444"
+
+
+async def test_a_token_that_consul_learns_late(
+    with_tokens: SecuredConsul, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Servers and agents know a token once it is replicated to them."""
+
+    def made_known() -> str:
+        made = {"SecretID": LATE, "Policies": [{"Name": "own"}]}
+        status, _, answer = with_tokens.request("PUT", "/v1/acl/token", made)
+        assert status == 200, answer
+        return str(json.loads(answer)["AccessorID"])
+
+    async def is_refused() -> bool:
+        return any("ACL not found" in extra_of(one).get("error", "") for one in caplog.records)
+
+    caplog.set_level("DEBUG", logger="objdb.failover")
+    async with using(with_tokens, token=LATE) as backend:
+        async with asyncio.TaskGroup() as tasks:
+            first = tasks.create_task(backend.commit([create("a")], writer="w"))
+            await eventually_async(is_refused, "a refusal")
+            accessor = made_known()
+        assert isinstance(first.result()[0], Committed)
+        assert with_tokens.request("DELETE", f"/v1/acl/token/{accessor}")[0] == 200
+        with pytest.raises(StoreUnavailable, match="ACL not found"):
+            await reads_until_refused(backend)
+        made_known()
+        assert isinstance((await backend.commit([create("b")], writer="w"))[0], Committed)
 
 
 async def test_a_watch_whose_token_is_taken_away_is_denied(with_tokens: SecuredConsul) -> None:

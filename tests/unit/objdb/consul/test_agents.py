@@ -11,7 +11,7 @@ from consul.exceptions import (
 )
 
 from core.errors import StoreDenied, StoreUnavailable, TooLarge
-from objdb.consul.agents import translated
+from objdb.consul.agents import UnknownToken, translated
 from objdb.failover import NoAnswer
 
 
@@ -19,6 +19,7 @@ from objdb.failover import NoAnswer
     ("raised", "kind", "text"),
     [
         (ACLPermissionDenied("Permission denied"), StoreDenied, "CONSUL_HTTP_TOKEN"),
+        (ACLPermissionDenied("ACL not found"), UnknownToken, "CONSUL_HTTP_TOKEN"),
         (ACLDisabled("ACL support disabled"), StoreDenied, "ACL support disabled"),
         (ConsulException("500 No cluster leader"), NoAnswer, "No cluster leader"),
         (Timeout(), NoAnswer, ""),
