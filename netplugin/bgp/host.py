@@ -9,17 +9,16 @@ announced all of them again, or a time limit has passed (graceful restart).
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from core.errors import ContivError
 from core.logs import fields
 from netplugin.bgp.learned_routes import LearnedRoutes
 from netplugin.bgp.nexthops import INTERVAL, Address
 from netplugin.bgp.router_port import RouterPort
 from netplugin.bridges.host_ports import HostPorts
-from netplugin.bridges.reconcile_loop import ReconcileLoop
+from netplugin.bridges.reconcile_loop import ReconcileLoop, ShowFaults
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.ovsdb import Ovsdb
 from netplugin.world.builder import WorldBuilder
@@ -64,7 +63,7 @@ class BgpHost:
 class HostBgp:
     """BGP of one host.
 
-    `report_faults` is called with all present faults, which replace those of the call before.
+    `show` is called with all present faults of a subject, which replace those of the call before.
     `interval` is the pause in seconds between reconciliations without a change.
     """
 
@@ -72,7 +71,7 @@ class HostBgp:
         self,
         host: BgpHost,
         *,
-        report_faults: Callable[[Iterable[str]], None],
+        show: ShowFaults,
         interval: float,
         timing: BgpTiming | None = None,
         connect: Connect = dial,
@@ -82,7 +81,7 @@ class HostBgp:
         self._world = host.world
         self._reconciler = host.reconciler
         self._agent = host.agent
-        self._report_faults = report_faults
+        self._show = show
         self._interval = interval
         self._timing = timing or BgpTiming()
         self._connect = connect
@@ -90,7 +89,6 @@ class HostBgp:
         self._tasks = asyncio.TaskGroup()
         self._speaker: Speaker | None = None
         self._speaking: asyncio.Task[None] | None = None
-        self._fault = ""
         host.agent.set_observer(self)
 
     def publish(self) -> None:
@@ -112,6 +110,7 @@ class HostBgp:
             observe=self._facts,
             triggers=(self._ovsdb.changed, self._reconciler.records.records_changed),
             interval=self._interval,
+            show=self._show,
         )
         # A peer that does not come back must not keep stale routes on the switch for ever.
         limit = asyncio.get_running_loop().call_later(
@@ -133,7 +132,6 @@ class HostBgp:
         peering = self._peering()
         if self._speaker is not None and self._speaker.peering != peering:
             await self._end_session(self._speaker)
-        self._fault = ""
         try:
             if peering is None:
                 await self._remove_port()
@@ -142,9 +140,6 @@ class HostBgp:
                 if self._speaker is None:
                     self._start_session(peering)
                 self._world.vlan.set_router(self._routes.known(router))
-        except ContivError as exc:
-            self._fault = f"BGP: {exc}"
-            raise
         finally:
             self._publish_routes()
         return self._facts()
@@ -228,7 +223,7 @@ class HostBgp:
     def _publish_routes(self) -> None:
         """Put the routes with resolved next hops into the World, and report faults."""
         self._routes.publish()
-        self._report_faults(self._faults())
+        self._show("BGP", self._faults())
 
     # -- desired and actual state --------------------------------------------------------------
 
@@ -247,8 +242,6 @@ class HostBgp:
         )
         if wanted is not None and mode is not FwdMode.ROUTING:
             yield f"BGP needs forwarding mode routing, this cluster's is {mode}"
-        if self._fault:
-            yield self._fault
         if speaker is not None and not speaker.established and speaker.fault:
             yield f"no BGP session with {speaker.peering.peer}: {speaker.fault}"
 

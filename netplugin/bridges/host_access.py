@@ -25,12 +25,14 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from pathlib import Path
 from typing import Final
 
+from core.errors import HostError
 from core.latest import Latest
 from core.logs import fields
 from netplugin.bridges import host_routes
 from netplugin.bridges.host_ports import HostInterface, InterfaceContext
 from netplugin.bridges.host_routes import PodRoutes, Subnet
 from netplugin.bridges.reconcile_loop import ReconcileLoop
+from netplugin.kernel.families import each_family, raise_any
 from netplugin.kernel.host_links import HostRoute
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from netplugin.kernel.netlink import Address
@@ -175,6 +177,8 @@ class HostAccess:
             observe=self._observe,
             triggers=(self._ovsdb.changed, settings, self._context.records.records_changed),
             interval=interval,
+            show=self._context.show,
+            anew=(self._context.firewall_lost,),
         )
         # Apart from the ports: a pod that comes or goes changes routes alone, many times a minute.
         routes = ReconcileLoop(
@@ -187,6 +191,7 @@ class HostAccess:
                 self._context.records.records_changed,
             ),
             interval=interval,
+            show=self._context.show,
         )
         async with asyncio.TaskGroup() as loops:
             loops.create_task(ports.run())
@@ -215,15 +220,30 @@ class HostAccess:
             rows.append(row)
             port = HostPort(ofport=row.ofport or 0, mac=wanted.mac, subnet=private, sources=sources)
             self._world.endpoints.set_host_port(port, wanted.bridge)
-        if await self._iptables.keep(
-            [
-                masquerade(private),
-                returned(private, self._address),
-                *guards(GUARD, *self._guard6()),
-            ]
-        ):
-            log.info("host access rules added", extra=fields(subnet=private))
+        rules = [
+            masquerade(private),
+            returned(private, self._address),
+            *guards(GUARD, *self._guard6()),
+        ]
+
+        async def keep(version: int) -> None:
+            if await self._iptables.keep(rules, (version,)):
+                log.info("host access rules added", extra=fields(subnet=private, family=version))
+
+        failures = await each_family(keep)
+        if networks6 and 6 not in failures:
+            failures = {**failures, **await each_family(self._require_ipv6, (6,))}
+        raise_any(failures)
         return private, rows, networks6
+
+    async def _require_ipv6(self, _version: int) -> None:
+        """Raise HostError if this host has no IPv6, which pods' networks have."""
+        for name in (port_names.HOST_PORT, port_names.VLAN_HOST_PORT):
+            if not await self._context.host_ports.has_ipv6(name):
+                raise HostError(
+                    f"link {name} has no IPv6, by which this host reaches pods: "
+                    f"sysctl net.ipv6.conf.{name}.disable_ipv6=0, or boot without ipv6.disable=1"
+                )
 
     def _interfaces(self, private: IPv4Network) -> list[HostInterface]:
         routed = self._world.endpoints.routed

@@ -7,13 +7,14 @@ decided by `netplugin.bridges.host_access`, `netplugin.bridges.infra` and `netpl
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 
 from core.errors import Conflict, HostError
 from core.logs import fields
 from netplugin.bridges.host_routes import PodRoutes
+from netplugin.bridges.reconcile_loop import ShowFaults
 from netplugin.bridges.record_events import RecordEvents
 from netplugin.kernel.host_links import HostRoute
 from netplugin.kernel.netlink import Address, Interface
@@ -99,6 +100,10 @@ class HostPorts:
             await self._links.loosen(wanted.name)
         await self.route(wanted)
         return row
+
+    async def has_ipv6(self, name: str) -> bool:
+        """Return whether an interface may have IPv6 on this host. Raises HostError."""
+        return await self._links.has_ipv6(name)
 
     async def route(self, wanted: HostInterface) -> None:
         """Set the routes by an interface that exists, and no others. Raises HostError."""
@@ -190,8 +195,9 @@ def _is_originals_router(row: PortRow, wanted: HostInterface) -> bool:
 class InterfaceContext:
     """What the loops that keep interfaces of the host work with.
 
-    `interval` is the number of seconds after which links, routes and rules are checked anyway:
-    nothing reports a change of those.
+    `interval` is the number of seconds after which links, routes and rules are checked anyway.
+    `show` replaces the faults of a loop; `firewall_lost` returns an event that is set when others
+    removed rules of the host (`netplugin.kernel.firewall_watch`).
     """
 
     ovsdb: Ovsdb
@@ -199,3 +205,5 @@ class InterfaceContext:
     world: WorldBuilder
     records: RecordEvents
     interval: float
+    show: ShowFaults
+    firewall_lost: Callable[[], asyncio.Event]

@@ -64,6 +64,7 @@ class Infra:
             observe=self._observe,
             triggers=(self._ovsdb.changed, self._context.records.records_changed),
             interval=self._context.interval,
+            show=self._context.show,
         ).run()
 
     def _observe(self) -> object:

@@ -16,6 +16,7 @@ from typing import Final
 from core import keys
 from core.errors import ContivError, Invalid
 from core.logs import fields
+from netplugin.bridges.reconcile_loop import ReconcileLoop, ShowFaults
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from netplugin.settings import Settings
 from netplugin.world import port_names
@@ -70,6 +71,9 @@ class PodGuard:
         store: Backend,
         host: HostAddresses,
         iptables: Iptables,
+        *,
+        show: ShowFaults,
+        firewall_lost: Callable[[], asyncio.Event],
     ) -> None:
         self._settings = settings
         self._management = management
@@ -77,12 +81,24 @@ class PodGuard:
         self._host = host
         self._iptables = iptables
         self._interval = float(settings.audit_interval)
+        self._rules = ReconcileLoop(
+            name="rules for links of pods",
+            converge=self._keep_rules,
+            observe=_nothing,
+            triggers=(),
+            interval=self._interval,
+            show=show,
+            anew=(firewall_lost,),
+        )
         self._registered: dict[str, tuple[str, int]] = {}
         self._looking = asyncio.Lock()
 
     async def start(self) -> None:
         """Set all that can be found now; what cannot be is logged, and found by `run`."""
-        await self._keep_rules()
+        try:
+            await self._keep_rules()
+        except ContivError as exc:  # `run` retries
+            log.warning("rules for links of pods not set, retrying", extra=fields(error=exc))
         management = self._management
         management.set_addresses("always", ALWAYS)
         management.set_ports("settings", own_ports(self._settings))
@@ -102,16 +118,15 @@ class PodGuard:
     async def run(self) -> None:
         """Follow changes, for ever."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._look_now_and_then())
+            tasks.create_task(self._rules.run())
             if self._settings.pod_guard:
+                tasks.create_task(self._look_now_and_then())
                 tasks.create_task(self._follow_masters())
                 tasks.create_task(self._follow_host())
 
-    async def _keep_rules(self) -> None:
-        try:
-            await self._iptables.keep(PAST_SWITCH)
-        except ContivError as exc:
-            log.warning("rules for links of pods not set, retrying", extra=fields(error=exc))
+    async def _keep_rules(self) -> object:
+        await self._iptables.keep(PAST_SWITCH)
+        return _nothing()
 
     async def _look(self) -> None:
         """Read this host's addresses and those of the store's members."""
@@ -128,9 +143,7 @@ class PodGuard:
     async def _look_now_and_then(self) -> None:
         while True:
             await asyncio.sleep(self._interval)
-            await self._keep_rules()
-            if self._settings.pod_guard:
-                await self._try_look()
+            await self._try_look()
 
     async def _follow_host(self) -> None:
         while True:
@@ -204,3 +217,7 @@ async def resolve(host: str) -> Set[str]:
     except (OSError, TimeoutError):
         return frozenset()
     return {str(address[0]).partition("%")[0] for *_, address in found}
+
+
+def _nothing() -> object:
+    return None

@@ -21,9 +21,10 @@ from typing import Final
 from core.errors import HostError
 from core.logs import fields
 from netplugin.bridges.health_checks import Health, HealthChecks
-from netplugin.bridges.reconcile_loop import ReconcileLoop
+from netplugin.bridges.reconcile_loop import ReconcileLoop, ShowFaults
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.bridges.service_rules import REFUSED, SERVICES, SOURCES, Here, Rules, rules
+from netplugin.kernel.families import each_family, raise_any
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from netplugin.kernel.iptables_chains import OwnChains
 from netplugin.kube.feed import KubeFeed
@@ -108,6 +109,8 @@ class ServiceAccess:
         address: IPv4Address,
         interval: float,
         replace: bool,
+        show: ShowFaults,
+        firewall_lost: Callable[[], asyncio.Event],
     ) -> None:
         self._feed = feed
         self._host = host_rules
@@ -116,6 +119,8 @@ class ServiceAccess:
         self._address = address
         self._interval = interval
         self._replace = replace
+        self._show = show
+        self._firewall_lost = firewall_lost
 
     async def run(self) -> None:
         """Reconcile the rules, for ever; beside kube-proxy remove them once."""
@@ -125,6 +130,8 @@ class ServiceAccess:
             observe=self._observe if self._replace else _nothing,
             triggers=(self._feed.changed, self._reconciler.ports_changed),
             interval=self._interval,
+            show=self._show,
+            anew=(self._firewall_lost,),
         ).run()
 
     async def _withdraw(self) -> object:
@@ -152,15 +159,25 @@ class ServiceAccess:
             return observed
         services, here = list(self._world.services.kube.values()), self._here()
         versions = [4, 6] if any(_has6(service) for service in services) else [4]
-        for version in versions:
-            made: Rules = rules(services, version, here)
-            await self._host.chains.replace(version, {"nat": made.nat, "filter": made.filter})
-        wanted = [rule for version in versions for rule in hooks(version)]
-        if await self._host.iptables.keep([*loopback_guards(), *wanted]):
-            log.info("rules of services added", extra=fields(count=len(services)))
-        # After the guards: until these are there, others would reach what listens on the loopback.
-        await self._host.route_localnet(ALL_LINKS)
+
+        async def keep(version: int) -> None:
+            wanted: list[IptablesRule] = []
+            if version in versions:
+                made: Rules = rules(services, version, here)
+                await self._host.chains.replace(version, {"nat": made.nat, "filter": made.filter})
+                wanted += hooks(version)
+            if version == 4:
+                wanted += loopback_guards()
+            if await self._host.iptables.keep(wanted, (version,)):
+                log.info("rules of services added", extra=fields(count=len(services)))
+
+        failures = await each_family(keep)
+        if 4 not in failures:
+            # After the guards: until these are there, others would reach what listens on the
+            # loopback.
+            await self._host.route_localnet(ALL_LINKS)
         await self._host.health.keep(health_checks(services, here))
+        raise_any(failures)
         return observed
 
 
@@ -185,8 +202,12 @@ def _on_host(service: KubeService, here: Here) -> set[str]:
 
 async def withdraw(iptables: Iptables, chains: OwnChains) -> None:
     """Remove all rules of services. Raises HostError."""
-    await iptables.keep(())
-    await chains.remove(TABLES)
+
+    async def remove(version: int) -> None:
+        await iptables.keep((), (version,))
+        await chains.remove(TABLES, (version,))
+
+    raise_any(await each_family(remove))
 
 
 async def route_localnet(link: str) -> None:

@@ -23,6 +23,7 @@ from daemons.flags import Flag, Values
 from netplugin import settings
 from netplugin.bridges import host_access, pod_guard, service_access
 from netplugin.bridges.openflow_listeners import left_sockets
+from netplugin.kernel.families import each_family, raise_any
 from netplugin.kernel.iptables import Iptables
 from netplugin.kernel.iptables_chains import OwnChains
 from netplugin.kernel.netns import KernelLinks
@@ -88,9 +89,14 @@ async def _clean_up(values: Values) -> None:
     chains = OwnChains(), OwnChains(mapping_rules.PREFIX)
     async with await Ovsdb.connect(values["ovsdb"], wait=OVSDB_WAIT) as ovsdb:
         with closing(KernelLinks()) as links:
-            rules = await firewall.found()
-            for own in chains:
-                rules += await own.found(service_access.TABLES)
+            rules: list[str] = []
+
+            async def find(version: int) -> None:
+                rules.extend(await firewall.found((version,)))
+                for own in chains:
+                    rules.extend(await own.found(service_access.TABLES, (version,)))
+
+            unread = await each_family(find)
             journal = settings.journal_dir(values)
             host_id = journal.parent / settings.HOST_ID
             paths = (cni_socket, *left_sockets(values["ovsdb"]), journal, host_id)
@@ -102,6 +108,7 @@ async def _clean_up(values: Values) -> None:
                     for own in chains:
                         await service_access.withdraw(firewall, own)
                 await _remove(ovsdb, links, found)
+            raise_any(unread)
 
 
 def _refuse_beside_an_agent(cni_socket: Path) -> None:

@@ -91,14 +91,19 @@ def mtus() -> dict[str, int]:
 
 
 def configure(name: str, mac: str, addresses: Sequence[Interface]) -> None:
-    """Bring a link up with MAC and addresses; remove its other IPv4 addresses."""
+    """Bring a link up with MAC and addresses; remove its other IPv4 addresses.
+
+    Where the link has no IPv6 it gets no address of that.
+    """
     with netlink.host_errors(f"link {name}"), _iproute() as iproute:
         index = netlink.required_index(name)
         (link,) = iproute.get_links(index)
         if link.get_attr("IFLA_ADDRESS") != mac or not link["flags"] & _IFF_UP:
             # Only if it differs: each change of a link makes ovs-vswitchd check all of its ports.
             netlink.change(netlink.link_up(index, mac))
-        _correct_addresses(iproute, index, addresses)
+        has_ipv6 = has_ipv6_on(name)
+        possible = [one for one in addresses if has_ipv6 or one.version == 4]
+        _correct_addresses(iproute, index, possible)
 
 
 def _correct_addresses(iproute: Any, index: int, wanted: Sequence[Interface]) -> None:
@@ -164,7 +169,7 @@ def _held(route: Any) -> tuple[str, str, str, int]:
 
 def _possible(name: str, routes: Iterable[HostRoute]) -> list[HostRoute]:
     """Return the routes that a link can have, which may have no IPv6."""
-    has_ipv6 = _has_ipv6(name)
+    has_ipv6 = has_ipv6_on(name)
     return [one for one in routes if has_ipv6 or one.subnet.version == 4]
 
 
@@ -186,13 +191,13 @@ def _additions(index: int, routes: Iterable[HostRoute]) -> list[bytes]:
 def ensure_source(name: str, source: IPv6Address) -> None:
     """Give a link an address that the kernel takes where a route names it; none without IPv6."""
     with netlink.host_errors(f"link {name}"):
-        if _has_ipv6(name):
+        if has_ipv6_on(name):
             index = netlink.required_index(name)
             held = IPv6Interface(source)
             netlink.change(netlink.address(index, held, routed=False, deprecated=True))
 
 
-def _has_ipv6(name: str) -> bool:
+def has_ipv6_on(name: str) -> bool:
     """Return whether the kernel has IPv6, and the administrator leaves it to a link."""
     switch = _SETTINGS6 / name / "disable_ipv6"
     return switch.exists() and switch.read_text(encoding="ascii").strip() == "0"
@@ -207,10 +212,14 @@ def loosen(name: str) -> None:
 
 
 def ensure_neighbours(name: str, macs: Mapping[Address, str]) -> None:
-    """Set permanent neighbours behind a link, for routes `via` them: they are never asked."""
+    """Set permanent neighbours behind a link, for routes `via` them: they are never asked.
+
+    Where the link has no IPv6 there are none of that.
+    """
     with netlink.host_errors(f"neighbours of link {name}"):
-        index = netlink.required_index(name)
-        netlink.change(*(netlink.neighbour(index, *one) for one in macs.items()))
+        index, has_ipv6 = netlink.required_index(name), has_ipv6_on(name)
+        possible = (one for one in macs.items() if has_ipv6 or one[0].version == 4)
+        netlink.change(*(netlink.neighbour(index, *one) for one in possible))
 
 
 def routes() -> list[tuple[IPv4Network, str]]:

@@ -6,14 +6,20 @@ Whole chains of the agent's own are `netplugin.kernel.iptables_chains`'.
 """
 
 import asyncio
+import logging
 import shlex
 import shutil
 import subprocess
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from core.errors import HostError
+from core.logs import fields
+from netplugin.kernel.families import FAMILIES
+from netplugin.kernel.firewall_watch import note_own
+
+log = logging.getLogger(__name__)
 
 PROGRAM: Final = "iptables"
 PROGRAM6: Final = "ip6tables"
@@ -85,31 +91,37 @@ class Iptables:
     def __init__(self, chains: Collection[Chain]) -> None:
         self._chains = tuple(chains)
 
-    async def keep(self, wanted: Collection[IptablesRule]) -> bool:
-        """Set the rules of this agent, each once; return whether anything was changed.
+    async def keep(
+        self, wanted: Collection[IptablesRule], versions: Collection[int] = FAMILIES
+    ) -> bool:
+        """Set the rules of some families, each once; return whether anything was changed.
 
-        Raises HostError.
+        Raises HostError at the first failure: who wants both families calls once for each.
         """
-        return await asyncio.to_thread(self._keep, wanted)
+        return await asyncio.to_thread(self._keep, wanted, versions)
 
-    async def found(self) -> list[str]:
-        """Return the rules of this agent as text, with duplicates. Raises HostError."""
-        return await asyncio.to_thread(self._found)
+    async def found(self, versions: Collection[int] = FAMILIES) -> list[str]:
+        """Return the rules of some families as text, with duplicates. Raises HostError."""
+        return await asyncio.to_thread(self._found, versions)
 
-    def _found(self) -> list[str]:
+    def _found(self, versions: Collection[int]) -> list[str]:
+        # without its program a family has no rules of ours
+        possible = {version for version in versions if has_family(version)}
         return [
             f"{chain} {shlex.join(words)}"
             for chain in self._chains
-            if shutil.which(chain.program) is not None  # without it there are no rules of ours
+            if chain.version in possible
             for words in _own_rules(chain)
         ]
 
-    def _keep(self, wanted: Collection[IptablesRule]) -> bool:
+    def _keep(self, wanted: Collection[IptablesRule], versions: Collection[int]) -> bool:
         changed = False
+        needed = {rule.chain.version for rule in wanted}
+        possible = {one for one in versions if one in needed or has_family(one)}
         for chain in self._chains:
-            missing = {rule.words for rule in wanted if rule.chain == chain}
-            if not missing and shutil.which(chain.program) is None:
+            if chain.version not in possible:
                 continue
+            missing = {rule.words for rule in wanted if rule.chain == chain}
             for words in _own_rules(chain):
                 if words in missing:
                     missing.remove(words)
@@ -120,6 +132,23 @@ class Iptables:
                 _run(chain, "-A", words)
                 changed = True
         return changed
+
+
+def has_family(version: int) -> bool:
+    """Return whether this host can have rules of a family: its program works.
+
+    A kernel without IPv6 may well have the program.
+    """
+    if shutil.which(program_of(version)) is None:
+        return False
+    if version == 4:
+        return True
+    try:
+        _run(Chain(table="nat", name="OUTPUT", version=version), "-S")
+    except HostError as exc:
+        log.debug("no rules of IPv6 on this host", extra=fields(error=exc))
+        return False
+    return True
 
 
 async def policy(chain: Chain) -> str:
@@ -143,17 +172,28 @@ def _has(words: list[str], mark: tuple[str, ...]) -> bool:
 
 def _run(chain: Chain, verb: str, words: Iterable[str] = ()) -> str:
     command = [chain.program, "-w", LOCK_WAIT, "-t", chain.table, verb, chain.name, *words]
+    return run_program(command)
+
+
+def run_program(command: Sequence[str], given: str = "") -> str:
+    """Run a program that reads or changes rules; return what it says. Raises HostError."""
     try:
-        done = subprocess.run(  # noqa: S603 - a list of arguments that the agent builds
+        with subprocess.Popen(  # noqa: S603 - a list of arguments that the agent builds
             command,
-            check=False,
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="surrogateescape",
-            timeout=LIMIT,
-        )
+        ) as process:
+            note_own(process.pid)
+            try:
+                said, complained = process.communicate(given, timeout=LIMIT)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
     except (OSError, subprocess.TimeoutExpired) as exc:
-        raise HostError(f"{chain.program}: {exc}") from exc
-    if done.returncode:
-        raise HostError(f"{shlex.join(command)}: {done.stderr.strip()}")
-    return done.stdout
+        raise HostError(f"{command[0]}: {exc}") from exc
+    if process.returncode:
+        raise HostError(f"{shlex.join(command)}: {complained.strip()}")
+    return said

@@ -8,13 +8,11 @@ of the kernel (`netplugin.kernel.iptables`).
 """
 
 import asyncio
-import shutil
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from core.errors import HostError
-from netplugin.kernel.iptables import LIMIT, LOCK_WAIT, program_of
+from netplugin.kernel.families import FAMILIES, each_family, raise_any
+from netplugin.kernel.iptables import LOCK_WAIT, has_family, program_of, run_program
 
 PREFIX: Final = "CONTIV-"
 """What the names of the chains for services begin with."""
@@ -36,26 +34,25 @@ class OwnChains:
         """
         await asyncio.to_thread(_replace, self._prefix, version, wanted)
 
-    async def found(self, tables: Sequence[str]) -> list[str]:
+    async def found(self, tables: Sequence[str], versions: Iterable[int] = FAMILIES) -> list[str]:
         """Return the names of the chains in some tables. Raises HostError."""
-        return await asyncio.to_thread(_found_in, self._prefix, tables)
+        return await asyncio.to_thread(_found_in, self._prefix, tables, versions)
 
     async def rules(self, version: int, table: str, name: str) -> list[str]:
         """Return the rules of a chain, [] if there is no such chain. Raises HostError."""
         return await asyncio.to_thread(_rules_of, version, table, name)
 
-    async def remove(self, tables: Sequence[str], versions: Iterable[int] = (4, 6)) -> None:
+    async def remove(self, tables: Sequence[str], versions: Iterable[int] = FAMILIES) -> None:
         """Remove all chains in some tables, to which no rule leads any more. Raises HostError."""
-        for version in versions:
-            if shutil.which(program_of(version)) is not None:
-                await self.replace(version, {table: {} for table in tables})
+        nothing = {table: dict[str, Sequence[str]]() for table in tables}
+        raise_any(await each_family(lambda version: self.replace(version, nothing), versions))
 
 
-def _found_in(prefix: str, tables: Sequence[str]) -> list[str]:
+def _found_in(prefix: str, tables: Sequence[str], versions: Iterable[int]) -> list[str]:
     return [
         f"{program_of(version)} {table} {name}"
-        for version in (4, 6)
-        if shutil.which(program_of(version)) is not None
+        for version in versions
+        if has_family(version)
         for table in tables
         for name in _existing(prefix, version, table)
     ]
@@ -68,12 +65,14 @@ def _rules_of(version: int, table: str, name: str) -> list[str]:
 
 
 def _replace(prefix: str, version: int, wanted: Chains) -> None:
+    if not any(wanted.values()) and not has_family(version):
+        return  # nothing of ours can be there
     existing = {table: _existing(prefix, version, table) for table in wanted}
     if not any(wanted.values()) and not any(existing.values()):
         return
     text = "".join(_transaction(table, chains, existing[table]) for table, chains in wanted.items())
     program = f"{program_of(version)}-restore"
-    _run([program, "-w", LOCK_WAIT, "--noflush"], text)
+    run_program([program, "-w", LOCK_WAIT, "--noflush"], text)
 
 
 def _transaction(table: str, chains: Mapping[str, Sequence[str]], existing: Sequence[str]) -> str:
@@ -95,16 +94,4 @@ def _existing(prefix: str, version: int, table: str) -> list[str]:
 
 
 def _listed(version: int, table: str) -> list[str]:
-    return _run([program_of(version), "-w", LOCK_WAIT, "-t", table, "-S"]).splitlines()
-
-
-def _run(command: Sequence[str], given: str = "") -> str:
-    try:
-        done = subprocess.run(  # noqa: S603 - a list of arguments that the agent builds
-            command, check=False, capture_output=True, text=True, input=given, timeout=LIMIT
-        )
-    except (OSError, subprocess.TimeoutExpired) as exc:
-        raise HostError(f"{command[0]}: {exc}") from exc
-    if done.returncode:
-        raise HostError(f"{command[0]}: {done.stderr.strip()}")
-    return done.stdout
+    return run_program([program_of(version), "-w", LOCK_WAIT, "-t", table, "-S"]).splitlines()

@@ -140,6 +140,10 @@ class KernelLinks:
         """Give a link an address for routes alone: the kernel chooses it for nothing else."""
         await self._call(host_links.ensure_source, name, source)
 
+    async def has_ipv6(self, name: str) -> bool:
+        """Return whether the kernel has IPv6, and the administrator leaves it to a link."""
+        return await self._call(host_links.has_ipv6_on, name)
+
     async def loosen(self, name: str) -> None:
         """Have a link of the host take packets whose answers leave by another one."""
         await self._call(host_links.loosen, name)

@@ -10,6 +10,7 @@ from ipaddress import IPv4Network
 
 from core.ids import HostLabel
 from core.metrics import HistogramMap
+from netplugin.bridges.reconcile_loop import ShowFaults
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.cni.request import PodRequest
 from netplugin.kernel.netns import KernelLinks
@@ -80,6 +81,8 @@ class PodHost:
     world: WorldBuilder
     reconciler: Reconciler
     registry: EndpointRegistry
+    show: ShowFaults
+    """Replaces the faults of this host about one subject."""
     blocks: BlockRenewal | None = None
     """The addresses that this host holds ahead of its pods; None where it holds none."""
     place: PlacePod = place_as_asked

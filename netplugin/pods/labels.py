@@ -52,6 +52,7 @@ class PodLabels:
             observe=self._wanted,
             triggers=triggers,
             interval=self._interval,
+            show=self._host.show,
         ).run()
 
     async def converge(self) -> object:

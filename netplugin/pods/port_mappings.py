@@ -12,7 +12,7 @@ address is released; a loop corrects what others changed.
 # that the host's route leads to.
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address, ip_network
 from typing import Final
@@ -20,15 +20,16 @@ from typing import Final
 from core.errors import Conflict, Invalid
 from core.tasks import unbroken
 from netplugin.bridges.reconcile_loop import ReconcileLoop
+from netplugin.kernel.families import Failures, each_family, raise_any
 from netplugin.kernel.iptables import Iptables
 from netplugin.kernel.iptables_chains import OwnChains
 from netplugin.pods import mapping_rules
 from netplugin.pods.host import PodHost
 from netplugin.pods.journal import EntryState, JournalEntry
-from netplugin.pods.mapping_rules import Block, MappedPod
+from netplugin.pods.mapping_rules import Address, Block, MappedPod
 from netplugin.world import port_names
 
-FAMILIES: Final = (4, 6)
+_LOOPBACK_LINKS: Final = (port_names.HOST_PORT, port_names.VLAN_HOST_PORT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,8 @@ class MappingTools:
     chains: OwnChains
     route_localnet: Callable[[str], Awaitable[None]]
     address: IPv4Address
+    firewall_lost: Callable[[], asyncio.Event]
+    """Returns an event that is set when others removed rules of the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class PortMappings:
         self._reconciler = host.reconciler
         self._tools = tools
         self._interval = interval
+        self._show = host.show
         self._lock = asyncio.Lock()
         self._applied: _Wanted | None = None
 
@@ -88,13 +92,21 @@ class PortMappings:
         """
         if not entry.mappings:
             return
+        failures: Failures = {}
         async with self._lock:
             # Calls that waited find their work done by the first of them.
             if (wanted := self._wanted()) != self._applied:
                 # An abandoned thread could set older rules after a later call's newer ones.
-                await unbroken(self._set(wanted))
+                failures = await unbroken(self._set(wanted))
         if self._is_mapped(entry):
             self._check_reachable(entry)
+            # One family of two is enough: what the host lacks is a fault of the host's, not the
+            # pod's (the loop shows it).
+            needed = _versions(entry) & {one.version for one in self._reached(entry)}
+            if needed and needed <= failures.keys():
+                raise_any({version: failures[version] for version in sorted(needed)})
+        else:
+            raise_any(failures)
 
     async def run(self) -> None:
         """Reconcile the rules, for ever."""
@@ -107,6 +119,8 @@ class PortMappings:
                 self._reconciler.records.records_changed,
             ),
             interval=self._interval,
+            show=self._show,
+            anew=(self._tools.firewall_lost,),
         ).run()
 
     async def converge(self) -> object:
@@ -114,7 +128,7 @@ class PortMappings:
         async with self._lock:
             wanted = self._wanted()
             if wanted.pods or wanted != self._applied:
-                await unbroken(self._set(wanted))
+                raise_any(await unbroken(self._set(wanted)))
         return wanted
 
     async def faults(self, entry: JournalEntry) -> list[str]:
@@ -124,31 +138,41 @@ class PortMappings:
             return []
         versions = sorted({one.version for one in pod.addresses})
         chains, table = self._tools.chains, mapping_rules.TABLE
-        rules: dict[int, list[str]] = {}
-        for one in versions:
-            rules[one] = await chains.rules(one, table, mapping_rules.PORTS)
-        there = await self._tools.iptables.found()
-        hooks = [str(rule) for version in versions for rule in mapping_rules.hooks(version)]
-        return [
-            *mapping_rules.missing(pod, rules),
-            *(f"rule {hook} is missing" for hook in hooks if hook not in there),
-        ]
+        found: list[str] = []
 
-    async def _set(self, wanted: _Wanted) -> None:
+        async def look(version: int) -> None:
+            rules = {version: await chains.rules(version, table, mapping_rules.PORTS)}
+            there = await self._tools.iptables.found((version,))
+            hooks = map(str, mapping_rules.hooks(version))
+            found.extend(mapping_rules.missing(pod, rules))
+            found.extend(f"rule {hook} is missing" for hook in hooks if hook not in there)
+
+        failures = await each_family(look, versions)
+        if failures.keys() == set(versions):
+            raise_any(failures)
+        return found
+
+    async def _set(self, wanted: _Wanted) -> Failures:
+        """Set the rules of both families; return what failed."""
         self._applied = None
-        made = {version: self._chains(version, wanted) for version in FAMILIES}
-        for version, chains in made.items():
-            if chains:
-                await self._tools.chains.replace(version, {mapping_rules.TABLE: chains})
-        used = [version for version in FAMILIES if made[version]]
-        hooks = [rule for version in used for rule in mapping_rules.hooks(version)]
-        await self._tools.iptables.keep(hooks)
-        unused = [version for version in FAMILIES if not made[version]]
-        await self._tools.chains.remove(mapping_rules.TABLES, unused)
-        # After the guards: until these are there, pods would reach what listens on the loopback.
-        for link in (port_names.HOST_PORT, port_names.VLAN_HOST_PORT) if made[4] else ():
-            await self._tools.route_localnet(link)
-        self._applied = wanted
+
+        async def keep(version: int) -> None:
+            made = self._chains(version, wanted)
+            if made:
+                await self._tools.chains.replace(version, {mapping_rules.TABLE: made})
+            hooks = mapping_rules.hooks(version) if made else ()
+            await self._tools.iptables.keep(hooks, (version,))
+            if not made:
+                await self._tools.chains.remove(mapping_rules.TABLES, (version,))
+            # After the guards: until these are there, pods would reach what listens on the
+            # loopback.
+            for link in _LOOPBACK_LINKS if made and version == 4 else ():
+                await self._tools.route_localnet(link)
+
+        failures = await each_family(keep)
+        if not failures:
+            self._applied = wanted
+        return failures
 
     def _chains(self, version: int, wanted: _Wanted) -> dict[str, list[str]]:
         return mapping_rules.chains(version, wanted.pods, self._tools.address, wanted.blocks)
@@ -175,8 +199,11 @@ class PortMappings:
         here = self._registry.get(entry.key)
         return bool(entry.mappings) and here is not None and here.state is not EntryState.REMOVING
 
+    def _reached(self, entry: JournalEntry) -> Collection[Address]:
+        return self._world.endpoints.routed_of(entry.key)
+
     def _check_reachable(self, entry: JournalEntry) -> None:
-        reached = {one.version for one in self._world.endpoints.routed_of(entry.key)}
+        reached = {one.version for one in self._reached(entry)}
         for mapping in entry.mappings:
             if not reached & {block.version for block in mapping.blocks}:
                 raise Conflict(
@@ -193,3 +220,7 @@ class PortMappings:
                 yield ip_network((network.subnet, network.subnet_len), strict=False)
             if network.ipv6_subnet:
                 yield ip_network((network.ipv6_subnet, network.ipv6_subnet_len), strict=False)
+
+
+def _versions(entry: JournalEntry) -> set[int]:
+    return {block.version for mapping in entry.mappings for block in mapping.blocks}

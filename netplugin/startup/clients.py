@@ -8,7 +8,7 @@ last. `netplugin.startup.dataplane`, `netplugin.startup.host_services` and
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from core import keys
@@ -19,6 +19,7 @@ from netplugin.bridges.bridges import owner_of
 from netplugin.bridges.host_ports import HostPorts
 from netplugin.bridges.megaflow_purge import Control
 from netplugin.bridges.service_access import route_localnet
+from netplugin.kernel.firewall_watch import FirewallWatch
 from netplugin.kernel.iptables import Chain, Iptables
 from netplugin.kernel.iptables_chains import OwnChains
 from netplugin.kernel.netns import KernelLinks
@@ -54,6 +55,8 @@ class Clients:
     """Returns the client of the agent's own chains whose names begin as given."""
     route_localnet: Callable[[str], Awaitable[None]] = route_localnet
     """Has a link of the host route loopback addresses."""
+    firewall_watch: FirewallWatch = field(default_factory=FirewallWatch)
+    """Tells when others removed rules of this host."""
     dial_bgp: Connect = dial
 
 

@@ -42,6 +42,8 @@ def build_host_services(
         world=dataplane.world,
         records=dataplane.records,
         interval=settings.audit_interval,
+        show=dataplane.progress.show,
+        firewall_lost=clients.firewall_watch.lost,
     )
     return HostServices(
         host_access=HostAccess(
@@ -61,7 +63,7 @@ def build_host_services(
                 reconciler=dataplane.reconciler,
                 agent=dataplane.agents[Bridge.VLAN],
             ),
-            report_faults=partial(dataplane.progress.show, "BGP"),
+            show=dataplane.progress.show,
             interval=settings.audit_interval,
             timing=context.timing.bgp,
             connect=clients.dial_bgp,
@@ -75,6 +77,8 @@ def build_host_services(
                 changes=clients.links.address_changes,
             ),
             clients.iptables(pod_guard.CHAINS),
+            show=dataplane.progress.show,
+            firewall_lost=clients.firewall_watch.lost,
         ),
     )
 

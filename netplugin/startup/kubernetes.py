@@ -131,6 +131,8 @@ def start_kubernetes_loops(
         address=context.settings.vtep_ip,
         interval=interval,
         replace=context.settings.kube_proxy is KubeProxy.REPLACE,
+        show=dataplane.progress.show,
+        firewall_lost=clients.firewall_watch.lost,
     )
     labels = PodLabels(host, kubernetes.pods, interval)
     context.supervisor.supervise("rules of services", access.run())

@@ -92,6 +92,7 @@ async def build_pod_services(
         world=dataplane.world,
         reconciler=dataplane.reconciler,
         registry=registry,
+        show=dataplane.progress.show,
         blocks=blocks,
         place=place,
         timing=context.timing.pods,
@@ -114,6 +115,7 @@ async def build_pod_services(
             chains=clients.chains(mapping_rules.PREFIX),
             route_localnet=clients.route_localnet,
             address=settings.vtep_ip,
+            firewall_lost=clients.firewall_watch.lost,
         ),
         interval=settings.audit_interval,
     )
@@ -170,6 +172,8 @@ def _name_ports(
         world=dataplane.world,
         records=dataplane.records,
         interval=context.settings.audit_interval,
+        show=dataplane.progress.show,
+        firewall_lost=clients.firewall_watch.lost,
     )
     servers = {
         bridge: TcpServer(agent.attachment, dataplane.names.resolve, pod_socket)

@@ -189,6 +189,7 @@ def _start_loops(
     supervise = context.supervisor.supervise
     supervise("tunnel ports", dataplane.ports.run())
     supervise("host access", host_services.host_access.run())
+    supervise("firewall watch", clients.firewall_watch.run())
     supervise("pod guard", host_services.pod_guard.run())
     supervise("infra networks", host_services.infra.run())
     supervise("BGP", host_services.bgp.run())

@@ -26,6 +26,7 @@ import pytest
 from core.errors import HostError
 from netplugin.kernel import host_links, netns, pod_places
 from netplugin.kernel.host_links import HostRoute, Nic
+from netplugin.kernel.netlink import Address, Interface
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.pod_links import PodLink
 from netplugin.kernel.pod_places import PodPlace
@@ -485,6 +486,22 @@ async def test_a_link_without_ipv6_has_the_routes_of_ipv4(
     await links.ensure_routes("contivh0", routes)
     (made,) = shown(host, "route", "show", "dev", "contivh0")
     assert made["dst"] == "10.1.0.0/16"
+
+
+async def test_a_link_without_ipv6_has_the_addresses_and_next_hops_of_ipv4(
+    links: KernelLinks, host: Namespace
+) -> None:
+    host.run(["ip", "link", "add", "contivh0", "up", "type", "veth", "peer", "name", "far0"])
+    assert await links.has_ipv6("contivh0")
+    host.run(["sysctl", "-q", "-w", "net.ipv6.conf.contivh0.disable_ipv6=1"])
+    assert not await links.has_ipv6("contivh0")
+    mac = "02:02:ac:13:ff:fe"
+    held: list[Interface] = [IPv6Interface("fd00::1/64"), IPv4Interface("172.19.255.254/16")]
+    await links.configure_host_link("contivh0", mac, held)
+    hops: dict[Address, str] = {IPv6Address("fe80::1"): mac, IPv4Address("172.19.255.253"): mac}
+    await links.ensure_neighbours("contivh0", hops)
+    (neighbour,) = shown(host, "neighbour", "show", "dev", "contivh0")
+    assert neighbour["dst"] == "172.19.255.253"
 
 
 async def test_a_route_that_is_refused_stops_no_other(links: KernelLinks, host: Namespace) -> None:

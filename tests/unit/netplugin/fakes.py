@@ -29,6 +29,7 @@ from core.ids import (
     endpoint_key,
     network_id,
 )
+from netplugin.kernel.families import FAMILIES
 from netplugin.kernel.host_links import HostRoute, Nic
 from netplugin.kernel.iptables import Iptables, IptablesRule
 from netplugin.kernel.iptables_chains import Chains, OwnChains
@@ -78,6 +79,11 @@ class Faults:
     def stop(self, step: str) -> asyncio.Event:
         """Make a step wait for the event returned."""
         return self.stopped.setdefault(step, asyncio.Event())
+
+    def check(self, part: str) -> None:
+        """Fail where a part of a step is to fail."""
+        if part in self.failing:
+            raise self.failing[part]
 
     async def until(self, step: str, times: int = 1) -> None:
         """Wait until a step has been reached so often."""
@@ -199,6 +205,8 @@ class FakeLinks(KernelLinks):
         self.sources: dict[str, IPv6Address] = {}
         """Addresses of IPv6 for routes alone, by link."""
         self.loose: set[str] = set()
+        self.without_ipv6: set[str] = set()
+        """Links that have no IPv6."""
         self.watchers: list[Callable[[], None]] = []
         self.underlay = {UNDERLAY_CARD: 1500}
         """The MTUs of the links that are not pods'."""
@@ -271,6 +279,9 @@ class FakeLinks(KernelLinks):
 
     async def ensure_source(self, name: str, source: IPv6Address) -> None:
         self.sources[name] = source
+
+    async def has_ipv6(self, name: str) -> bool:
+        return name not in self.without_ipv6
 
     async def loosen(self, name: str) -> None:
         self.loose.add(name)
@@ -582,15 +593,21 @@ class FakeFirewall(Iptables):
         self.rules: list[IptablesRule] = []
         self._faults = faults
 
-    async def found(self) -> list[str]:
-        return [str(rule) for rule in self.rules]
+    async def found(self, versions: Collection[int] = FAMILIES) -> list[str]:
+        return [str(rule) for rule in self.rules if rule.chain.version in versions]
 
-    async def keep(self, wanted: Collection[IptablesRule]) -> bool:
-        return await self._faults.work("rules", lambda: self._replace(list(wanted)))
+    async def keep(
+        self, wanted: Collection[IptablesRule], versions: Collection[int] = FAMILIES
+    ) -> bool:
+        ours = [rule for rule in wanted if rule.chain.version in versions]
+        return await self._faults.work("rules", lambda: self._replace(ours, versions))
 
-    def _replace(self, wanted: list[IptablesRule]) -> bool:
-        before, self.rules = self.rules, wanted
-        return before != wanted
+    def _replace(self, wanted: list[IptablesRule], versions: Collection[int]) -> bool:
+        self._faults.check(f"rules of IPv{max(versions)}")
+        before = self.rules
+        others = [rule for rule in before if rule.chain.version not in versions]
+        self.rules = sorted([*others, *wanted], key=lambda rule: rule.chain.version)
+        return before != self.rules
 
 
 class FakeChains(OwnChains):
@@ -603,7 +620,12 @@ class FakeChains(OwnChains):
 
     async def replace(self, version: int, wanted: Chains) -> None:
         made = {(version, table): dict(chains) for table, chains in wanted.items()}
-        await self._faults.work("chains", lambda: self.there.update(made))
+
+        def update() -> None:
+            self._faults.check(f"chains of IPv{version}")
+            self.there.update(made)
+
+        await self._faults.work("chains", update)
 
     async def remove(self, tables: Sequence[str], versions: Iterable[int] = (4, 6)) -> None:
         gone = {

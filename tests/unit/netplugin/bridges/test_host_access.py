@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
+from functools import partial
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from core import keys
 from core.errors import Conflict, HostError
+from netplugin.bridges import reconcile_loop
 from netplugin.bridges.host_access import masquerade, warn_unless_forwarding
 from netplugin.bridges.host_routes import NEXT_HOP6
 from netplugin.kernel.host_links import HostRoute
@@ -116,6 +118,26 @@ async def test_networks_of_ipv6_have_a_source_that_other_hosts_know(outside: Out
         assert port is not None
         assert source in port.tunnel_sources
         assert any("ip6tables mangle FORWARD" in str(one) for one in outside.firewall.rules)
+
+
+async def test_a_host_without_ipv6_has_ipv4_and_says_so(
+    outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconcile_loop, "MAX_BACKOFF", reconcile_loop.FIRST_BACKOFF)
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        six = replace(network(), ipv6_subnet="fd00::", ipv6_subnet_len=64)
+        agent.learn(keys.network(six.id), six)
+        outside.links.without_ipv6.add(port_names.HOST_PORT)
+        outside.faults.failing["rules of IPv6"] = HostError("ip6tables: no such table")
+        agent.sup.supervise("host access", agent.host_access.run())
+        said = partial(agent.progress.faults, "host access not in sync")
+        await eventually(lambda: "ip6tables: no such table" in str(said()))
+        assert masquerade(IPv4Network("172.19.0.0/16")) in outside.firewall.rules
+        outside.faults.failing.clear()
+        await eventually(lambda: "net.ipv6.conf.contivh0.disable_ipv6=0" in str(said()))
+        outside.links.without_ipv6.clear()
+        await eventually(lambda: said() == [])
 
 
 async def test_pods_of_one_address_are_a_fault_of_the_host(outside: Outside) -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,8 @@ from tests.unit.netplugin.agent import eventually
 from tests.unit.netplugin.fakes import FakeFirewall, Faults
 from tests.unit.netplugin.records import HOST, PEER, endpoint, host
 from tests.unit.netplugin.starts import SETTINGS
+
+NO_LOOP: Any = {"show": lambda _subject, _faults: None, "firewall_lost": asyncio.Event}
 
 STORE = StoreAddress(StoreKind.ETCD, ("192.0.2.50:2400", "[2001:db8::50]:2400"), secure=False)
 GUARDED = replace(SETTINGS, store=STORE)
@@ -86,6 +89,7 @@ async def running(settings: Settings = GUARDED) -> AsyncIterator[Scene]:
         scene.store,
         HostAddresses(current=scene.kernel.current, changes=scene.kernel.changes),
         FakeFirewall(Faults()),
+        **NO_LOOP,
     )
     await guard.start()
     async with background("pod guard", guard.run()) as task:
@@ -197,7 +201,9 @@ async def test_what_comes_by_a_pods_link_is_left_to_the_switch(
     settings = replace(GUARDED, pod_guard=False)
     scene = Scene(MemoryBackend(), Kernel(), WorldBuilder(HOST, FwdMode.ROUTING))
     host_addresses = HostAddresses(current=scene.kernel.current, changes=scene.kernel.changes)
-    guard = PodGuard(settings, scene.world.management, scene.store, host_addresses, firewall)
+    guard = PodGuard(
+        settings, scene.world.management, scene.store, host_addresses, firewall, **NO_LOOP
+    )
     await guard.start()
     assert [rule.match for rule in firewall.rules] == [("-i", "vvport+"), ("-i", "hport+")]
     assert caplog.messages

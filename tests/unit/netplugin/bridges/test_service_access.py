@@ -1,13 +1,15 @@
 """What keeps the rules of services: when they are made, in which order, and when removed."""
 
+import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from core.errors import HostError
 from netplugin.bridges.health_checks import Health
 from netplugin.bridges.service_access import (
     HostRules,
@@ -49,6 +51,7 @@ class Outside:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, Any]] = []
+        self.failing: set[str] = set()
 
     async def replace(self, version: int, wanted: Chains) -> None:
         self.told.append(("chains", (version, sorted(wanted))))
@@ -56,9 +59,11 @@ class Outside:
     async def remove(self, tables: Sequence[str]) -> None:
         self.told.append(("removed", tuple(tables)))
 
-    async def keep(self, wanted: Any) -> bool:
-        kind = "health" if isinstance(wanted, dict) else "rules"
+    async def keep(self, wanted: Any, versions: Sequence[int] = ()) -> bool:
+        kind = "health" if isinstance(wanted, dict) else f"rules of IPv{max(versions)}"
         self.told.append((kind, list(wanted)))
+        if kind in self.failing:
+            raise HostError(f"{kind} fail")
         return True
 
     async def route_localnet(self, link: str) -> None:
@@ -78,6 +83,8 @@ def access(outside: Outside, world: WorldBuilder, *, complete: bool = True) -> S
         address=ADDRESS,
         interval=60.0,
         replace=True,
+        show=lambda _subject, _faults: None,
+        firewall_lost=asyncio.Event,
     )
 
 
@@ -94,10 +101,26 @@ async def test_chains_come_before_what_leads_to_them_and_guards_before_loopback(
 ) -> None:
     outside = Outside()
     await access(outside, world).converge()
-    assert [kind for kind, _ in outside.told] == [*("chains", "rules", "localnet", "health")]
+    kinds = [kind for kind, _ in outside.told]
+    assert kinds == ["chains", "rules of IPv4", "rules of IPv6", "localnet", "health"]
     rules: Collection[IptablesRule] = outside.told[1][1]
     assert set(rules) == {*loopback_guards(), *hooks(4)}
     assert outside.told[-1][1] == [30999]
+
+
+@pytest.mark.parametrize("broken", [4, 6])
+async def test_one_family_that_fails_does_not_stop_the_other(
+    world: WorldBuilder, broken: int
+) -> None:
+    both = replace(SERVICE, addresses=(*SERVICE.addresses, IPv6Address("fd00::1")))
+    world.put_kube_service(both)
+    outside = Outside()
+    outside.failing = {f"rules of IPv{broken}"}
+    with pytest.raises(HostError, match=f"^IPv{broken}: rules of IPv{broken} fail$"):
+        await access(outside, world).converge()
+    done = dict(outside.told)
+    assert {"rules of IPv4", "rules of IPv6", "health"} <= done.keys()
+    assert ("localnet" in done) is (broken == 6), "not without its guards"
 
 
 async def test_nothing_is_touched_before_all_services_are_listed(world: WorldBuilder) -> None:

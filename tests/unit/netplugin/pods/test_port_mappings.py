@@ -107,6 +107,18 @@ async def test_an_add_that_cannot_set_its_rules_leaves_nothing(outside: Outside)
         assert translations(outside)
 
 
+@pytest.mark.parametrize("family", [4, 6])
+async def test_an_add_needs_the_families_of_its_pod(outside: Outside, family: int) -> None:
+    async with having_settings(outside) as agent:
+        outside.faults.failing[f"chains of IPv{family}"] = HostError("not here")
+        if family == 4:
+            with pytest.raises(HostError, match="IPv4: not here"):
+                await agent.calls.add(asked())
+        else:
+            await agent.calls.add(asked())
+            assert translations(outside)
+
+
 async def test_a_delete_does_not_fail_by_its_rules_which_go_later(outside: Outside) -> None:
     async with having_settings(outside) as agent:
         await agent.calls.add(asked())

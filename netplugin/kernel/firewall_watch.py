@@ -1,0 +1,208 @@
+"""Tells when others removed rules of this host's firewall: the agent's are set again at once.
+
+In come the kernel's events about nftables, which rules of iptables-nft are as well, and how many
+rules the tables of the older iptables have, which raises no event; out goes an event for the loops
+that keep rules (`netplugin.bridges.reconcile_loop`). Nothing here knows what the rules are.
+"""
+
+# A removal counts if it concerns a chain of the agent's own or one of those of the kernel, in which
+# the agent has rules that lead there: kube-proxy for one replaces the contents of its chains all
+# the time. The kernel names who asked for a change by the port of its netlink socket, the process
+# id as a rule: what the agent's own programs removed does not count.
+
+import asyncio
+import ctypes
+import errno
+import logging
+import os
+import socket
+import struct
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from core.change_notifier import ChangeNotifier
+from core.logs import fields
+from core.tasks import backoff
+
+log = logging.getLogger(__name__)
+
+OWN_CHAINS: Final = "CONTIV"
+"""What the names of all chains of the agent begin with, in lower case those of its tables."""
+HOOKS: Final = frozenset({"PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"})
+QUIET: Final = 0.1
+"""Seconds without a further event after which a change is taken for complete."""
+LONGEST_CHANGE: Final = 0.5
+"""Seconds after which a change counts although events go on."""
+LONGEST_PAUSE: Final = 30.0
+LOOK: Final = 0.5
+"""Seconds between two readings of the older iptables' tables."""
+
+_GROUP: Final = 1 << 6
+"""The events of nftables: the bit of NFNLGRP_NFTABLES, 7 (linux/netfilter/nfnetlink.h)."""
+_NETFILTER: Final = 12
+"""NETLINK_NETFILTER (linux/netlink.h)."""
+_SUBSYSTEM: Final = 10
+_HEADER: Final = struct.Struct("=IHHII")
+_FAMILY: Final = 4
+"""The size of a nfgenmsg, which follows the header."""
+_ATTRIBUTE: Final = struct.Struct("=HH")
+_DELETED_TABLE: Final = 2
+_DELETED_CHAIN: Final = 5
+_DELETED_RULE: Final = 8
+_CHAIN_NAME: Final = {_DELETED_CHAIN: 3, _DELETED_RULE: 2}
+"""The attribute with the chain's name in each message (NFTA_CHAIN_NAME, NFTA_RULE_CHAIN)."""
+_UNKNOWN: Final = (-1, "")
+"""What stands for events that did not fit: a removal of a table by nobody in particular."""
+_FORCED_BUFFER: Final = 33
+"""SO_RCVBUFFORCE."""
+_RECEIVE: Final = 1 << 18
+_BUFFER: Final = 1 << 21
+
+_TABLES: Final = {
+    4: (Path("/proc/net/ip_tables_names"), socket.AF_INET, socket.IPPROTO_IP),
+    6: (Path("/proc/net/ip6_tables_names"), socket.AF_INET6, socket.IPPROTO_IPV6),
+}
+_GET_INFO: Final = 64
+"""IPT_SO_GET_INFO and IP6T_SO_GET_INFO."""
+_INFO_SIZE: Final = 84
+"""The size of an ipt_getinfo: name, hooks, where each begins and ends, number of rules, size."""
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+
+_own: deque[int] = deque(maxlen=256)
+
+
+def note_own(process: int) -> None:
+    """Note a program that the agent runs to change rules."""
+    _own.append(process)
+
+
+def removals(data: bytes) -> Iterator[tuple[int, str]]:
+    """Yield who asked for each removal in some netlink messages, and from which chain.
+
+    The chain is "" where a whole table is removed.
+    """
+    at = 0
+    while at + _HEADER.size <= len(data):
+        length, kind, _, _, port = _HEADER.unpack_from(data, at)
+        message = data[at + _HEADER.size + _FAMILY : at + length]
+        if kind >> 8 == _SUBSYSTEM:
+            what = kind & 0xFF
+            if what == _DELETED_TABLE:
+                yield port, ""
+            elif what in _CHAIN_NAME:
+                yield port, _text(message, _CHAIN_NAME[what])
+        at += max(length + 3 & ~3, _HEADER.size)
+
+
+def concerns(found: Iterable[tuple[int, str]], own: Iterable[int]) -> bool:
+    """Return whether one of some removals may be of the agent's rules, and is not its own."""
+    ours = frozenset(own)
+    return any(
+        port not in ours and (not chain or chain in HOOKS or chain.upper().startswith(OWN_CHAINS))
+        for port, chain in found
+    )
+
+
+def _text(message: bytes, wanted: int) -> str:
+    at = 0
+    while at + _ATTRIBUTE.size <= len(message):
+        length, kind = _ATTRIBUTE.unpack_from(message, at)
+        if kind & 0x3FFF == wanted:
+            held = message[at + _ATTRIBUTE.size : at + length]
+            return held.rstrip(b"\0").decode("utf-8", "replace")
+        at += max(length + 3 & ~3, _ATTRIBUTE.size)
+    return ""
+
+
+def legacy_sizes() -> Mapping[tuple[int, str], bytes]:
+    """Return how large each table of the older iptables is, by family and name."""
+    found = {}
+    for version, (names, family, level) in _TABLES.items():
+        with suppress(OSError):  # this kernel has no such tables, or not yet
+            tables = names.read_text(encoding="ascii").split()
+            if not tables:
+                continue
+            with socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW) as sock:
+                for table in tables:
+                    found[version, table] = _info(sock, level, table)
+    return found
+
+
+def _info(sock: socket.socket, level: int, table: str) -> bytes:
+    """Return the kernel's description of a table: where its chains begin, its number of rules."""
+    # By the C library: Python's `getsockopt` passes nothing in, and the kernel needs the name.
+    held = ctypes.create_string_buffer(table.encode("ascii"), _INFO_SIZE)
+    size = ctypes.c_uint32(_INFO_SIZE)
+    answer = _libc.getsockopt(sock.fileno(), level, _GET_INFO, held, ctypes.byref(size))
+    if answer:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return held.raw
+
+
+class FirewallWatch:
+    """Watches the rules of this host. One per agent."""
+
+    def __init__(self) -> None:
+        self._lost = ChangeNotifier()
+
+    def lost(self) -> asyncio.Event:
+        """Return an event that is set when others removed rules from now on."""
+        return self._lost.next
+
+    async def run(self) -> None:
+        """Watch, for ever."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow())
+            tasks.create_task(self._look())
+
+    async def _follow(self) -> None:
+        pauses = backoff(limit=LONGEST_PAUSE)
+        while True:
+            try:
+                await self._follow_events()
+            except OSError as exc:
+                # without nftables in this kernel there are no such events either
+                log.debug("events of the firewall not followed", extra=fields(error=exc))
+                await asyncio.sleep(next(pauses))
+
+    async def _follow_events(self) -> None:
+        loop = asyncio.get_running_loop()
+        kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+        with socket.socket(socket.AF_NETLINK, kind, _NETFILTER) as events:
+            events.setsockopt(socket.SOL_SOCKET, _FORCED_BUFFER, _BUFFER)
+            events.bind((0, _GROUP))
+            while True:
+                found = await _received(loop, events)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LONGEST_CHANGE):
+                        while True:
+                            async with asyncio.timeout(QUIET):
+                                found += await _received(loop, events)
+                if concerns(found, _own):
+                    log.debug("rules of the firewall were removed")
+                    self._lost.notify()
+
+    async def _look(self) -> None:
+        before = legacy_sizes()
+        while True:
+            await asyncio.sleep(LOOK)
+            now = legacy_sizes()
+            if now != before:
+                # The agent's own changes count too: to set the same rules again changes nothing.
+                self._lost.notify()
+            before = now
+
+
+async def _received(
+    loop: asyncio.AbstractEventLoop, events: socket.socket
+) -> list[tuple[int, str]]:
+    try:
+        return [*removals(await loop.sock_recv(events, _RECEIVE))]
+    except OSError as exc:
+        if exc.errno != errno.ENOBUFS:
+            raise
+        return [_UNKNOWN]  # events were lost
