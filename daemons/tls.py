@@ -7,12 +7,11 @@ identity of a connected peer (`daemons.peers`). `netmaster.commands.ca` writes t
 
 import logging
 import ssl
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from core.errors import UsageError
+from core.errors import AgentUnavailable, UsageError
 from core.logs import fields
 from daemons.flags import Flag, Generation, Values
 from daemons.peers import PeerIdentity, Role, identity_of, rpc_call_allows
@@ -40,6 +39,10 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
 )
+
+
+MOST_AGENTS: Final = 4096
+"""Hosts whose contexts are kept; each takes some 30 KB, and 2 ms to make."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,22 +133,39 @@ class TlsContexts:
         except (OSError, ValueError) as exc:
             raise UsageError(_load_error(files, exc)) from exc
 
-    def client(self, server: Role | None = None) -> ssl.SSLContext:
+    def client(self) -> ssl.SSLContext:
         """Return the context for a new connection: ask again for each, the object is replaced.
 
-        The peer's address is verified against its certificate, by `server_hostname`, and its role
-        is `server`: on a host with both daemons the certificate of either has the address.
+        The peer's address is verified against its certificate, by `server_hostname`.
         """
         self._refresh()
-        return self._contexts.clients[server]
+        return self._contexts.client
 
     def to_masters(self) -> ssl.SSLContext:
-        """Return the context for a new connection to a master."""
-        return self.client(Role.MASTER)
+        """Return the context for a new connection to a master.
 
-    def to_agents(self) -> ssl.SSLContext:
-        """Return the context for a new connection to an agent."""
-        return self.client(Role.AGENT)
+        On a host with both daemons the certificate of either has the address, so the role counts.
+        """
+        self._refresh()
+        return self._contexts.to_masters
+
+    def to_agent(self, label: str) -> ssl.SSLContext:
+        """Return the context for a new connection to the agent of a host, which no other one has.
+
+        Raises AgentUnavailable if the files cannot be read for a host that was not asked before.
+        """
+        self._refresh()
+        contexts = self._contexts.agents
+        if label not in contexts:
+            if len(contexts) >= MOST_AGENTS:
+                contexts.clear()
+            try:
+                contexts[label] = _client(self._files, server=Role.AGENT, name=label)
+            except (OSError, ValueError) as exc:
+                raise AgentUnavailable(
+                    f"host {label}: not asked: {_load_error(self._files, exc)}"
+                ) from exc
+        return contexts[label]
 
     def server(self, *, certificate_optional: bool = False) -> ssl.SSLContext:
         """Return a context for a listener, which serves changed files by itself.
@@ -193,7 +213,10 @@ class TlsContexts:
 class _Contexts:
     server: ssl.SSLContext
     optional: ssl.SSLContext
-    clients: Mapping[Role | None, ssl.SSLContext]
+    client: ssl.SSLContext
+    to_masters: ssl.SSLContext
+    agents: dict[str, ssl.SSLContext] = field(default_factory=dict)
+    """By host label, made when they are needed."""
 
 
 def _load(files: TlsFiles) -> _Contexts:
@@ -201,7 +224,8 @@ def _load(files: TlsFiles) -> _Contexts:
     contexts = _Contexts(
         _server(files, certificate_optional=False),
         _server(files, certificate_optional=True),
-        {role: _client(files, server=role) for role in (None, Role.MASTER, Role.AGENT)},
+        _client(files),
+        _client(files, server=Role.MASTER),
     )
     # A handshake of the daemon with itself finds what loading does not: an expired certificate,
     # and one that another authority issued. Peers would refuse it, each with an error of its own.
@@ -243,7 +267,7 @@ def _empty_server(*, certificate_optional: bool) -> ssl.SSLContext:
 
 
 class _WrongRole(ssl.SSLError):
-    """A server has a valid certificate of another role than the one that was called."""
+    """A server has a valid certificate of another role or host than the one that was called."""
 
     reason = ""
 
@@ -254,23 +278,26 @@ class _ToMaster(ssl.SSLObject):
         _check_role(self, Role.MASTER)
 
 
-class _ToAgent(ssl.SSLObject):
-    def do_handshake(self) -> None:
-        super().do_handshake()
-        _check_role(self, Role.AGENT)
-
-
 class _SocketToMaster(ssl.SSLSocket):
     def do_handshake(self, block: bool = False) -> None:  # noqa: FBT001, FBT002 - the base's
         super().do_handshake(block)
         _check_role(self, Role.MASTER)
 
 
-_CONNECTIONS: Final[Mapping[Role | None, type[ssl.SSLObject]]] = {
-    None: ssl.SSLObject,
-    Role.MASTER: _ToMaster,
-    Role.AGENT: _ToAgent,
-}
+def _to_agent(label: str) -> type[ssl.SSLObject]:
+    """Return the class of connections to the agent of one host."""
+
+    class ToAgent(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            super().do_handshake()
+            _check_role(self, Role.AGENT)
+            peer = identity_of(self.getpeercert())
+            if peer is None or peer.name != label:
+                raise _WrongRole(
+                    1, f"the peer shows the certificate of {peer}, not of host {label}"
+                )
+
+    return ToAgent
 
 
 def _check_role(connection: ssl.SSLObject | ssl.SSLSocket, role: Role) -> None:
@@ -280,10 +307,12 @@ def _check_role(connection: ssl.SSLObject | ssl.SSLSocket, role: Role) -> None:
         raise _WrongRole(1, f"the peer shows {found}, not of role {role}: compare its --tls-cert")
 
 
-def _client(files: TlsFiles, server: Role | None = None) -> ssl.SSLContext:
+def _client(files: TlsFiles, server: Role | None = None, name: str = "") -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.sslobject_class = _CONNECTIONS[server]
-    if server is Role.MASTER:
+    if server is Role.AGENT:
+        context.sslobject_class = _to_agent(name)
+    elif server is Role.MASTER:
+        context.sslobject_class = _ToMaster
         context.sslsocket_class = _SocketToMaster
     # OpenSSL takes the common name for a host name where a certificate has no DNS name. Here it
     # is a label: an agent labelled like a master's host name would pass for that master.

@@ -49,7 +49,8 @@ def cause(exc: BaseException) -> str:
     """Return the text of an error; for one of a failed handshake also what failed in it."""
     inner: BaseException | None = exc
     while inner is not None:
-        if isinstance(inner, ssl.SSLError):
+        # aiohttp's own errors are of this class as well, and have what failed as their cause.
+        if isinstance(inner, ssl.SSLError) and hasattr(inner, "reason"):
             return explain(inner) if inner is exc else f"{exc}: {explain(inner)}"
         inner = inner.__cause__
     return str(exc) or type(exc).__name__

@@ -25,6 +25,7 @@ from core.logs import fields
 from netmaster import host_inventory
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
+from netmaster.host_inventory import HostInventory
 from netmaster.plan.change_log import LEADER, recorded
 from netmaster.plan.endpoints import address_blocks, dead_hosts
 from netmaster.stored import BlockLease, HostAbsence
@@ -94,6 +95,7 @@ class DeadHosts:
         self._suspects: GracePeriod[tuple[HostLabel, int]] = GracePeriod(CONFIRMATION)
         self._unstored: dict[tuple[HostLabel, int], float] = {}
         self._renewals: dict[HostLabel, str] = {}
+        self._faults: set[tuple[str, str]] = set()
         self._last_scan = clocks.monotonic()
 
     async def run(self) -> None:
@@ -120,6 +122,7 @@ class DeadHosts:
         clock = self._clocks.monotonic
         started = clock()
         hosts = await host_inventory.read(self._backend)
+        self._log_faults(hosts)
         leases = await self._committer.read(dead_hosts.holders)
         absent = {**hosts.absent, **{one: NO_RECORD for one in leases if one not in hosts.known}}
         passed, self._last_scan = clock() - self._last_scan, clock()
@@ -137,6 +140,14 @@ class DeadHosts:
             # A host that renewed its address blocks since they were read is counted anew.
             if enough and seconds >= enough and absence.renewal == self._renewal(absence.label):
                 await self._remove(absence, seconds)
+
+    def _log_faults(self, hosts: HostInventory) -> None:
+        """Log what agents have registered wrongly, once each."""
+        found = {("", one) for one in hosts.stray}
+        found |= {(str(label), one) for label, each in hosts.faults.items() for one in each}
+        for label, fault in sorted(found - self._faults):
+            log.warning("registration refused", extra=fields(host=label, error=fault))
+        self._faults = found
 
     def _enough(self, absence: HostAbsence, lease: BlockLease | None) -> float:
         """Return after how many seconds a host is removed, 0 for never.
@@ -210,7 +221,7 @@ class DeadHosts:
     async def _remove(self, absence: HostAbsence, seconds: float) -> None:
         label, rev = absence.label, absence.rev
         hosts = await host_inventory.read(self._backend)
-        if label in hosts.services or hosts.revision(label) != (rev or None):
+        if hosts.has_registered(label) or hosts.revision(label) != (rev or None):
             return  # the agent came back while other hosts were removed
         log.warning("removing dead host", extra=fields(host=label, seconds=round(seconds)))
         removed = await self._cleanups.remove_host(

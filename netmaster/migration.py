@@ -14,6 +14,7 @@ from core import keys
 from core.errors import ContivError, FenceLost, NotLeader, StoreFull, StoreUnavailable
 from core.logs import fields
 from core.tasks import backoff
+from netmaster import host_inventory
 from netmaster.plan.migrations import (
     MIGRATIONS,
     Conversion,
@@ -53,7 +54,7 @@ async def readers(backend: Backend) -> Readers:
     """Return the registered masters and all hosts that have a record.
 
     A host counts until it is removed, with its agent running or not: it comes back with the release
-    it had. Raises StoreUnavailable, and Invalid for a record that cannot be read.
+    it had. Raises StoreUnavailable, and Invalid for a master's registration that cannot be read.
     """
     masters = await backend.snapshot(keys.services(keys.SERVICE_NETMASTER))
     hosts = await backend.snapshot(keys.HOSTS)
@@ -61,9 +62,12 @@ async def readers(backend: Backend) -> Readers:
         f"master {key.rpartition('/')[2]}": codec.decode_service(key, entry.value).schema
         for key, entry in masters.entries.items()
     }
+    # An agent can write anything into its host's record. One that says nothing, or nonsense, keeps
+    # the cluster at the oldest version, and no master from leading.
+    found |= {f"host {keys.after(keys.HOSTS, key)}": schema.OLDEST for key in hosts.entries}
     found |= {
-        f"host {keys.after(keys.HOSTS, key)}": codec.decode_host(key, entry.value).schema
-        for key, entry in hosts.entries.items()
+        f"host {one.label}": max(one.schema, schema.OLDEST)
+        for one in host_inventory.readable_records(hosts.entries.values())
     }
     return Readers(versions=found)
 

@@ -13,7 +13,7 @@ leader's term began says nothing.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -58,11 +58,11 @@ _POLICIES: Final = (keys.NETWORKS, keys.GROUPS, keys.GROUP_OBJECTS, keys.RULES, 
 class ObservedHost:
     """A host, whether its agent is registered, and the last report from each agent address.
 
-    `fault` says why the record, which is empty then, cannot be read.
+    `faults` say why its record, which is empty then, or its registrations cannot be used.
     """
 
     record: HostRecord
-    fault: str = ""
+    faults: Sequence[str] = ()
     registered: bool
     reports: Mapping[Node, Report | None]
 
@@ -125,8 +125,7 @@ def _applied(report: Report | None, prefix: str) -> int:
 
 
 def _errors(host: ObservedHost) -> Iterator[str]:
-    if host.fault:
-        yield host.fault
+    yield from host.faults
     addresses = sorted({node.host for node in host.reports})
     if len(addresses) > 1:
         named = " and ".join(addresses)

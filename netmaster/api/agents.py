@@ -6,7 +6,7 @@ come back as data; every failure is an AgentUnavailable that names the host.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -24,6 +24,7 @@ from aiohttp import (
     DummyCookieJar,
     TCPConnector,
 )
+from pydantic import TypeAdapter
 from yarl import URL
 
 from core import keys
@@ -31,8 +32,10 @@ from core.errors import AgentUnavailable, Invalid
 from core.ids import HostLabel
 from daemons.tls import TlsContexts
 from daemons.tls_faults import cause
-from netmaster import host_inventory
+from netmaster import agent_answers, host_inventory
+from netmaster.agent_answers import HOP
 from netmaster.auth.forwarding import FORWARDED_IDENTITY
+from netmaster.host_inventory import HostInventory
 from objdb.api import Backend
 from state import codec
 from state.records import EndpointRecord, ServiceInstance
@@ -49,8 +52,14 @@ _JSON: Final = MappingProxyType({"Content-Type": "application/json"})
 ASKED_AT_ONCE: Final = 50
 """How many agents are asked side by side."""
 
-_TEXTS: Final = {HTTPStatus.NOT_FOUND: "page not found", HTTPStatus.FORBIDDEN: "access denied"}
+_TEXTS: Final[Mapping[int, str]] = {
+    HTTPStatus.NOT_FOUND: "page not found",
+    HTTPStatus.FORBIDDEN: "access denied",
+}
 """The original's texts for refusals of an agent."""
+
+
+_BGP: Final = TypeAdapter[dict[str, Any] | None](dict[str, Any] | None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,9 @@ class RegisteredAgents:
             connector=TCPConnector(local_addr=(source, 0) if _is_ipv4(source) else None),
             timeout=ClientTimeout(total=answer_timeout, sock_connect=CONNECT_TIMEOUT),
             cookie_jar=DummyCookieJar(),
+            # What an agent sends is limited as it arrives, not by what it would unpack to.
+            auto_decompress=False,
+            headers={"Accept-Encoding": "identity"},
         )
 
     async def close(self) -> None:
@@ -91,15 +103,16 @@ class RegisteredAgents:
     async def vteps(self) -> dict[HostLabel, str]:
         """Return the address of each known host's tunnel endpoint (VTEP)."""
         found = await self._backend.snapshot(keys.HOSTS)
-        hosts = (codec.decode_host(key, entry.value) for key, entry in found.entries.items())
+        hosts = host_inventory.readable_records(found.entries.values())
         return {host.label: host.vtep_ip for host in hosts}
 
     async def bgp(self, host: str) -> dict[str, Any]:
         """Return the state of a host's first BGP neighbor, and its routes."""
         body = await self._ask("GET", host, "/inspect/bgp")
+        found = agent_answers.read(host, "a BGP state", body, _BGP)
         try:
-            return bgp_state(json.loads(body))
-        except (ValueError, TypeError, AttributeError, LookupError) as exc:
+            return bgp_state(found)
+        except (TypeError, AttributeError, LookupError) as exc:
             raise AgentUnavailable(f"host {host}: not a BGP state: {body[:80]!r}") from exc
 
     async def trace(self, host: str, question: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,13 +121,10 @@ class RegisteredAgents:
         Raises Invalid for a question that the agent cannot answer.
         """
         body = await self._ask("POST", host, "/trace", question)
-        try:
-            found = json.loads(body)
-        except ValueError as exc:
-            raise AgentUnavailable(f"host {host}: not a trace: {body[:80]!r}") from exc
-        if not isinstance(found, dict) or found.get("host") != host:
+        found = agent_answers.read(host, "a trace", body, HOP)
+        if found["host"] != host:
             raise AgentUnavailable(f"host {host}: not a trace: {body[:80]!r}")
-        return found
+        return dict(found)
 
     async def send(self, host: str, question: Mapping[str, Any]) -> None:
         """Have a host send a packet in an endpoint's name (`netplugin.diagnostics.live_trace`).
@@ -139,7 +149,8 @@ class RegisteredAgents:
         """Ask the agents of all hosts, those without a registered agent too.
 
         `seconds` and `most` bytes are for the answer of each. With a `body`, JSON, it is a POST.
-        Raises StoreUnavailable, and Invalid for a registration that cannot be read.
+        Whatever an agent registers or answers, the others' answers are there. Raises
+        StoreUnavailable.
         """
         hosts = await host_inventory.read(self._backend)
         said: dict[str, bytes] = {}
@@ -150,11 +161,11 @@ class RegisteredAgents:
         async def ask(label: HostLabel) -> None:
             async with places:
                 try:
-                    address = _rest_address(label, hosts.services.get(label, ()))
+                    address = _rest_address(label, hosts)
                     url = f"{address}{path}"
                     opened = self._open(label, method, url, seconds=seconds, body=body)
                     said[label] = await _body(label, opened, most)
-                except AgentUnavailable as exc:
+                except (AgentUnavailable, Invalid) as exc:
                     silent[label] = str(exc)
 
         await asyncio.gather(*map(ask, hosts.known))
@@ -172,11 +183,11 @@ class RegisteredAgents:
         async with self._open(host, "GET", f"{address}{path}", seconds=seconds) as answer:
             if answer.status != HTTPStatus.OK:
                 body = await answer.content.read(_REFUSAL)
-                raise AgentUnavailable(f"host {host}: {_refusal(HTTPStatus(answer.status), body)}")
+                raise AgentUnavailable(f"host {host}: {_refusal(answer, body)}")
             yield answer
 
     async def count(self) -> int:
-        """Return how many hosts and masters there are to ask. Raises as `ask_all`."""
+        """Return how many hosts and masters there are to ask. Raises StoreUnavailable."""
         hosts = await host_inventory.read(self._backend)
         masters = await self._backend.snapshot(keys.services(keys.SERVICE_NETMASTER))
         return len(hosts.known) + len(masters.entries)
@@ -184,7 +195,8 @@ class RegisteredAgents:
     async def ask_masters(self, path: str, client: str, *, seconds: float) -> Answers:
         """Ask all registered masters, this one too, for a client (`netmaster.auth.forwarding`).
 
-        By their addresses. Raises StoreUnavailable, and Invalid as `ask_all`.
+        By their addresses. Raises StoreUnavailable, and Invalid for a registration of a master that
+        cannot be read: agents have no right to write those.
         """
         found = await self._backend.snapshot(keys.services(keys.SERVICE_NETMASTER))
         said: dict[str, bytes] = {}
@@ -239,25 +251,23 @@ class RegisteredAgents:
                 URL(f"{'https' if self._tls else 'http'}://{url}", encoded=True),
                 data=body,
                 headers=headers if body is None else {**headers, **_JSON},
-                ssl=self._context(to_master=bool(headers)),
+                ssl=self._context(host, to_master=bool(headers)),
                 timeout=limits,
+                # An agent must not send a master elsewhere, with the master's certificate.
+                allow_redirects=False,
             ) as answer:
                 yield answer
         except (ClientError, TimeoutError) as exc:
             address = url.partition("/")[0]
             raise AgentUnavailable(f"host {host}: {address} does not answer: {cause(exc)}") from exc
 
-    def _context(self, *, to_master: bool) -> SSLContext | bool:
+    def _context(self, host: str, *, to_master: bool) -> SSLContext | bool:
         if self._tls is None:
             return True
-        return self._tls.to_masters() if to_master else self._tls.to_agents()
+        return self._tls.to_masters() if to_master else self._tls.to_agent(host)
 
     async def _address(self, host: str) -> str:
-        found = await self._backend.snapshot(keys.services(keys.SERVICE_AGENT_REST))
-        instances = (
-            codec.decode_service(key, entry.value) for key, entry in sorted(found.entries.items())
-        )
-        return _rest_address(host, (one for one in instances if one.hostname == host))
+        return _rest_address(HostLabel(host), await host_inventory.read(self._backend))
 
 
 async def _body(
@@ -275,16 +285,17 @@ async def _body(
     if answer.status == HTTPStatus.OK:
         return body
     if answer.status == HTTPStatus.BAD_REQUEST:
-        raise Invalid(body.decode("utf-8", "replace").strip())
-    raise AgentUnavailable(f"host {host}: {_refusal(HTTPStatus(answer.status), body)}")
+        raise Invalid(_text(body))
+    raise AgentUnavailable(f"host {host}: {_refusal(answer, body)}")
 
 
-def _rest_address(host: str, services: Iterable[ServiceInstance]) -> str:
+def _rest_address(host: HostLabel, hosts: HostInventory) -> str:
     """Return where the REST of a host's agent is. Raises AgentUnavailable."""
-    for instance in services:
+    for instance in hosts.services.get(host, ()):
         if instance.service == keys.SERVICE_AGENT_REST:
             return f"{instance.address}:{instance.port}"
-    raise AgentUnavailable(f"host {host}: no netplugin is registered")
+    why = "; ".join(["no netplugin is registered", *hosts.faults.get(host, ())])
+    raise AgentUnavailable(f"host {host}: {why}")
 
 
 def _is_ipv4(text: str) -> bool:
@@ -310,7 +321,16 @@ def bgp_state(inspected: dict[str, Any] | None) -> dict[str, Any]:
     return {**oper, "numRoutes": len(routes), "routes": list(routes)}
 
 
-def _refusal(status: HTTPStatus, body: bytes) -> str:
-    if status is HTTPStatus.INTERNAL_SERVER_ERROR:
-        return body.decode("utf-8", "replace").strip() or status.phrase
-    return _TEXTS.get(status, status.phrase)
+def _refusal(answer: ClientResponse, body: bytes) -> str:
+    try:
+        phrase = HTTPStatus(answer.status).phrase
+    except ValueError:
+        phrase = f"status {answer.status}"
+    if answer.status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        return _text(body) or phrase
+    return _TEXTS.get(answer.status, phrase)
+
+
+def _text(body: bytes) -> str:
+    """Return what a refusal says."""
+    return body[:_REFUSAL].decode("utf-8", "replace").strip()

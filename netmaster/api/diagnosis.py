@@ -8,19 +8,22 @@ of hosts: each has a share of the whole.
 
 import asyncio
 import io
-import json
 import re
 import tarfile
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Final
 
 from aiohttp import web
+from pydantic import Field, TypeAdapter
 
 from contivmodel.wire import dumps
 from core import keys
+from core.errors import AgentUnavailable
 from daemons.diagnosis import MOST, Part, as_json, collect, redacted
 from daemons.peers import PeerIdentity
+from netmaster import agent_answers
+from netmaster.agent_answers import Name
 from netmaster.api.access import AccessControl
 from netmaster.api.agents import Answers
 from netmaster.api.context import ApiRequest, LeaderContext
@@ -40,6 +43,8 @@ ASKED: Final = "/inspect/diagnosis"
 MEDIA: Final = "application/gzip"
 WHOLE: Final = 64 << 20
 """Bytes of all texts in an archive."""
+MOST_FILES: Final = 100
+"""Texts of one daemon."""
 SECONDS: Final = 15.0
 """Seconds that each daemon has to answer."""
 COUNTED: Final = (
@@ -52,6 +57,9 @@ OPERATION: Final = OperationDoc(summary="diagnosis", tag="debug", media=MEDIA)
 
 _ESCAPED: Final = 6
 """How much longer a text may be as JSON: a control character takes six."""
+_TEXTS: Final = TypeAdapter[dict[str, str]](
+    Annotated[dict[Name, Annotated[str, Field(strict=True)]], Field(max_length=MOST_FILES)]
+)
 _UNSAFE: Final = re.compile(r"[^\w.:@-]+")
 
 
@@ -120,20 +128,20 @@ def _files(where: str, answers: Answers) -> dict[str, str]:
     """Return the files of all daemons of a kind; who did not answer has a file that says so."""
     files = {}
     for daemon, body in answers.said.items():
-        for name, text in _texts(body).items():
+        for name, text in _texts(daemon, body).items():
             files[f"{where}/{_safe(daemon)}/{_safe(name)}"] = text
     for daemon, why in answers.silent.items():
         files[f"{where}/{_safe(daemon)}/no-answer.txt"] = redacted(f"{why}\n")
     return files
 
 
-def _texts(body: bytes) -> dict[str, str]:
+def _texts(daemon: str, body: bytes) -> dict[str, str]:
     try:
-        found: Any = json.loads(body)
-        # The texts were cleared by who wrote them; an older release may clear less.
-        return {str(name): redacted(str(text)) for name, text in found.items()}
-    except (ValueError, AttributeError):
-        return {"no-answer.txt": "the answer is no JSON object of texts\n"}
+        found = agent_answers.read(daemon, "an object of texts", body, _TEXTS)
+    except AgentUnavailable as exc:
+        return {"no-answer.txt": redacted(f"{exc}\n")}
+    # The texts were cleared by who wrote them; an older release may clear less.
+    return {name: redacted(text) for name, text in found.items()}
 
 
 def _safe(name: str) -> str:

@@ -10,8 +10,13 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
 from contivmodel.schema import TEXT, Schema
-from netmaster import codec
+from core.errors import AgentUnavailable
+from netmaster import agent_answers, codec
+from netmaster.agent_answers import Count, Name
 from netmaster.api.agents import Answers
 from netmaster.plan.effects import Foretold
 from netmaster.stored import Write
@@ -45,6 +50,15 @@ FLOWS_SCHEMA: Final[Schema] = {
 }
 
 
+class _Figures(TypedDict):
+    added: Count
+    removed: Count
+    replaced: Count
+
+
+_ANSWER: Final = TypeAdapter[dict[str, _Figures]](dict[Name, _Figures])
+
+
 class Agents(Protocol):
     """The agents of all hosts (`netmaster.api.agents`)."""
 
@@ -68,11 +82,10 @@ async def effects(agents: Agents, foretold: Foretold) -> dict[str, Any]:
         answers = await agents.ask_all(ASKED, seconds=SECONDS, body=question)
         flows["missing"] = dict(answers.silent)
         for host, body in answers.said.items():
-            counts = _sum(body)
-            if counts is None:
-                flows["missing"][host] = "its answer cannot be read"
-            else:
-                flows["hosts"][host] = counts
+            try:
+                flows["hosts"][host] = _sum(host, body)
+            except AgentUnavailable as exc:
+                flows["missing"][host] = str(exc)
     return {**foretold.shown(), "flows": flows}
 
 
@@ -85,10 +98,11 @@ def _question(writes: Iterable[Write]) -> bytes:
     return json.dumps({"writes": texts}).encode()
 
 
-def _sum(body: bytes) -> dict[str, int] | None:
-    """Return the counts of a host over its bridges; None if they cannot be read."""
-    try:
-        bridges: Any = json.loads(body)
-        return {name: sum(int(one[name]) for one in bridges.values()) for name in _COUNTS}
-    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
-        return None
+def _sum(host: str, body: bytes) -> dict[str, int]:
+    """Return the counts of a host over its bridges. Raises AgentUnavailable."""
+    bridges = agent_answers.read(host, "figures of a dry run", body, _ANSWER)
+    return {
+        "added": sum(one["added"] for one in bridges.values()),
+        "removed": sum(one["removed"] for one in bridges.values()),
+        "replaced": sum(one["replaced"] for one in bridges.values()),
+    }

@@ -157,14 +157,15 @@ class HostsApi:
         ]
 
     def _observed(self, hosts: HostInventory, label: HostLabel) -> ObservedHost:
-        record, fault = HostRecord(label=label, control_ip="", vtep_ip="", vxlan_port=0), ""
+        record = HostRecord(label=label, control_ip="", vtep_ip="", vxlan_port=0)
+        faults = list(hosts.faults.get(label, ()))
         try:
             record = hosts.record(label)
         except Invalid as exc:  # the other hosts are shown all the same
-            fault = str(exc)
+            faults.insert(0, str(exc))
         return ObservedHost(
             record=record,
-            fault=fault,
+            faults=faults,
             registered=label in hosts.services,
             reports={node: self._reports.get(node) for node in hosts.agent_nodes(label)},
         )

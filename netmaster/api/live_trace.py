@@ -6,9 +6,8 @@ packet in its endpoint's name. `netmaster.plan.show.live_verdict` says what beca
 """
 
 import asyncio
-import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -16,9 +15,13 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from aiohttp import ClientError, ClientResponse, web
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from contivmodel.schema import TEXT, Schema
 from core.errors import AgentUnavailable, Invalid
+from netmaster import agent_answers
+from netmaster.agent_answers import Flag, Name
 from netmaster.api import trace
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.replies import json_reply
@@ -38,6 +41,8 @@ LOOKED: Final = BEGUN + 1.0
 """Seconds for which a host looks for the packet: it is sent when the last one has begun."""
 SENT: Final = frozenset({PROTOCOLS["icmp"], PROTOCOLS["tcp"]})
 """What no process sees: echo requests, and TCP's first packet."""
+LONGEST: Final = 1 << 20
+"""Bytes of a host's sightings."""
 _MARK: Final = 8
 _PORTS: Final = (49152, 65536)
 """A client's port that is drawn, so that no connection is known by the packet's ports."""
@@ -75,6 +80,16 @@ LIVE_SCHEMA: Final[Schema] = {
 OPERATION: Final = OperationDoc(
     summary="trace and send a packet", tag="trace", answer=LIVE_SCHEMA, query=trace.QUERY
 )
+
+
+class _Sighting(TypedDict):
+    link: Name
+    direction: Name
+    endpoint: Name
+    answer: Flag
+
+
+_SIGHTINGS: Final[TypeAdapter[Sightings]] = TypeAdapter(list[_Sighting])
 
 
 async def answer(leader: LeaderContext, request: ApiRequest) -> web.Response:
@@ -141,9 +156,19 @@ async def _read(
     seen: dict[str, Sightings], silent: dict[str, str], host: str, reply: ClientResponse
 ) -> None:
     try:
-        seen[host] = json.loads(await reply.read())
-    except (ClientError, TimeoutError, ValueError) as exc:
+        body = b"".join([part async for part in _parts(host, reply)])
+        seen[host] = agent_answers.read(host, "sightings", body, _SIGHTINGS)
+    except (ClientError, TimeoutError, AgentUnavailable) as exc:
         silent[host] = f"its answer broke off: {exc}"
+
+
+async def _parts(host: str, reply: ClientResponse) -> AsyncIterator[bytes]:
+    left = LONGEST
+    async for part in reply.content.iter_any():
+        left -= len(part)
+        if left < 0:
+            raise AgentUnavailable(f"host {host}: the answer is longer than {LONGEST} bytes")
+        yield part
 
 
 def _shown(

@@ -3,7 +3,10 @@
 Source: docs/original/netmaster-daemon.md §8.
 """
 
+from contextlib import suppress
+
 from core import keys
+from core.errors import Invalid
 from core.version import BUILD_TIME, GIT_COMMIT
 from objdb.api import Backend, Lock
 from ofnet.rpc.control import Node, OfnetMaster
@@ -42,6 +45,8 @@ class StatusApi:
 
     async def _hosts(self, service: str) -> list[str]:
         found = await self._backend.snapshot(keys.services(service))
-        return [
-            codec.decode_service(key, entry.value).address for key, entry in found.entries.items()
-        ]
+        addresses = []
+        for key, entry in found.entries.items():
+            with suppress(Invalid):  # `/hosts` says which
+                addresses.append(codec.decode_service(key, entry.value).address)
+        return addresses

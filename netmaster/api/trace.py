@@ -138,7 +138,7 @@ async def trace(ask: Ask, source: End, destination: End, asked: TraceQuery) -> d
     last = hops[-1]
     arrived = next((one for one in last.get("exits", ()) if "answer" in one), None)
     if there.outcome == "delivered" and arrived is not None:
-        enter = {"port": str(arrived["port"]), "bridge": last["bridge"]}
+        enter = {"port": str(arrived["port"]), "bridge": last.get("bridge", "")}
         answer = {"enter": enter, "packet": arrived["answer"], "towards": _towards(source)}
         answers = await _follow(ask, last["host"], answer, source, hops)
         back = verdict(answers, source)

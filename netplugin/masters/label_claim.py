@@ -9,11 +9,12 @@ version, is adopted. The record is then kept, for as long as the agent runs.
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from core import keys
-from core.errors import Conflict, StoreUnavailable
+from core.errors import Conflict, Invalid, StoreUnavailable
 from core.ids import HostLabel
 from core.logs import fields
 from core.tasks import backoff
@@ -102,8 +103,8 @@ async def _check_taken_over(backend: Backend, own: HostRecord) -> None:
         entry = await backend.get(keys.host(own.label))
     except StoreUnavailable:
         return
-    found = codec.decode_host(entry.key, entry.value) if entry is not None else own
-    if has_claimed(found, own):
+    found = _readable(entry) if entry is not None else None
+    if found is not None and has_claimed(found, own):
         raise Conflict(
             f"the host at {found.control_ip} has taken over the host label {own.label}: "
             "start this one with another --host"
@@ -120,18 +121,27 @@ def _refusal(holder: HostRecord) -> str:
 
 async def _holder(backend: Backend, entry: Entry, own: HostRecord) -> HostRecord | None:
     """Return the record of another host that has the label, None if it is free or this host's."""
-    record = codec.decode_host(entry.key, entry.value)
-    if not has_claimed(record, own) or not await _is_registered(backend, own.label):
+    record = _readable(entry)
+    if record is None or not has_claimed(record, own):
         return None
-    return record
+    return record if await _is_registered(backend, own.label) else None
+
+
+def _readable(entry: Entry) -> HostRecord | None:
+    """Return a record; None for one that cannot be read, and so is nobody's claim."""
+    try:
+        return codec.decode_host(entry.key, entry.value)
+    except Invalid:
+        return None
 
 
 async def _is_registered(backend: Backend, label: HostLabel) -> bool:
     for service in AGENT_SERVICES:
         found = await backend.snapshot(keys.services(service))
-        instances = (codec.decode_service(key, one.value) for key, one in found.entries.items())
-        if any(instance.hostname == label for instance in instances):
-            return True
+        for key, one in found.entries.items():
+            with suppress(Invalid):  # another host's agent may write anything; masters tell of it
+                if codec.decode_service(key, one.value).hostname == label:
+                    return True
     return False
 
 

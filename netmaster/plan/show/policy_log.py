@@ -4,11 +4,17 @@ In come the answers of the agents' `/inspect/policy-log` (`netplugin.diagnostics
 comes `GET /api/v2/policy-log`. An answer that cannot be read counts as none.
 """
 
-import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
+
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
+from core.errors import AgentUnavailable
+from netmaster import agent_answers
+from netmaster.agent_answers import Count, Name, Text
 
 Json = dict[str, Any]
 Place = tuple[str, str, int]
@@ -22,8 +28,44 @@ FILTERS: Final = {
     "host": "on the host with this label",
 }
 ENDS: Final = ("address", "port", "tenant", "network", "group", "endpoint", "container")
-_TEXTS: Final = ("at", "tenant", "policy", "rule", "action", "protocol")
-_RULE: Final = ("tenant", "policy", "rule")
+
+
+class _End(TypedDict):
+    address: Name
+    port: Count
+    tenant: Name
+    network: Name
+    group: Name
+    endpoint: Name
+    container: Name
+
+
+class _Record(TypedDict):
+    number: Count
+    at: Name
+    tenant: Name
+    policy: Name
+    rule: Name
+    action: Name
+    protocol: Name
+    source: _End
+    destination: _End
+
+
+class _Unrecorded(TypedDict):
+    tenant: Name
+    policy: Name
+    rule: Name
+    packets: Count
+
+
+class _Log(TypedDict):
+    records: list[_Record]
+    unrecorded: list[_Unrecorded]
+    missing: dict[Name, Text]
+
+
+_ANSWER: Final = TypeAdapter(_Log)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,36 +142,21 @@ def _shown(one: Json, tenants: Collection[str] | None) -> Json:
     return {**one, **hidden}
 
 
-def _read(said: Mapping[str, bytes]) -> tuple[dict[str, Any], dict[str, str]]:
+def _read(said: Mapping[str, bytes]) -> tuple[dict[str, dict[str, list[Json]]], dict[str, str]]:
     """Return the answers, and why hosts have none; a bridge that is missing makes one silent."""
     read, unread = {}, {}
     for host, body in said.items():
         try:
-            answer = json.loads(body)
-            read[host] = {
-                "records": list(_records(host, answer["records"])),
-                "unrecorded": [
-                    {"host": host, **_named(one, _RULE), "packets": int(one["packets"])}
-                    for one in answer["unrecorded"]
-                ],
-            }
-            missing = {str(bridge): str(why) for bridge, why in answer["missing"].items()}
-        except (ValueError, TypeError, LookupError, AttributeError):
-            unread[host] = f"host {host}: not a policy log: {body[:80]!r}"
+            answer = agent_answers.read(host, "a policy log", body, _ANSWER)
+        except AgentUnavailable as exc:
+            unread[host] = str(exc)
             continue
-        if missing:
-            unread[host] = "; ".join(f"{bridge}: {why}" for bridge, why in missing.items())
-    return read, unread
-
-
-def _records(host: str, said: Collection[Json]) -> Iterator[Json]:
-    for one in said:
-        ends = {
-            name: {**_named(one[name], ENDS), "port": int(one[name]["port"])}
-            for name in ("source", "destination")
+        read[host] = {
+            "records": [{"host": host, **one} for one in answer["records"]],
+            "unrecorded": [{"host": host, **one} for one in answer["unrecorded"]],
         }
-        yield {"host": host, "number": int(one["number"]), **_named(one, _TEXTS), **ends}
-
-
-def _named(one: Json, names: Collection[str]) -> Json:
-    return {name: str(one[name]) for name in names}
+        if answer["missing"]:
+            unread[host] = "; ".join(
+                f"{bridge}: {why}" for bridge, why in answer["missing"].items()
+            )
+    return read, unread

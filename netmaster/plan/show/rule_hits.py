@@ -4,15 +4,37 @@ In come the answers of the agents' `/inspect/rules` (`netplugin.diagnostics.rule
 view; out comes `GET /api/v2/rule-hits`. An answer that cannot be read counts as none.
 """
 
-import json
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from contivmodel.objects import Rule
+from core.errors import AgentUnavailable
+from netmaster import agent_answers
+from netmaster.agent_answers import Count, Name, Text
 from netmaster.plan.show import ofnet_rules
 from netmaster.view import View
 
 Counts = dict[str, int]
+
+
+class _Judged(TypedDict):
+    rule: Name
+    policies: list[Name]
+    verdict: Name
+    packets: Count
+    bytes: Count
+
+
+class _Hits(TypedDict):
+    rules: dict[Name, tuple[Count, Count]]
+    kubernetes: list[_Judged]
+    missing: dict[Name, Text]
+
+
+_ANSWER: Final = TypeAdapter(_Hits)
 
 
 def hits(
@@ -55,35 +77,28 @@ def hits(
     }
 
 
-def _read(said: Mapping[str, bytes]) -> tuple[dict[str, Any], dict[str, str]]:
+def _read(said: Mapping[str, bytes]) -> tuple[dict[str, _Hits], dict[str, str]]:
     """Return the answers, and why hosts have none; a bridge that is missing makes one silent."""
     read, unread = {}, {}
     for host, body in said.items():
         try:
-            answer = json.loads(body)
-            rules = {str(one): (int(p), int(b)) for one, (p, b) in answer["rules"].items()}
-            judged = [_judged(one) for one in answer["kubernetes"]]
-            missing = {str(bridge): str(why) for bridge, why in answer["missing"].items()}
-        except (ValueError, TypeError, LookupError, AttributeError):
-            unread[host] = f"host {host}: not an answer about rules: {body[:80]!r}"
+            read[host] = answer = agent_answers.read(host, "an answer about rules", body, _ANSWER)
+        except AgentUnavailable as exc:
+            unread[host] = str(exc)
             continue
-        read[host] = {"rules": rules, "kubernetes": judged}
-        if missing:
-            unread[host] = "; ".join(f"{bridge}: {why}" for bridge, why in missing.items())
+        if answer["missing"]:
+            unread[host] = "; ".join(
+                f"{bridge}: {why}" for bridge, why in answer["missing"].items()
+            )
     return read, unread
 
 
-def _judged(one: Mapping[str, Any]) -> tuple[str, tuple[str, ...], str, int, int]:
-    policies = tuple(str(policy) for policy in one["policies"])
-    return str(one["rule"]), policies, str(one["verdict"]), int(one["packets"]), int(one["bytes"])
-
-
-def _of_kubernetes(read: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _of_kubernetes(read: Mapping[str, _Hits]) -> list[dict[str, Any]]:
     found: dict[tuple[str, tuple[str, ...], str], dict[str, Counts]] = {}
     for host, answer in read.items():
-        for rule, policies, verdict, packets, size in answer["kubernetes"]:
-            counted = found.setdefault((rule, policies, verdict), {})
-            counted[host] = {"packets": packets, "bytes": size}
+        for one in answer["kubernetes"]:
+            counted = found.setdefault((one["rule"], tuple(one["policies"]), one["verdict"]), {})
+            counted[host] = {"packets": one["packets"], "bytes": one["bytes"]}
     return [
         {"rule": rule, "policies": list(policies), "verdict": verdict, **_total(hosts)}
         for (rule, policies, verdict), hosts in sorted(found.items())

@@ -5,15 +5,33 @@ the master knows of each host; out comes `GET /api/v2/selftest`. An answer that 
 a host without one, is a failure.
 """
 
-import json
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from itertools import islice
+from typing import Annotated, Any, Final
+
+from pydantic import Field, TypeAdapter
+from typing_extensions import TypedDict
+
+from core.errors import AgentUnavailable
+from netmaster import agent_answers
+from netmaster.agent_answers import Count, Name, Text
 
 MOST: Final = 1000
 """Failures of a kind that are told of each host."""
+MOST_KINDS: Final = 100
 
 Check = dict[str, Any]
 """`passed`, a count, and `failed`, reasons by what was tested."""
+
+
+class _Outcome(TypedDict):
+    passed: Count
+    failed: dict[Name, Text]
+
+
+_ANSWER: Final = TypeAdapter[dict[str, _Outcome]](
+    Annotated[dict[Name, _Outcome], Field(max_length=MOST_KINDS)]
+)
 
 
 def report(
@@ -27,20 +45,12 @@ def report(
     behind = {str(host["label"]): _behind(host) for host in known}
     hosts: list[tuple[str, dict[str, Check]]] = []
     for host in sorted({*said, *silent, *behind}):
-        checks: dict[str, Check] = {"agent": _check(_fault(host, said, silent))}
-        checks |= _read(said.get(host, b"{}")) or {}
+        fault, read = _read(host, said, silent)
+        checks: dict[str, Check] = {"agent": _check(fault), **read}
         checks["applied"] = _check(behind.get(host, {"record": "the host has no record"}))
         hosts.append((host, checks))
     well = not any(check["failed"] for _, checks in hosts for check in checks.values())
     return {"passed": well, "hosts": [{"host": host, "checks": checks} for host, checks in hosts]}
-
-
-def _fault(host: str, said: Mapping[str, bytes], silent: Mapping[str, str]) -> dict[str, str]:
-    if host not in said:
-        return {"answer": silent.get(host, "no netplugin is registered")}
-    if _read(said[host]) is None:
-        return {"answer": f"not an answer about a self-test: {said[host][:80]!r}"}
-    return {}
 
 
 def _behind(host: Mapping[str, Any]) -> dict[str, str]:
@@ -54,14 +64,17 @@ def _check(faults: Mapping[str, str]) -> Check:
     return {"passed": int(not faults), "failed": dict(faults)}
 
 
-def _read(body: bytes) -> dict[str, Check] | None:
-    """Return the checks in an answer; None if it has none."""
+def _read(
+    host: str, said: Mapping[str, bytes], silent: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, Check]]:
+    """Return why a host has no checks, and the checks in its answer."""
+    if host not in said:
+        return {"answer": silent.get(host, "no netplugin is registered")}, {}
     try:
-        found = {}
-        for kind, check in json.loads(body).items():
-            failed = {str(name): str(why) for name, why in check["failed"].items()}
-            shown = dict(list(failed.items())[:MOST])
-            found[str(kind)] = {"passed": int(check["passed"]), "failed": shown}
-    except (ValueError, TypeError, LookupError, AttributeError):
-        return None
-    return found
+        answer = agent_answers.read(host, "an answer about a self-test", said[host], _ANSWER)
+    except AgentUnavailable as exc:
+        return {"answer": str(exc)}, {}
+    return {}, {
+        kind: {"passed": check["passed"], "failed": dict(islice(check["failed"].items(), MOST))}
+        for kind, check in answer.items()
+    }

@@ -429,7 +429,7 @@ async def test_an_agent_that_poses_as_a_master_is_not_believed(certificates: Cer
     async with leading(certificates.agent) as (address, _):
         context = TlsContexts(certificates.agent).to_masters()
         assert (await status(context, "GET", f"https://{address}/version"))[0] == 0
-        context = TlsContexts(certificates.agent).to_agents()
+        context = TlsContexts(certificates.agent).to_agent("h1")
         assert (await status(context, "GET", f"https://{address}/version"))[0] == 200
 
 
@@ -548,8 +548,9 @@ def test_it_holds_on_the_daemons_event_loop(certificates: Certificates) -> None:
 
     async def ask() -> None:
         async with leading(certificates.agent) as (address, _):
-            for role, expected in ((Role.MASTER, 0), (Role.AGENT, 200)):
-                context = TlsContexts(certificates.agent).client(role)
+            tls = TlsContexts(certificates.agent)
+            contexts = (tls.to_masters(), 0), (tls.to_agent("h2"), 0), (tls.to_agent("h1"), 200)
+            for context, expected in contexts:
                 assert (await status(context, "GET", f"https://{address}/version"))[0] == expected
             found, _ = await status(
                 certificates.contexts["admin"], "GET", f"https://{address}/hosts"

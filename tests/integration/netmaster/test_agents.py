@@ -100,8 +100,8 @@ async def test_the_state_of_bgp(body: object, oper: dict[str, object]) -> None:
         (403, "x", "host h1: access denied"),
         (500, "no such bridge\n", "host h1: no such bridge"),
         (503, "x", "host h1: Service Unavailable"),
-        (200, "no json", "host h1: not a BGP state: b'no json'"),
-        (200, "[1]", "host h1: not a BGP state: b'[1]'"),
+        (200, "no json", "host h1: not a BGP state: expected ident at line 1 column 2: b'no json'"),
+        (200, "[1]", "host h1: not a BGP state: Input should be a valid dictionary: b'[1]'"),
     ],
 )
 async def test_refusals_are_named(status: int, body: str, text: str) -> None:

@@ -211,9 +211,24 @@ def test_a_server_of_another_role_than_the_one_called_is_refused(
     """On a host with both daemons the certificate of either has the host's address."""
     own = issuer.files(request(Role.AGENT, "h2"))
     server = TlsContexts(issuer.files(request(role, "n1"))).server()
-    for called in (Role.MASTER, Role.AGENT):
-        outcome = str(met(TlsContexts(own).client(called), server))
+    contexts = TlsContexts(own)
+    for called, context in (
+        (Role.MASTER, contexts.to_masters()),
+        (Role.AGENT, contexts.to_agent("n1")),
+    ):
+        outcome = str(met(context, server))
         if called is role:
             assert outcome == "agent/h2"
         else:
             assert f"the certificate of {role}/n1, not of role {called}" in outcome
+
+
+def test_the_agent_of_another_host_than_the_one_called_is_refused(issuer: Issuer) -> None:
+    """An agent may register in another host's name; only that host has its certificate."""
+    contexts = TlsContexts(issuer.files(MASTER))
+    server = TlsContexts(issuer.files(request(Role.AGENT, "h1"))).server()
+    assert str(met(contexts.to_agent("h1"), server)) == "master/m1"
+    for called in ("h2", "H1", "h11", ""):
+        outcome = str(met(contexts.to_agent(called), server))
+        assert f"the certificate of agent/h1, not of host {called}" in outcome
+    assert contexts.to_agent("h1") is contexts.to_agent("h1")

@@ -28,6 +28,11 @@ LEASE = 150.0
 START = 5000.0
 
 
+def address_of(label: HostLabel) -> str:
+    """Return an address of a host's own."""
+    return f"10.0.0.{ord(label[-1])}"
+
+
 @dataclass
 class Watch:
     """A leader that scans for dead hosts, with clocks that a test moves."""
@@ -70,12 +75,13 @@ class Watch:
 
     async def host(self, label: HostLabel) -> None:
         """Write a host's record, as its agent does when it starts."""
-        record = HostRecord(label=label, control_ip="10.0.0.1", vtep_ip="10.0.0.1", vxlan_port=4789)
+        own = address_of(label)
+        record = HostRecord(label=label, control_ip=own, vtep_ip=own, vxlan_port=4789)
         await self.put(keys.host(label), codec.encode(record))
 
     async def register(self, label: HostLabel) -> None:
         instance = ServiceInstance(
-            service=keys.SERVICE_NETPLUGIN, address="10.0.0.1", port=9002, hostname=label
+            service=keys.SERVICE_NETPLUGIN, address=address_of(label), port=9002, hostname=label
         )
         await self.put(self._service(label), codec.encode(instance))
 
@@ -83,7 +89,7 @@ class Watch:
         await self.lead.backend.commit([Change((), (Delete(self._service(label)),))])
 
     def _service(self, label: HostLabel) -> str:
-        return keys.service(keys.SERVICE_NETPLUGIN, label, 9002)
+        return keys.service(keys.SERVICE_NETPLUGIN, address_of(label), 9002)
 
     def missing(self) -> dict[HostLabel, float]:
         return {label: absence.since for label, absence in self.lead.stored().absences.items()}

@@ -28,8 +28,12 @@ class Answer:
     def __init__(self, text: str) -> None:
         self.text = text
 
-    async def read(self) -> bytes:
-        return self.text.encode()
+    @property
+    def content(self) -> "Answer":
+        return self
+
+    async def iter_any(self) -> AsyncIterator[bytes]:
+        yield self.text.encode()
 
 
 class Agents:

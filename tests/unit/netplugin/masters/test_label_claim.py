@@ -72,6 +72,19 @@ async def test_a_record_that_is_there_already_is_not_written_again(
     assert backend.store.get(KEY) == before
 
 
+async def test_garbage_of_another_host_does_not_keep_an_agent_from_starting(
+    backend: MemoryBackend,
+) -> None:
+    await put(backend, OTHER)
+    foreign = keys.service(keys.SERVICE_NETPLUGIN, "192.0.2.66", 1)
+    await backend.commit([Change((), (Put(foreign, b"garbage"),))])
+    await claim_label(backend, OWN, timing=TIMING)
+    assert stored(backend) == OWN
+    await backend.commit([Change((), (Put(KEY, b"garbage"),))])
+    await claim_label(backend, OWN, timing=TIMING)
+    assert stored(backend) == OWN
+
+
 async def test_the_label_of_a_host_whose_agent_is_gone_is_claimed(backend: MemoryBackend) -> None:
     await put(backend, OTHER)
     await claim_label(backend, OWN, timing=TIMING)
