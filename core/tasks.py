@@ -215,6 +215,18 @@ async def guard(
         return on_error(exc)
 
 
+def attempt(work: Callable[[], T], on_error: Callable[[Exception], T]) -> T:
+    """Return the result of `work()`, or of `on_error(exc)` for any exception.
+
+    For one of many items that came from outside, where an unexpected failure must not cost the
+    others; `on_error` reports it.
+    """
+    try:
+        return work()
+    except Exception as exc:
+        return on_error(exc)
+
+
 def backoff(
     first: float = 0.05, limit: float = 2.0, *, jitter: Callable[[], float] = random.random
 ) -> Iterator[float]:

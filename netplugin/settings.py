@@ -236,6 +236,14 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("kube-tenant-labels",),
+        env="KUBE_TENANT_LABELS",
+        help="whose label io.contiv.tenant names a pod's tenant: that of the namespace, else of "
+        "the pod (pods), or that of the namespace alone (namespaces)",
+        default="pods",
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("own-tenants-only",),
         env="OWN_TENANTS_ONLY",
         help="know the endpoints of tenants with pods on this host alone; without effect on nodes "
@@ -294,6 +302,16 @@ FLAGS: Final = (
         generation=Generation.OLDER,
     ),
 )
+
+
+class TenantLabels(StrEnum):
+    """Whose labels name the tenants of pods."""
+
+    PODS = "pods"
+    """Those of namespaces, and of pods in namespaces that name none."""
+
+    NAMESPACES = "namespaces"
+    """Those of namespaces alone."""
 
 
 class KubeProxy(StrEnum):
@@ -365,6 +383,7 @@ class Settings:
     leak_grace: int
     audit_interval: int
     kube_proxy: KubeProxy = KubeProxy.REPLACE
+    tenant_labels: TenantLabels = TenantLabels.PODS
     own_tenants_only: bool = False
     address_blocks: int = 0
     """How many free addresses of each network this host holds ahead of its pods."""
@@ -442,6 +461,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         leak_grace=values.number("leak-grace", 0, LONGEST_GRACE),
         audit_interval=values.number("audit-interval", 1, LONGEST_AUDIT_INTERVAL),
         kube_proxy=_kube_proxy(values["kube-proxy"]),
+        tenant_labels=_tenant_labels(values["kube-tenant-labels"]),
         own_tenants_only=values.on("own-tenants-only"),
         address_blocks=values.number("address-blocks", 0, LARGEST_BLOCK),
         source_guard=not values.on("no-source-guard"),
@@ -488,6 +508,14 @@ def _docker(values: Values, modes: flags.NetworkOptions) -> DockerSettings:
         networks=Path(values["data-dir"]) / "docker-networks",
         encap=Encap(modes.net_mode or Encap.VXLAN),
     )
+
+
+def _tenant_labels(text: str) -> TenantLabels:
+    try:
+        return TenantLabels(text)
+    except ValueError as exc:
+        message = f"kube-tenant-labels must be pods or namespaces, got {text}"
+        raise UsageError(message) from exc
 
 
 def _kube_proxy(text: str) -> KubeProxy:

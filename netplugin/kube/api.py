@@ -258,7 +258,7 @@ class KubeApi:
         objects: list[KubeObject] = []
         while True:
             body = await self._page(session, resource, query)
-            objects.extend(map(_object, body.get("items") or ()))
+            objects.extend(_items(resource, body))
             more = _object(body.get("metadata")).get("continue")
             if not more:
                 return KubeList(resource, _version(body), tuple(objects))
@@ -408,7 +408,7 @@ def _event(resource: Resource, line: bytes) -> KubeChange | KubeSign:
         code = changed.get("code")
         said = f"watch of {resource.name}: {changed.get('message')}"
         raise KubeRefused(said, code if isinstance(code, int) else 0)
-    if kind not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
+    if not isinstance(kind, str) or kind not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
         raise ValueError(f"{kind}: {changed.get('message')}")
     version = _version(changed)
     if kind == "BOOKMARK":
@@ -423,6 +423,21 @@ def _message(text: str) -> str:
     except (ValueError, RecursionError):
         return text.strip().partition("\n")[0]
     return str(body.get("message", "")) if isinstance(body, dict) else text[:200]
+
+
+def _items(resource: Resource, body: KubeObject) -> Iterator[KubeObject]:
+    """Yield the objects of a page of a list. Raises ValueError if there is no list."""
+    items = body.get("items")
+    if items is not None and not isinstance(items, list):
+        raise ValueError("a list of Kubernetes has no items")
+    for number, one in enumerate(items or ()):
+        if isinstance(one, dict):
+            yield one
+        else:
+            log.warning(
+                "Kubernetes object invalid",
+                extra=fields(error=f"{resource.name}: item {number} of the list is no object"),
+            )
 
 
 def _object(value: object) -> KubeObject:

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 from core.change_notifier import ChangeNotifier
 from core.errors import HostError, Invalid, OrchestratorUnavailable
 from core.logs import fields
+from core.tasks import attempt
 from netplugin.kube.api import KubeApi, KubeChange, KubeEvent, KubeList, KubeSign
 from netplugin.kube.cache import KubeCache
 from netplugin.kube.resources import Resource
@@ -253,6 +254,18 @@ class KubeFeed:
                 yield
 
     def _put(self, resource: Resource, handler: KubeHandler, received: KubeObject) -> None:
+        """Apply one object; whatever is wrong with it must not cost the others."""
+
+        def not_understood(exc: Exception) -> None:
+            log.error(
+                "Kubernetes object not understood",
+                exc_info=exc,
+                extra=fields(object=f"{resource.name} {key_of(received)}", error=repr(exc)),
+            )
+
+        attempt(lambda: self._read(resource, handler, received), not_understood)
+
+    def _read(self, resource: Resource, handler: KubeHandler, received: KubeObject) -> None:
         reduced = resource.reduced(received)
         state, key = self._states[resource.name], key_of(received)
         line = json.dumps(reduced, separators=(",", ":")).encode()

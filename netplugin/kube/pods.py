@@ -7,6 +7,7 @@ UID, not by its name, which a later pod may have: no pod gets the labels of anot
 """
 
 import asyncio
+import logging
 from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -15,6 +16,7 @@ from typing import Final
 from core.change_notifier import ChangeNotifier
 from core.errors import OrchestratorUnavailable
 from core.ids import GroupName, NetworkName, TenantName
+from core.logs import fields
 from netplugin.cni.request import PodRequest
 from netplugin.kube.api import KubeApi
 from netplugin.kube.resources import NAMESPACES, Resource
@@ -28,6 +30,8 @@ from netplugin.world.kube_pods import (
     namespace_of,
     pod_of,
 )
+
+log = logging.getLogger(__name__)
 
 WATCH_WAIT: Final = 1.0
 """Seconds an ADD waits for the watch before it asks the server."""
@@ -84,12 +88,19 @@ class PodPlacement:
     """Places the pods of ADDs; `pods` is the resource that `known` follows."""
 
     def __init__(
-        self, api: KubeApi, pods: Resource, known: PodHandler, wait: float = WATCH_WAIT
+        self,
+        api: KubeApi,
+        pods: Resource,
+        known: PodHandler,
+        wait: float = WATCH_WAIT,
+        *,
+        tenant_by_pod: bool = True,
     ) -> None:
         self._api = api
         self._pods = pods
         self._known = known
         self._wait = wait
+        self._tenant_by_pod = tenant_by_pod
 
     async def place(self, request: PodRequest) -> PodRequest:
         """Return a request as the labels of its pod say; as it is, if it names no pod.
@@ -103,7 +114,14 @@ class PodPlacement:
             pod = await self._asked_pod(request)
         if namespace is None:
             namespace = await self._asked_namespace(request.namespace)
-        return placed(request, pod, namespace)
+        found = placed(request, pod, namespace, tenant_by_pod=self._tenant_by_pod)
+        wanted = pod.labels.get(TENANT)
+        if request.is_first and wanted and wanted != found.tenant:
+            log.warning(
+                "pod asks for a tenant that its namespace has not",
+                extra=fields(pod=pod.key, asked=wanted, tenant=found.tenant),
+            )
+        return found
 
     async def _watched(
         self, request: PodRequest
@@ -146,12 +164,20 @@ class PodPlacement:
         return None if received is None else resource.reduced(received)
 
 
-def placed(request: PodRequest, pod: KubePod, namespace: Mapping[str, str]) -> PodRequest:
+def placed(
+    request: PodRequest,
+    pod: KubePod,
+    namespace: Mapping[str, str],
+    *,
+    tenant_by_pod: bool = True,
+) -> PodRequest:
     """Return a request with tenant, network and group as the labels say, and the labels.
 
     A label of the pod counts before one of its namespace, and that before the network configuration
-    of the runtime; each label for itself (docs/original/cni-k8s.md §5). The labels place a pod's
-    first interface; each further one has a configuration of its own, which places it.
+    of the runtime; each label for itself (docs/original/cni-k8s.md §5). But a namespace that names
+    a tenant has the last word on it, and without `tenant_by_pod` a pod's label never counts: who
+    writes pods does not choose whose network they are in. The labels place a pod's first interface;
+    each further one has a configuration of its own, which places it.
     """
     labels = endpoint_labels(pod, request.pod_uid)
     if not request.is_first:
@@ -160,10 +186,12 @@ def placed(request: PodRequest, pod: KubePod, namespace: Mapping[str, str]) -> P
     def label(name: str) -> str:
         return pod.labels.get(name) or namespace.get(name) or ""
 
+    asked = pod.labels.get(TENANT) if tenant_by_pod else None
+    tenant = namespace.get(TENANT) or asked
     group = label(GROUP)
     return replace(
         request,
-        tenant=TenantName(label(TENANT) or request.tenant),
+        tenant=TenantName(tenant or request.tenant),
         network=NetworkName(label(NETWORK) or request.network),
         group=GroupName(group) if group else request.group,
         labels=labels,

@@ -26,7 +26,7 @@ from netplugin.kube.resources import NAMESPACES, NODES, POLICIES, SERVICES, SLIC
 from netplugin.kube.services import ServiceHandler
 from netplugin.pods.host import PodHost
 from netplugin.pods.labels import PodLabels
-from netplugin.settings import KubeProxy
+from netplugin.settings import KubeProxy, TenantLabels
 from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context
 from netplugin.startup.dataplane import Dataplane
@@ -75,7 +75,9 @@ def build_kubernetes(
             **dict.fromkeys(POLICIES, policies),
         },
     )
-    return Kubernetes(feed=feed, pods=pods, placement=PodPlacement(api, own_pods, pods))
+    by_pod = context.settings.tenant_labels is TenantLabels.PODS
+    placement = PodPlacement(api, own_pods, pods, tenant_by_pod=by_pod)
+    return Kubernetes(feed=feed, pods=pods, placement=placement)
 
 
 async def follow_kubernetes(

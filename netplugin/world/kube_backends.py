@@ -7,11 +7,10 @@ slices while the server moves it from one to another; it counts once.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Final
 
 from core.errors import Invalid
-from netplugin.world.kube_objects import EndpointsObject, Ip, Port, SliceObject
+from netplugin.world.kube_objects import EndpointsObject, Ip, Port, SliceObject, read_address
 
 _FAMILIES: Final[Mapping[str, int]] = {"IPv4": 4, "IPv6": 6}
 """IP versions by `addressType`; slices of type FQDN have no addresses."""
@@ -125,7 +124,7 @@ def _once(groups: Iterable[Iterable[KubeTarget]]) -> dict[tuple[Ip, int], KubeTa
 
 def _address(received: SliceObject, text: str, version: int | None) -> Ip:
     try:
-        address = ip_address(text)
+        address = read_address(text)
     except ValueError as exc:
         raise Invalid(f"endpointslices {received.metadata.key} of Kubernetes: {exc}") from exc
     if address.version != version:

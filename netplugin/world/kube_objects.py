@@ -6,7 +6,7 @@ default. Any other field is ignored, so that newer servers are understood.
 """
 
 from collections.abc import Mapping
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -18,6 +18,9 @@ Ip = IPv4Address | IPv6Address
 
 AFFINITY_SECONDS: Final = 10800
 """The API's default of `sessionAffinityConfig.clientIP.timeoutSeconds`: three hours."""
+
+_LONGEST_AFFINITY: Final = 86400
+"""The API's limit of it."""
 
 SERVICE_LABEL: Final = "kubernetes.io/service-name"
 _HOSTNAME: Final = "kubernetes.io/hostname"
@@ -58,12 +61,33 @@ class Port(Part):
     node_port: int = Field(0, alias="nodePort", ge=0, le=65535)
 
 
+def read_address(value: object) -> Ip:
+    """Return an address as Kubernetes' own programs read it. Raises ValueError."""
+    # Objects from before Go 1.17 may have leading zeros, which Kubernetes reads as decimal
+    # (`ParseIPSloppy` of k8s.io/utils/net) and Python refuses. pydantic would take numbers as well.
+    if not isinstance(value, str) or "%" in value:
+        raise ValueError("not an address")
+    return ip_address(without_leading_zeros(value))
+
+
+def without_leading_zeros(text: str) -> str:
+    """Return the text of an address or network with IPv4 numbers as Python accepts them."""
+    address, slash, length = text.partition("/")
+    numbers = address.split(".")
+    if len(numbers) == 4 and all(one.isascii() and one.isdigit() for one in numbers):
+        address = ".".join(one.lstrip("0") or "0" for one in numbers)
+    return f"{address}{slash}{length}"
+
+
+ReadIp = Annotated[Ip, BeforeValidator(read_address)]
+
+
 def _empty_is_none(value: object) -> object:
-    return None if value in {"", "None"} else value
+    return None if isinstance(value, str) and value in {"", "None"} else value
 
 
 class _ClientIp(Part):
-    seconds: int = Field(AFFINITY_SECONDS, alias="timeoutSeconds", ge=0)
+    seconds: int = Field(AFFINITY_SECONDS, alias="timeoutSeconds", ge=0, le=_LONGEST_AFFINITY)
 
 
 class _Affinity(Part):
@@ -74,9 +98,9 @@ class ServiceSpec(Part):
     """`spec` of a service."""
 
     type: str = "ClusterIP"
-    cluster_ip: Ip | Literal["", "None"] = Field("", alias="clusterIP")
-    cluster_ips: tuple[Ip | Literal["", "None"], ...] = Field((), alias="clusterIPs")
-    external_ips: tuple[Ip, ...] = Field((), alias="externalIPs")
+    cluster_ip: ReadIp | Literal["", "None"] = Field("", alias="clusterIP")
+    cluster_ips: tuple[ReadIp | Literal["", "None"], ...] = Field((), alias="clusterIPs")
+    external_ips: tuple[ReadIp, ...] = Field((), alias="externalIPs")
     external_name: str = Field("", alias="externalName")
     external_policy: str = Field("", alias="externalTrafficPolicy")
     internal_policy: str = Field("", alias="internalTrafficPolicy")
@@ -90,7 +114,7 @@ class ServiceSpec(Part):
 class Ingress(Part):
     """One address of a load balancer. In mode Proxy packets for it must go by the balancer."""
 
-    ip: Annotated[Ip | None, BeforeValidator(_empty_is_none)] = None
+    ip: Annotated[ReadIp | None, BeforeValidator(_empty_is_none)] = None
     mode: str = Field("VIP", alias="ipMode")
 
 
@@ -124,7 +148,7 @@ class _Reference(Part):
 class Address(Part):
     """One address of an Endpoints object."""
 
-    ip: Ip
+    ip: ReadIp
     hostname: str = ""
     node: str = Field("", alias="nodeName")
     target: _Reference = Field(_Reference(), alias="targetRef")
@@ -208,7 +232,7 @@ def parse(model: type[Model], resource: str, received: KubeObject) -> Model:
     """Return an object of a resource. Raises Invalid if it cannot be read."""
     try:
         return model.model_validate(received)
-    except ValidationError as exc:
+    except (ValidationError, RecursionError) as exc:
         raise Invalid(f"{resource} {key_of(received)} of Kubernetes: {exc}") from exc
 
 

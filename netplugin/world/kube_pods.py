@@ -5,12 +5,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import Final
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from netplugin.world.kube_objects import KubeObject, Part, parse
+from netplugin.world.kube_objects import KubeObject, Part, parse, read_address
 from netplugin.world.kube_policies.objects import PROTOCOLS
 from netplugin.world.kube_policies.rules import PolicyNode
 
@@ -111,6 +110,12 @@ class _NodeAddress(Part):
     type: str = ""
     address: str = ""
 
+    @model_validator(mode="after")
+    def _readable(self) -> "_NodeAddress":
+        if self.type in _NODE_ADDRESSES:
+            read_address(self.address)
+        return self
+
 
 class _NodeStatus(Part):
     addresses: tuple[_NodeAddress, ...] = ()
@@ -125,7 +130,7 @@ def node_of(received: KubeObject) -> tuple[str, PolicyNode]:
     """Return name, labels and addresses of a node. Raises Invalid."""
     node = parse(_Node, "nodes", received)
     texts = (one.address for one in node.status.addresses if one.type in _NODE_ADDRESSES)
-    addresses = tuple(sorted({ip_address(text) for text in texts}, key=str))
+    addresses = tuple(sorted({read_address(text) for text in texts}, key=str))
     return node.metadata.name, PolicyNode(labels=node.metadata.labels, addresses=addresses)
 
 

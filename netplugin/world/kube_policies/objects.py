@@ -5,19 +5,28 @@ NetworkPolicy is of `networking.k8s.io/v1`, AdminNetworkPolicy and BaselineAdmin
 policy that cannot be read must not silently have no effect.
 """
 
-from ipaddress import IPv4Network, IPv6Network
-from typing import Final, Literal
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Annotated, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from netplugin.world.kube_objects import KubeObject, Part, parse
+from netplugin.world.kube_objects import KubeObject, Part, parse, without_leading_zeros
 from netplugin.world.kube_policies.selectors import Selector
 
 NETWORK_POLICIES: Final = "networkpolicies"
 ADMIN_POLICIES: Final = "adminnetworkpolicies"
 BASELINE_POLICIES: Final = "baselineadminnetworkpolicies"
 
-Network = IPv4Network | IPv6Network
+
+def _read_network(value: object) -> IPv4Network | IPv6Network:
+    """Return a network as Kubernetes' own programs read it. Raises ValueError."""
+    # `ParseCIDRSloppy` of k8s.io/utils/net: leading zeros are decimal, and bits of a host are cut.
+    if not isinstance(value, str) or "/" not in value:
+        raise ValueError("not a network")
+    return ip_network(without_leading_zeros(value), strict=False)
+
+
+Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_read_network)]
 Protocol = Literal["TCP", "UDP", "SCTP"]
 PROTOCOLS: Final = {"TCP": 6, "UDP": 17, "SCTP": 132}
 

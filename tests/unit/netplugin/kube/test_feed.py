@@ -11,6 +11,7 @@ import pytest
 
 from core.errors import OrchestratorUnavailable
 from core.ids import TenantName
+from core.logs import extra_of
 from core.tasks import background
 from netplugin.kube.access import KubeAccess
 from netplugin.kube.api import KubeApi, KubeChange, KubeList, KubeSign
@@ -20,6 +21,7 @@ from netplugin.kube.resources import ENDPOINTS, SERVICES, SLICES, Resource
 from netplugin.kube.services import ServiceHandler
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.dns_records import Asker
+from netplugin.world.kube_services import KubeService
 from ofnet.changes import ObjectKind
 from ofnet.tables import TableId
 from ofnet.world import Bridge, FwdMode
@@ -127,6 +129,32 @@ def test_what_cannot_be_read_leaves_the_last_good_in_force(
             tell(feed, event)
         assert "Kubernetes object invalid" in caplog.text
         assert world.services.kube == {KEY: SERVED}
+
+
+def test_whatever_an_object_does_to_its_handler_the_others_are_served(
+    feed: KubeFeed,
+    world: WorldBuilder,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put = world.put_kube_service
+
+    def refuse(service: KubeService) -> None:
+        if service.name == "bad":
+            raise TypeError("a fault of this program")
+        put(service)
+
+    monkeypatch.setattr(world, "put_kube_service", refuse)
+    tell(
+        feed,
+        all_of(
+            SERVICES, WEB, said(service("10.96.0.2"), "bad"), said(service("10.96.0.3"), "after")
+        ),
+    )
+    assert world.services.kube.keys() == {KEY, "shop/after"}
+    (record,) = [one for one in caplog.records if one.msg == "Kubernetes object not understood"]
+    assert extra_of(record)["object"] == "services shop/bad"
+    assert record.exc_info is not None
 
 
 async def test_the_first_lists_are_waited_for(feed: KubeFeed) -> None:

@@ -88,8 +88,9 @@ def placement(server: Server, known: PodHandler, wait: float = 0.01) -> PodPlace
         (
             {"io_contiv_tenant": "blue", "io_contiv_network": "n2", "io_contiv_net__group": "web"},
             {"io_contiv_tenant": "red", "io_contiv_network": "n3", "io_contiv_net__group": "db"},
-            ("blue", "n2", "web"),
+            ("red", "n2", "web"),
         ),
+        ({"io_contiv_tenant": "blue"}, {"io_contiv_tenant": ""}, ("blue", "conf-n", "conf-g")),
         (
             {"io_contiv_network": "n2", "io_contiv_tenant": ""},
             {"io_contiv_tenant": "red"},
@@ -115,6 +116,19 @@ async def test_each_label_counts_by_itself(
     found = await placement(server, known).place(asked)
     assert (found.tenant, found.network, found.group) == place
     assert server.asked == []
+
+
+async def test_a_pod_chooses_no_tenant_where_that_is_forbidden(
+    server: Server, known: PodHandler, caplog: pytest.LogCaptureFixture
+) -> None:
+    known.put("pods", web(io_contiv_tenant="blue", io_contiv_network="n2"))
+    known.put("namespaces", shop())
+    pods = PodPlacement(server, PODS, known, 0.01, tenant_by_pod=False)
+    found = await pods.place(REQUEST)
+    assert (found.tenant, found.network) == ("default", "n2")
+    assert "pod asks for a tenant that its namespace has not" in caplog.text
+    known.put("namespaces", shop(io_contiv_tenant="red"))
+    assert (await pods.place(REQUEST)).tenant == "red"
 
 
 async def test_the_endpoint_has_the_pods_labels_and_its_name(

@@ -447,3 +447,32 @@ def test_a_slice_that_cannot_be_read_changes_nothing(bad: dict[str, Any]) -> Non
     with pytest.raises(Invalid, match="shop/s"):
         book.put(SLICES, bad)
     assert book.services[KEY] == before
+
+
+def test_leading_zeros_are_read_as_kubernetes_does() -> None:
+    services = KubeServices()
+    old = said(service("010.096.000.010", {"name": "http", "port": 80}))
+    old["spec"]["externalIPs"] = ["192.000.002.001"]
+    old["status"] = {"loadBalancer": {"ingress": [{"ip": "192.0.2.09"}]}}
+    services.put(SERVICES, old)
+    services.put(ENDPOINTS, said(endpoints((["010.001.0.1"], [{"name": "http", "port": 80}]))))
+    found = services.services[KEY]
+    assert found.addresses == (ip("10.96.0.10"),)
+    assert found.external_ips == (ip("192.0.2.1"),)
+    assert found.load_balancer_ips == (ip("192.0.2.9"),)
+    assert found.ports[0].targets == targets(("10.1.0.1", 80))
+
+
+@pytest.mark.parametrize("wrong", [5, True, [], ["10.96.0.1"], {}, "fe80::1%eth0", "1.2.3.4.5"])
+def test_what_is_no_address_is_refused(wrong: object) -> None:
+    bad = said(service("10.96.0.10"))
+    for place in ("clusterIP", "externalIPs", "status"):
+        one = {"metadata": bad["metadata"], "spec": dict(bad["spec"])}
+        if place == "clusterIP":
+            one["spec"]["clusterIP"] = wrong
+        elif place == "externalIPs":
+            one["spec"]["externalIPs"] = [wrong]
+        else:
+            one["status"] = {"loadBalancer": {"ingress": [{"ip": wrong}]}}
+        with pytest.raises(Invalid, match="services shop/web"):
+            KubeServices().put(SERVICES, one)
