@@ -22,13 +22,17 @@ _MULTICAST: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A DNS message of a pod, and the server it is for; `tcp` says how it came."""
+    """A DNS message of a pod, and the server it is for; `tcp` says how it came.
+
+    `judged`: it has passed all rules and policies on its way to that server, which is the agent.
+    """
 
     pod: EndpointKey
     network: NetworkId
     server: IPv4Address
     message: bytes
     tcp: bool = False
+    judged: bool = False
 
 
 class Verdict(Enum):
@@ -70,7 +74,9 @@ def no_resolver(_question: Question) -> Outcome:
     return Verdict.FORWARD
 
 
-def answer(frame: bytes, attachment: Attachment | None, resolve: Resolver) -> DnsAnswer:
+def answer(
+    frame: bytes, attachment: Attachment | None, resolve: Resolver, *, judged: bool = False
+) -> DnsAnswer:
     """Return what becomes of a request that came in from an attachment."""
     if attachment is None or attachment.network is None or attachment.endpoint is None:
         return DnsAnswer(("dnsPktInvalidVlan-ERROR",))
@@ -83,6 +89,7 @@ def answer(frame: bytes, attachment: Attachment | None, resolve: Resolver) -> Dn
         network=attachment.network.id,
         server=packets.destination(frame),
         message=message,
+        judged=judged,
     )
     outcome = resolve(question)
     if isinstance(outcome, bytes):

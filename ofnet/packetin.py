@@ -48,6 +48,7 @@ from ofnet.openflow.actions import (
 )
 from ofnet.openflow.fields import VRF
 from ofnet.openflow.packets import Arp, Neighbour
+from ofnet.pipelines import cluster_dns
 from ofnet.pipelines.stages import DNS_PORT, DNS_RETURN_VLAN, ROUTER_MAC
 from ofnet.tables import Mode, TableId
 from ofnet.uplink_choice import choose_uplink
@@ -259,7 +260,7 @@ def _reject_dns(
 
 
 def _dns(packet: PacketIn, attachment: Attachment | None, resolve: Resolver) -> Reaction:
-    answer = names.answer(packet.data, attachment, resolve)
+    answer = names.answer(packet.data, attachment, resolve, judged=packet.table in cluster_dns.ENDS)
     match answer.outcome:
         case bytes(frame):
             return Reaction(answer.counters, _back(packet, frame))

@@ -11,7 +11,8 @@ Ids and priorities are the original's. The paths of packets through the tables:
 * from a pod's interface to its host: 0, 4, 5, 8;
 * a pod's answers to its host: 0, 1, 3, 4; to another host: 0, 1, 3, 4, 16;
 * ARP and ND requests: 0, 10, 11;
-* DNS of pods: 0, 23, then to the agent, or back to 0 and on as any packet.
+* DNS of pods: 0, 23, then to the agent, or back to 0 and on as any packet;
+* DNS to the agent's own address: as any packet to table 7 or 9, and from there to the agent.
 """
 
 # `ofnet.flows.Flow` refuses a flow outside its table's declaration. The declarations are therefore
@@ -171,6 +172,7 @@ class Priority(IntEnum):
     UNTAGGED = 102
     TAGGED = 103
     UNTRANSLATED = 103
+    OWN_DNS = 104
     REQUEST = 110
     DESTINATION_CLASS = 120
     """Above all rules, whose priorities end with 110."""
@@ -212,6 +214,11 @@ _BRIDGED: Final = goto(TableId.MAC_DEST)
 _PACKET: Final = frozenset({"eth_type", "metadata", "ip_proto", "ip_frag"})
 _REQUEST: Final = _PACKET | {"ipv4_dst", "ipv6_dst", "tcp_dst", "udp_dst"}
 _ANSWER: Final = _PACKET | {"ipv4_src", "ipv6_src", "tcp_src", "udp_src"}
+_DELIVERED: Final = frozenset(
+    {"in_port", "eth_type", "metadata", "vlan_vid", "ipv4_dst", "ip_proto", "tcp_dst", "udp_dst"}
+)
+"""The fields by which a packet finds its way out; those of ports lead to the agent as a server."""
+
 _OF_RULES: Final = frozenset(
     {"eth_type", "metadata", "ip_proto", "tcp_flags", "tcp_src", "tcp_dst", "udp_src", "udp_dst"}
     | {"ipv4_src", "ipv4_dst", "ipv6_src", "ipv6_dst", "reg2", "reg3"}
@@ -251,7 +258,9 @@ _DECLARED: Final = (
             | {"ipv4_src", "ipv6_src", "icmpv6_type", "nd_target"}
             | {"ipv4_dst", "tcp_src", "tcp_dst"}
         ),
-        actions=frozenset({"meter", "output", "pop_vlan", "bundle_load", "eth_dst", "ipv4_dst"}),
+        actions=frozenset(
+            {"meter", "output", "pop_vlan", "bundle_load", "eth_dst", "ipv4_dst", "ct_note"}
+        ),
         writes=VRF.mask | RX_VTEP.mask | TO_HOST.mask,
         next=frozenset(
             {TableId.VLAN, TableId.INGRESS_GROUP, TableId.DST_GRP, TableId.IP}
@@ -336,9 +345,10 @@ _DECLARED: Final = (
     ),
     Table(
         id=TableId.IP,
-        matches=frozenset({"in_port", "eth_type", "metadata", "vlan_vid", "ipv4_dst", "ipv6_dst"}),
+        matches=_DELIVERED | {"ipv6_dst"},
         actions=frozenset(
             {"eth_src", "eth_dst", "tunnel_id", "push_vlan", "vlan_vid", "pop_vlan", "output"}
+            | {"ipv4_src"}
         ),
         next=frozenset({TableId.HOST_SNAT, TableId.SHORT_PREFIXES}),
         misses={Mode.VROUTER: goto(TableId.HOST_SNAT), Mode.VLROUTER: DROP},
@@ -354,8 +364,8 @@ _DECLARED: Final = (
     ),
     Table(
         id=TableId.MAC_DEST,
-        matches=frozenset({"metadata", "vlan_vid", "eth_dst"}),
-        actions=frozenset({"pop_vlan", "tunnel_id", "output"}),
+        matches=_DELIVERED | {"eth_dst"},
+        actions=frozenset({"pop_vlan", "tunnel_id", "output", "eth_dst", "ipv4_src"}),
         misses={
             Mode.VLAN: Instructions(actions=(Output(PORT_NORMAL),)),
             Mode.VXLAN: DROP,

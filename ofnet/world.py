@@ -368,6 +368,8 @@ class World:
     * `policy_entries`, `policy_subjects`: Kubernetes' policies, and the addresses of pods of this
       host that they judge (`ofnet.pipelines.network_policy`).
     * `launches`: how often a group was announced to the ACI fabric, by group id.
+    * `dns_address`: the address under which the agent is the pods' own name server, if it is
+      (`ofnet.pipelines.cluster_dns`).
     * `guard`: pods send from their own addresses only (`ofnet.pipelines.source_guard`).
     * `learning`: the BGP peer has not sent all routes yet; routes on the switch are not deleted.
     * `kubernetes_partial`: services and policies of Kubernetes may exist that are not known; their
@@ -396,6 +398,7 @@ class World:
     policy_entries: Mapping[str, PolicyEntry] = field(default_factory=dict)
     policy_subjects: Mapping[str, PolicySubject] = field(default_factory=dict)
     launches: Mapping[int, int] = field(default_factory=dict)
+    dns_address: IPv4Address | None = None
     guard: bool = False
     learning: bool = False
     kubernetes_partial: bool = False

@@ -6,8 +6,9 @@ becomes of a question. A name that is not known here is left to the server it wa
 (nameserver.go).
 
 Where the cluster has no other name server, the agent is that server: pods ask its address
-(`--dns-address`). A name below the cluster's zone that is not known does not exist then, and other
-names are asked of servers outside (`netplugin.dns.upstream`).
+(`--dns-address`). Of questions to this address it answers those alone that the switch has judged as
+the pod's own packets (`ofnet.pipelines.cluster_dns`). A name below the cluster's zone that is not
+known does not exist then, and other names are asked of servers outside (`netplugin.dns.upstream`).
 """
 
 from collections import Counter, defaultdict
@@ -88,16 +89,17 @@ class NameServer:
         """Return the answer to a question of a pod, or what else becomes of it."""
         asker = self._records.asker(question.pod, question.network)
         stats = self._stats[asker.tenant]
-        if not self._limit.allows(question.pod):
-            stats["limited"] += 1
+        own = self._own if self._own and question.server == self._own.address else None
+        limited = not self._limit.allows(question.pod)
+        if limited or (own is not None and not question.judged):
+            stats["limited" if limited else "unjudged"] += 1
             return Verdict.DROP
         query = messages.read(question.message)
         if query is None:
             stats["invalidQuery"] += 1
-            return Verdict.FORWARD
+            return Verdict.FORWARD if own is None else Verdict.DROP
         found = [self._found(asker, asked) for asked in query.questions]
         limit = messages.STREAM if question.tcp else query.datagram_limit
-        own = self._own if self._own and question.server == self._own.address else None
         match found:
             case [_Alias(name)]:
                 stats["foundNameRecord"] += 1

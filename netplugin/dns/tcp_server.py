@@ -23,7 +23,7 @@ from core.logs import fields
 from netplugin.dns.upstream import stream_exchange
 from ofnet.directory import Attachment
 from ofnet.names import Deferred, Outcome, Question, Resolver, Verdict
-from ofnet.pipelines.name_port import port_of
+from ofnet.pipelines.name_port import sender_of
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +50,7 @@ class _Client:
 
     attachment: Attachment
     server: IPv4Address
+    judged: bool
 
 
 class TcpServer:
@@ -95,8 +96,9 @@ class TcpServer:
 
     def _client(self, writer: asyncio.StreamWriter) -> _Client | None:
         peer, own = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
-        attachment = self._attachment(port_of(IPv4Address(peer[0])))
-        return None if attachment is None else _Client(attachment, IPv4Address(own[0]))
+        port, judged = sender_of(IPv4Address(peer[0]))
+        attachment = self._attachment(port)
+        return None if attachment is None else _Client(attachment, IPv4Address(own[0]), judged)
 
     async def _counted(
         self,
@@ -130,7 +132,12 @@ class TcpServer:
                 length = int.from_bytes(await reader.readexactly(2))
                 message = await reader.readexactly(length)
             question = Question(
-                pod=pod, network=network.id, server=client.server, message=message, tcp=True
+                pod=pod,
+                network=network.id,
+                server=client.server,
+                message=message,
+                tcp=True,
+                judged=client.judged,
             )
             reply = await self._answer(question, self._resolve(question))
             if reply is None:

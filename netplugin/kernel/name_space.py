@@ -32,7 +32,7 @@ _IFNAME: Final = "dns0"
 _MTU: Final = 1500
 _PORT: Final = 53
 _WAITING: Final = 128
-_STAND_INS: Final = IPv4Network("198.18.0.0/16")
+_STAND_INS: Final = IPv4Network("198.18.0.0/15")
 """The pods' addresses on this side (`ofnet.pipelines.name_port.stand_in`)."""
 
 _EVERYTHING: Final = IPv4Network("0.0.0.0/0")
@@ -65,7 +65,11 @@ def reopen(host_name: str, path: Path) -> NameSpace | None:
         netlink.host_errors(f"sockets in {path}"),
         namespaces.inside(namespace),
     ):
-        return None if netlink.index_of(_IFNAME) is None else _sockets()
+        link = netlink.index_of(_IFNAME)
+        if link is None:
+            return None
+        netlink.change(netlink.route(link, _STAND_INS))  # an older agent's had a longer prefix
+        return _sockets()
 
 
 def create(host_name: str, path: Path, *, tx_off: bool) -> NameSpace:

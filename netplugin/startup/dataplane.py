@@ -131,6 +131,7 @@ async def build_dataplane(
         kept,
         guard=settings.source_guard,
         cluster_domain=settings.cluster_domain,
+        dns_address=settings.dns_address,
     )
     names = _name_server(context, world)
     policy_log = PolicyLog(world.endpoints, partial(datetime.now, UTC))

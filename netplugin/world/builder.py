@@ -90,8 +90,10 @@ class WorldBuilder:
         *,
         guard: bool = True,
         cluster_domain: str = CLUSTER_DOMAIN,
+        dns_address: IPv4Address | None = None,
     ) -> None:
         self._host = host
+        self._dns_address = dns_address
         self._guard = guard
         self._cluster_domain = cluster_domain
         self._signal = ChangeSignal()
@@ -330,6 +332,7 @@ class WorldBuilder:
             self.vrfs,
             guard=self._guard,
             cluster_domain=self._cluster_domain,
+            dns_address=self._dns_address,
         )
         for bridge, state in self._bridges.items():
             other._bridges[bridge].adopt(state)
@@ -427,6 +430,7 @@ class WorldBuilder:
             policy_entries=dict(self.pod_policies.policies.entries),
             policy_subjects=dict(self.pod_policies.policies.subjects),
             launches=dict(self._launches),
+            dns_address=self._dns_address,
             guard=self._guard,
             kubernetes_partial=self._kubernetes_partial,
             complete=self._complete,

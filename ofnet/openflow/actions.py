@@ -301,6 +301,25 @@ class ConntrackCommit:
 
 
 @dataclass(frozen=True, slots=True)
+class ConntrackNote:
+    """Let a zone see a packet of a connection that it knows (Open vSwitch's NXAST_CT).
+
+    The packet goes on with the next action, untracked. One of no known connection changes nothing.
+    """
+
+    name: ClassVar = "ct_note"
+
+    zone: int
+
+    def pack(self) -> bytes:
+        """Return the action's bytes."""
+        return _CONNTRACK.pack(0xFFFF, 24, _NICIRA, 35, 0, 0, self.zone, _NO_TABLE, 0)
+
+    def __str__(self) -> str:
+        return f"ct(zone={self.zone})"
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     """Write metadata before the actions that follow (Open vSwitch's NXAST_REG_LOAD).
 
@@ -581,6 +600,7 @@ Action = (
     | Move
     | Conntrack
     | ConntrackCommit
+    | ConntrackNote
     | Load
     | Conjunction
     | SelectGroup

@@ -32,6 +32,7 @@ from ofnet.openflow.actions import (
     DROP,
     NO_PORT,
     TO_CONTROLLER,
+    Action,
     Instructions,
     LoadFirst,
     Lookup,
@@ -55,14 +56,24 @@ _RETURN: Final = (*tag(stages.DNS_RETURN_VLAN), Lookup(TableId.INPUT))
 _TCP: Final[MatchFields] = {"eth_type": oxm.ETH_IPV4, "ip_proto": oxm.PROTO_TCP}
 
 
-def stand_in(ofport: int) -> IPv4Address:
-    """Return the address by which the agent knows the pod at a port of the bridge."""
-    return IPv4Address(_STAND_INS + (ofport & 0xFFFF))
+def stand_in(ofport: int, *, judged: bool = False) -> IPv4Address:
+    """Return the address by which the agent knows the pod at a port of the bridge.
+
+    It is another one for connections that the tables have judged (`ofnet.pipelines.cluster_dns`).
+    """
+    return IPv4Address(_STAND_INS + (ofport & 0xFFFF) + (judged << 16))
 
 
-def port_of(address: IPv4Address) -> int:
-    """Return the port of the bridge of which this is the `stand_in`."""
-    return int(address) - _STAND_INS
+def sender_of(address: IPv4Address) -> tuple[int, bool]:
+    """Return the port of the bridge of which this is the `stand_in`, and whether it was judged."""
+    judged, port = divmod(int(address) - _STAND_INS, 1 << 16)
+    return (port if judged in {0, 1} else NO_PORT), judged == 1
+
+
+def to_agent(endpoint: LocalEndpoint, port: NamePort, *, judged: bool) -> tuple[Action, ...]:
+    """Return the actions that send a pod's connection to the agent."""
+    substitute = stand_in(endpoint.ofport, judged=judged)
+    return SetField("eth_dst", port.mac), SetField("ipv4_src", substitute), Output(port.ofport)
 
 
 def flows(world: World) -> Iterator[Flow]:
@@ -96,14 +107,13 @@ def of_pod(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
     request: MatchFields = {**own, **_TCP, "tcp_dst": stages.DNS_PORT}
     yield _of_pod(TableId.INPUT, Priority.NAMES, request, _ask(port))
     yield stages.returned_dns(ObjectKind.LOCAL, own, tcp=True)
-    substitute = stand_in(endpoint.ofport)
-    there = (SetField("eth_dst", port.mac), SetField("ipv4_src", substitute), Output(port.ofport))
+    there = to_agent(endpoint, port, judged=False)
     from_pod: MatchFields = {**_TCP, "in_port": endpoint.ofport}
     yield _of_pod(TableId.NAMES, Priority.MATCH, from_pod, Instructions(there))
     answer: MatchFields = {
         **_TCP,
         "in_port": port.ofport,
-        "ipv4_dst": substitute,
+        "ipv4_dst": stand_in(endpoint.ofport),
         "tcp_src": stages.DNS_PORT,
     }
     back = (

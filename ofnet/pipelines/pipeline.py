@@ -14,6 +14,7 @@ from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
 from ofnet.changes import ObjectId, ObjectKind
 from ofnet.flows import Flow
 from ofnet.pipelines import (
+    cluster_dns,
     host_paths,
     name_port,
     network_policy,
@@ -85,7 +86,10 @@ class Pipeline:
         match of.kind:
             case ObjectKind.PIPELINE:
                 return chain(
-                    self.start(world), network_policy.states(), service_nat.start(self.mode)
+                    self.start(world),
+                    cluster_dns.flows(world),
+                    network_policy.states(),
+                    service_nat.start(self.mode),
                 )
             case ObjectKind.UPLINKS:
                 return self.uplinks(world)
@@ -151,6 +155,7 @@ class Pipeline:
     def _local(self, endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
         yield from self.local(endpoint, world)
         yield from name_port.of_pod(endpoint, world)
+        yield from cluster_dns.of_pod(self.mode, endpoint, world)
 
     def _services_of(self, network: Network | None) -> Iterator[Flow]:
         return service_nat.of_network(self.mode, network) if network is not None else iter(())

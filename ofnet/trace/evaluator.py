@@ -19,6 +19,7 @@ from ofnet.openflow.actions import (
     Conjunction,
     Conntrack,
     ConntrackCommit,
+    ConntrackNote,
     Deal,
     Instructions,
     Learn,
@@ -276,7 +277,7 @@ def acted(  # noqa: PLR0911 - one for each kind
             return replace(packet, tags=(packet.tags[0] if packet.tags else 0, *packet.tags))
         case PopVlan():
             return replace(packet, tags=packet.tags[1:])
-        case Lookup() | Conjunction() | ConntrackCommit() | Report():
+        case Lookup() | Conjunction() | ConntrackCommit() | ConntrackNote() | Report():
             return packet  # the way on, a part of a match, or a note to another
         case Conntrack(_, zone):
             return packet.put("ct_state", CT_TRACKED | CT_NEW).put("ct_zone", zone)

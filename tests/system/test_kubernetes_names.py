@@ -2,9 +2,13 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 
 import pytest
 
+from netplugin.world.kube_policies.objects import NETWORK_POLICIES
 from netplugin.world.kube_services import SERVICES, SLICES
 from tests.bed.cluster import Bed
 from tests.bed.hosts import FABRIC_ADDRESS
@@ -92,20 +96,82 @@ def test_names_of_a_cluster(pod: Pod, transport: str) -> None:
     assert said(*search) == ["10.96.0.10"]
 
 
-@pytest.mark.parametrize("transport", ["+notcp", "+tcp"])
-@pytest.mark.usefixtures("api")
-def test_names_outside(bed: Bed, pod: Pod, transport: str) -> None:
+@contextmanager
+def outside(bed: Bed, log: Path | None = None) -> Iterator[None]:
+    """Run a name server outside, which knows `example.com` and logs what it is asked."""
     command = ["dnsmasq", "--keep-in-foreground", "--no-resolv", "--no-hosts", "--user=root"]
     command += ["--pid-file=", "--address=/example.com/192.0.2.9", "--bind-interfaces"]
     command += [f"--listen-address={FABRIC_ADDRESS}", "--conf-file=/dev/null"]
+    if log is not None:
+        command += ["--log-queries", f"--log-facility={log}"]
     server = bed.fabric.namespace.popen(command)
     try:
+        yield
+    finally:
+        server.terminate()
+        server.wait()
+
+
+@pytest.mark.parametrize("transport", ["+notcp", "+tcp"])
+@pytest.mark.usefixtures("api")
+def test_names_outside(bed: Bed, pod: Pod, transport: str) -> None:
+    with outside(bed):
         wanted = ["192.0.2.9"]
         eventually(
             lambda: dig(pod, transport, "+short", "www.example.com") == wanted, "it is asked"
         )
-    finally:
-        server.terminate()
-        server.wait()
     failed = "\n".join(dig(pod, transport, "+time=5", "www.example.com"))
     assert "status: SERVFAIL" in failed
+
+
+DENY = {"podSelector": {}, "policyTypes": ["Egress"]}
+ASKS = {"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}
+
+
+def test_what_a_pod_may_not_send_it_cannot_ask(
+    bed: Bed, api: ApiServer, pod: Pod, tmp_path: Path
+) -> None:
+    log = tmp_path / "asked"
+    transports = ("+notcp", "+tcp")
+    own = "web.default.svc.cluster.local"
+
+    def said(transport: str, name: str) -> list[str]:
+        return dig(pod, transport, "+short", name)
+
+    def says(transport: str, name: str, wanted: str) -> bool:
+        return said(transport, name) == [wanted]
+
+    def heard(name: str) -> bool:
+        return log.exists() and name in log.read_text()
+
+    api.put(
+        SERVICES, "default", "pay", spec={"type": "ExternalName", "externalName": "pay.example.com"}
+    )
+    alias = "pay.default.svc.cluster.local"
+    with outside(bed, log):
+        for transport in transports:
+            eventually(partial(says, transport, "open.example.com", "192.0.2.9"), "it is asked")
+        eventually(lambda: "192.0.2.9" in said("+notcp", alias), "so are aliases")
+        assert heard("open.example.com")
+        assert heard("pay.example.com")
+        log.write_text("")
+        api.put(NETWORK_POLICIES, "default", "deny", spec=DENY)
+        try:
+            eventually(lambda: pod.ping(bed.fabric.address) is None, "nothing leaves the pod")
+            for number, transport in enumerate(transports):
+                for name in (f"secret-{number}.example.com", alias, own):
+                    # dig says what went wrong in a line of its own
+                    assert not [line for line in said(transport, name) if line[:1] != ";"], name
+            assert not heard("secret")
+            assert not heard("pay.example.com")
+            to_server = {"to": [{"ipBlock": {"cidr": f"{OWN}/32"}}], "ports": list(ASKS)}
+            api.put(NETWORK_POLICIES, "default", "dns", spec={**DENY, "egress": [to_server]})
+            for transport in transports:
+                eventually(partial(says, transport, own, "10.96.0.10"), "it may ask")
+                # more than one packet either way
+                assert said(transport, "again.example.com") == ["192.0.2.9"]
+            assert pod.ping(bed.fabric.address) is None
+        finally:
+            api.delete(NETWORK_POLICIES, "default", "deny")
+            api.delete(NETWORK_POLICIES, "default", "dns")
+            api.delete(SERVICES, "default", "pay")

@@ -16,6 +16,7 @@ from ofnet.openflow.actions import (
     Conjunction,
     Conntrack,
     ConntrackCommit,
+    ConntrackNote,
     Deal,
     Learn,
     Load,
@@ -161,7 +162,7 @@ def _apply(action: Action, packet: Packet, sent: list[Sent]) -> None:
             packet[action.name] = action.value
         case Move():
             packet[action.destination] = packet[action.source]
-        case Lookup() | Conjunction() | ConntrackCommit() | Report():
+        case Lookup() | Conjunction() | ConntrackCommit() | ConntrackNote() | Report():
             pass  # the way on, a part of a match, or a note to another
         case Conntrack():
             _track(action, packet)

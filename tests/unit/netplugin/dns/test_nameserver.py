@@ -46,8 +46,12 @@ def served(book: DnsRecords, own: ClusterDns | None = None, rate: int = 0) -> Na
     return NameServer(book, RateLimit(rate, lambda: 1.0), own)
 
 
-def question(message: bytes, *, server: IPv4Address = SERVER, tcp: bool = False) -> Question:
-    return Question(pod=key("c1"), network=NET, server=server, message=message, tcp=tcp)
+def question(
+    message: bytes, *, server: IPv4Address = SERVER, tcp: bool = False, judged: bool = True
+) -> Question:
+    return Question(
+        pod=key("c1"), network=NET, server=server, message=message, tcp=tcp, judged=judged
+    )
 
 
 def asked(server: NameServer, query: dns.message.Message) -> dns.message.Message | None:
@@ -420,6 +424,24 @@ def test_names_outside_are_asked_of_servers_outside(
     outside.fail()
     assert replies[0].rcode() == dns.rcode.SERVFAIL
     assert reply_of(cluster, "www.example.com", to=SERVER) is None, "another server is asked"
+
+
+@pytest.mark.parametrize("tcp", [True, False])
+@pytest.mark.parametrize(
+    "name", ["www.example.com", "pay.shop.svc.cluster.local", "web.shop.svc.cluster.local", "c9"]
+)
+def test_what_no_policy_has_judged_is_neither_asked_nor_answered(
+    cluster: NameServer, outside: Servers, name: str, tcp: bool
+) -> None:
+    query = dns.message.make_query(name, "A").to_wire()
+    asked_of = question(query, server=OWN, tcp=tcp, judged=False)
+    assert cluster.resolve(asked_of) is Verdict.DROP
+    assert outside.asked == []
+    assert counters(cluster) == {"unjudged": 1}
+
+
+def test_what_is_no_question_goes_nowhere_if_the_agent_is_the_server(cluster: NameServer) -> None:
+    assert cluster.resolve(question(b"who", server=OWN)) is Verdict.DROP
 
 
 def test_a_service_of_type_external_name_is_followed(cluster: NameServer, outside: Servers) -> None:

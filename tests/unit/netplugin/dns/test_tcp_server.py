@@ -15,11 +15,11 @@ from netplugin.dns.tcp_server import TcpServer
 from ofnet.changes import ObjectKind
 from ofnet.directory import Attachment
 from ofnet.names import Deferred, Outcome, Question, Verdict
-from ofnet.pipelines.name_port import port_of
+from ofnet.pipelines.name_port import sender_of
 from tests.unit.ofnet.worlds import NET, local, network
 
 LOOPBACK = IPv4Address("127.0.0.1")
-PORT = port_of(LOOPBACK)
+PORT, _ = sender_of(LOOPBACK)
 """The port of the bridge for which the loopback address stands."""
 
 POD = local(1)

@@ -18,6 +18,7 @@ from ofnet.openflow.actions import (
     Conjunction,
     Conntrack,
     ConntrackCommit,
+    ConntrackNote,
     Deal,
     Instructions,
     Learn,
@@ -51,6 +52,7 @@ actions = st.one_of(
         Conntrack, table=st.integers(0, 254), zone=st.integers(0, 0xFFFF), commit=st.booleans()
     ),
     st.builds(ConntrackCommit, zone=st.integers(0, 0xFFFF)),
+    st.builds(ConntrackNote, zone=st.integers(0, 0xFFFF)),
     st.builds(Lookup, table=st.integers(0, 254)),
     st.builds(
         Conjunction,
@@ -117,9 +119,9 @@ def reference_action(action: Action) -> Any:  # noqa: C901, PLR0911, PLR0912 - o
                 alg=0,
                 actions=[],
             )
-        case ConntrackCommit(zone):
+        case ConntrackCommit(zone) | ConntrackNote(zone):
             return reference.NXActionCT(
-                flags=1,
+                flags=int(isinstance(action, ConntrackCommit)),
                 zone_src="",
                 zone_ofs_nbits=zone,
                 recirc_table=255,

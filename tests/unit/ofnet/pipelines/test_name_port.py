@@ -10,8 +10,8 @@ import pytest
 from ofnet.changes import EVERYTHING, Changes, ObjectKind
 from ofnet.desired import Desired
 from ofnet.openflow import oxm
-from ofnet.openflow.actions import PORT_CONTROLLER
-from ofnet.pipelines.name_port import RELAYED_DSCP, port_of, stand_in
+from ofnet.openflow.actions import NO_PORT, PORT_CONTROLLER
+from ofnet.pipelines.name_port import RELAYED_DSCP, sender_of, stand_in
 from ofnet.pipelines.stages import DNS_PORT, DNS_RETURN_VLAN
 from ofnet.trace.evaluator import Packet, Sent, Value, evaluate, tables_of
 from ofnet.world import Bridge, FwdMode, NamePort, World
@@ -148,4 +148,8 @@ def test_a_port_that_comes_and_goes_changes_nothing_else(kind: Bridge, fwd_mode:
 
 def test_stand_ins_tell_pods_apart() -> None:
     assert stand_in(0x0102) == IPv4Address("198.18.1.2")
-    assert port_of(stand_in(0x7EFF)) == 0x7EFF
+    for judged in (False, True):
+        assert sender_of(stand_in(0x7EFF, judged=judged)) == (0x7EFF, judged)
+    assert len({stand_in(port, judged=judged) for port in (1, 2) for judged in (False, True)}) == 4
+    for nobody in ("198.17.255.255", "198.20.0.1", "127.0.0.1"):
+        assert sender_of(IPv4Address(nobody)) == (NO_PORT, False)
