@@ -21,7 +21,7 @@ from netmaster.auth import audit
 from netmaster.auth.audit import RequestOrigin
 from netmaster.auth.forwarding import FORWARDED_IDENTITY, client_of
 from netmaster.auth.login import Logins
-from netmaster.auth.roles import AccessRequest, Decision, Identity, access_request, allowed, is_list
+from netmaster.auth.roles import AccessRequest, Decision, Identity, access_request, allowed
 from netmaster.auth.route_classes import RouteClass, classify
 from netmaster.auth.users import USER_ROLES, identity_of_peer
 
@@ -37,7 +37,7 @@ class Access:
     origin: RequestOrigin
     asked: AccessRequest
     tenants: frozenset[str] | None = None
-    """The tenants that a list is restricted to; None is no restriction."""
+    """The tenants that a list or search is restricted to; None is no restriction."""
 
     def check(self, *, tenant: str | None = None, hosts: Iterable[str] = ()) -> None:
         """Check the tenant or hosts that a request turned out to be about.
@@ -117,8 +117,6 @@ def _for_its_own(asked: AccessRequest, who: Identity | None) -> AccessRequest:
         case RouteClass.ENDPOINT_CALLS:
             return replace(asked, host=who.name)
         case RouteClass.TENANT_OBJECTS if asked.method == "POST" and not asked.tenant:
-            return replace(asked, tenant=min(who.tenants, default=""))
-        case RouteClass.ENDPOINTS | RouteClass.CAPTURES if not is_list(asked):
             return replace(asked, tenant=min(who.tenants, default=""))
         case _:
             return asked

@@ -7,20 +7,18 @@ the audit log.
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from typing import Final
 from urllib.parse import quote, urlencode
 
 from aiohttp import ClientResponse, web
 
 from core.errors import AgentUnavailable
-from netmaster.api import objects
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.queries import parameters
 from netmaster.api.routes import OperationDoc
 from netmaster.auth import audit
 from netmaster.plan.show import inspect
-from netmaster.view import View
-from state.records import EndpointRecord
 
 PATH: Final = "/api/v2/endpoints/{key}/capture"
 ASKED: Final = "/inspect/capture/"
@@ -45,16 +43,15 @@ OPERATION: Final = OperationDoc(
 async def answer(leader: LeaderContext, request: ApiRequest) -> web.StreamResponse:
     """Answer the packets of an endpoint, named as for its inspection, until the capture ends.
 
-    Raises AccessDenied for an endpoint of another tenant, AgentUnavailable, Invalid and NotFound.
+    Raises AgentUnavailable, Invalid, and NotFound, also for an endpoint of another tenant.
     """
     asked = parameters(request.query, _QUERY)
-    name, access = request.parameters["key"], request.access
-
-    def find(view: View) -> EndpointRecord:
-        if access:
-            access.check(tenant=objects.tenant_of_endpoint(view, name))
-        return inspect.find_endpoint(view, name)
-
+    access = request.access
+    find = partial(
+        inspect.find_endpoint,
+        text=request.parameters["key"],
+        tenants=access.tenants if access else None,
+    )
     endpoint = await leader.committer.read(find)
     audit.capture_began(
         access.origin if access else None,

@@ -90,13 +90,11 @@ async def inspect_object(
 
 async def inspect_endpoint(leader: LeaderContext, request: ApiRequest) -> web.Response:
     """Answer the operational state of an endpoint."""
-    name, access = request.parameters["key"], request.access
-
-    def inspect(view: View) -> dict[str, Any]:
-        if access:
-            access.check(tenant=objects.tenant_of_endpoint(view, name))
-        return objects.inspected_endpoint(view, name)
-
+    inspect = partial(
+        objects.inspected_endpoint,
+        name=request.parameters["key"],
+        tenants=request.access.tenants if request.access else None,
+    )
     shown = await leader.committer.read(inspect)
     return json_body(inspection(shown, leader.endpoint_texts))
 

@@ -5,7 +5,7 @@ One table here says which plan module decides about which class of objects.
 Source: docs/original/netmaster-rest.md §1.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -196,18 +196,12 @@ def inspected(view: View, kind: ObjectClass, key: str, mode: str) -> dict[str, A
     return {"Config": config, "Oper": oper}
 
 
-def inspected_endpoint(view: View, name: str) -> dict[str, Any]:
-    """Return the operational state of an endpoint, which has no REST object."""
-    return {"Oper": inspect.endpoint(view, name)}
+def inspected_endpoint(view: View, name: str, tenants: Collection[str] | None) -> dict[str, Any]:
+    """Return the operational state of an endpoint, which has no REST object.
 
-
-def tenant_of_endpoint(view: View, name: str) -> str:
-    """Return the tenant of the endpoint that is inspected by a name. Raises as the inspection.
-
-    "" if its network is deleted: the id of a network does not tell its tenant for certain.
+    It is looked for among those of `tenants`, None for all.
     """
-    network = view.networks.get(inspect.endpoint_network(view, name))
-    return network.tenant if network else ""
+    return {"Oper": inspect.endpoint(view, name, tenants)}
 
 
 def write(kind: ObjectClass, key: str, body: bytes) -> Callable[[View], Plan]:

@@ -69,7 +69,8 @@ class AccessRequest:
 class Decision:
     """Whether a request is allowed, and why, in words for the audit log.
 
-    `tenants` restricts an allowed list to the objects of these tenants; None is no restriction.
+    `tenants` restricts an allowed list or search to the objects of these tenants; None is no
+    restriction.
     """
 
     allowed: bool
@@ -138,16 +139,13 @@ def access_request(
     route: str,
     parameters: Mapping[str, str],
     *,
-    tenant: str | None = None,
     host: str = "",
 ) -> AccessRequest:
     """Return the description of a request from its route and the parameters in its path.
 
-    The tenant of an object is in its key. `tenant` is for an endpoint, whose tenant the caller
-    looks up.
+    The tenant of an object is in its key.
     """
-    if tenant is None:
-        tenant = tenant_of(route, parameters)
+    tenant = tenant_of(route, parameters)
     return AccessRequest(method=method, route=route, tenant=tenant, host=host)
 
 
@@ -182,9 +180,18 @@ def _decide(right: Right, identity: Identity, request: AccessRequest) -> Decisio
 def _of_own_tenants(identity: Identity, request: AccessRequest) -> Decision:
     if request.tenant in identity.tenants and request.tenant:
         return Decision(allowed=True, reason="own tenant")
-    if is_list(request):
+    if is_list(request) or _is_search(request):
         return Decision(allowed=True, reason="list of own tenants", tenants=identity.tenants)
     return Decision(allowed=False, reason=f"other tenant: {request.tenant or 'unknown'}")
+
+
+def _is_search(request: AccessRequest) -> bool:
+    """Return whether an endpoint is looked for by a name, of which it may be a part.
+
+    It is looked for among those that the client may see: a refusal would tell that it is there.
+    """
+    searched = classify(request.route) in {RouteClass.ENDPOINTS, RouteClass.CAPTURES}
+    return searched and not request.tenant
 
 
 def is_list(request: AccessRequest) -> bool:

@@ -4,7 +4,7 @@ Answers are plain data under the original's field names (docs/original/netmaster
 edge omits empty values. Everything is derived from the view.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, overload
 
 from contivmodel.objects import (
@@ -20,7 +20,7 @@ from contivmodel.objects import (
 from contivmodel.service_objects import ServiceLB
 from core import ids
 from core.errors import Conflict, NotFound
-from core.ids import EndpointKey, GroupName, NetworkId, NetworkName, TenantName
+from core.ids import EndpointKey, GroupName, NetworkName, TenantName
 from netmaster.view import View, network_of
 from state import derive
 from state.records import EndpointRecord, GroupRecord, NetworkRecord
@@ -137,26 +137,24 @@ def service(view: View, key: str) -> Oper:
     }
 
 
-def endpoint(view: View, key: str) -> Oper:
-    """Return the endpoint of an id or name, or of a part of one."""
-    return {"key": key, **endpoint_state(find_endpoint(view, key))}
+def endpoint(view: View, key: str, tenants: Collection[str] | None = None) -> Oper:
+    """Return the endpoint of an id or name, or of a part of one, as `find_endpoint` does."""
+    return {"key": key, **endpoint_state(find_endpoint(view, key, tenants))}
 
 
-def endpoint_network(view: View, key: str) -> NetworkId:
-    """Return the network of the endpoint that `endpoint` returns."""
-    return find_endpoint(view, key).network
-
-
-def find_endpoint(view: View, text: str) -> EndpointRecord:
+def find_endpoint(view: View, text: str, tenants: Collection[str] | None = None) -> EndpointRecord:
     """Return the endpoint with that id, else the one whose names match the text best.
 
-    Raises Conflict for a part of the names of several endpoints.
+    Only endpoints of `tenants` are there for the client; None for all. Raises Conflict for a part
+    of the names of several endpoints.
     """
-    same = view.same_endpoint_id.get(text)
+    same = [one for one in view.same_endpoint_id.get(text, ()) if _is_of(view, one, tenants)]
     if same:
         return view.endpoints[min(same)]
     fits = [
-        (fit, key) for key, record in view.endpoints.items() if (fit := _fit(record, text)) < _MISS
+        (fit, key)
+        for key, record in view.endpoints.items()
+        if (fit := _fit(record, text)) < _MISS and _is_of(view, key, tenants)
     ]
     if not fits:
         raise NotFound("endpoint not found")
@@ -167,6 +165,14 @@ def find_endpoint(view: View, text: str) -> EndpointRecord:
 
 
 _MISS = 3
+
+
+def _is_of(view: View, key: EndpointKey, tenants: Collection[str] | None) -> bool:
+    """Return whether an endpoint is of one of these tenants; the network's record says of which."""
+    if tenants is None:
+        return True
+    network = view.networks.get(view.endpoints[key].network)
+    return network is not None and network.tenant in tenants
 
 
 def _fit(record: EndpointRecord, text: str) -> int:

@@ -100,13 +100,15 @@ def test_who_may_do_what(
     assert found == who.split()
 
 
-@pytest.mark.parametrize("tenant", ["blue", "red", ""])
-def test_the_tenant_of_an_endpoint_is_looked_up_by_the_caller(tenant: str) -> None:
-    request = access_request(
-        "GET", "/api/v1/inspect/endpoints/{key}/", {"key": "blue:c1"}, tenant=tenant
-    )
-    assert allowed(WHO["operator"], request).allowed is (tenant == "blue")
-    assert allowed(WHO["reader"], request).allowed
+@pytest.mark.parametrize(
+    "route", ["/api/v1/inspect/endpoints/{key}/", "/api/v2/endpoints/{key}/capture"]
+)
+def test_an_endpoint_is_looked_for_among_those_of_own_tenants(route: str) -> None:
+    request = access_request("GET", route, {"key": "blue:c1"})
+    decision = allowed(WHO["operator"], request)
+    assert (decision.allowed, decision.tenants) == (True, WHO["operator"].tenants)
+    assert allowed(WHO["admin"], request).tenants is None
+    assert not allowed(WHO["agent"], request).allowed
 
 
 def test_a_list_has_an_operators_tenants_only() -> None:

@@ -1,9 +1,14 @@
 """What inspect shows of tenants and endpoints; networks and groups are in their own modules."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from core.errors import ContivError
 from core.ids import EndpointKey
 from netmaster.plan.show import inspect
 from tests.unit.netmaster.scene import Scene
@@ -73,3 +78,35 @@ def test_labels_are_shown_as_go_does_and_containers_are_found(scene: Scene) -> N
     oper = inspect.endpoint(scene.view, "cid-1")
     assert oper["labels"] == "map[a:1 b:2]"
     assert oper["containerID"] == "cid-1"
+
+
+_PARTS = st.text("ab1", min_size=1, max_size=3)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["red", "blue"]), _PARTS, _PARTS), max_size=6),
+    _PARTS,
+)
+def test_what_other_tenants_have_changes_no_answer(
+    endpoints: list[tuple[str, str, str]], text: str
+) -> None:
+    def answer(seen: list[tuple[str, str, str]], tenants: set[str] | None) -> str:
+        records = {
+            EndpointKey(f"{number}"): SimpleNamespace(
+                key=number, network=tenant, endpoint_id=name, container_id=name, common_name=common
+            )
+            for number, (tenant, name, common) in enumerate(endpoints)
+            if (tenant, name, common) in seen
+        }
+        same: dict[str, set[EndpointKey]] = {}
+        for key, one in records.items():
+            same.setdefault(one.endpoint_id, set()).add(key)
+        networks = {tenant: SimpleNamespace(tenant=tenant) for tenant in ("red", "blue")}
+        view: Any = SimpleNamespace(endpoints=records, same_endpoint_id=same, networks=networks)
+        try:
+            return str(inspect.find_endpoint(view, text, tenants).key)
+        except ContivError as exc:
+            return str(exc)
+
+    own = [one for one in endpoints if one[0] == "blue"]
+    assert answer(endpoints, {"blue"}) == answer(own, {"blue"}) == answer(own, None)
