@@ -30,8 +30,11 @@ log = logging.getLogger(__name__)
 
 MASTERS: Final = keys.SERVICES + keys.SERVICE_NETMASTER
 """The prefix of both services of masters: REST and RPC. One watch for both."""
-ALWAYS: Final = ("127.0.0.0/8", "::1", "255.255.255.255")
-"""Loopback, which a host may be told to route (`route_localnet`), and broadcasts to the host."""
+ALWAYS: Final = ("127.0.0.0/8", "::1", "255.255.255.255", "224.0.0.0/4", "ff00::/8")
+"""Loopback, which a host may be told to route (`route_localnet`), broadcasts and multicasts.
+
+A socket that is bound to no address hears all of these.
+"""
 USUAL_PORTS: Final = (9999, 9001, 9090, 9002, 9003, 6633, 6634, 6640, 4789)
 """REST and RPC of masters and agents, OpenFlow, OVSDB, VXLAN: what other hosts use by default."""
 STORE_PORTS: Final = {
@@ -102,27 +105,26 @@ class PodGuard:
         management = self._management
         management.set_addresses("always", ALWAYS)
         management.set_ports("settings", own_ports(self._settings))
-        if not self._settings.pod_guard:
-            log.warning(
-                "pod guard is OFF: pods reach the management ports of hosts, masters and store"
-                " (--no-pod-guard)"
-            )
-            return
         try:
             self._replace(await self._store.snapshot(MASTERS))
         except ContivError as exc:  # `run` retries
             log.warning("masters not known to the pod guard yet", extra=fields(error=exc))
         await self._try_look()
-        management.close(self._settings.pod_host_ports)
+        if self._settings.pod_guard:
+            management.close(self._settings.pod_host_ports)
+        else:  # what is known still is nobody else's: no service takes it
+            log.warning(
+                "pod guard is OFF: pods reach the management ports of hosts, masters and store"
+                " (--no-pod-guard)"
+            )
 
     async def run(self) -> None:
         """Follow changes, for ever."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._rules.run())
-            if self._settings.pod_guard:
-                tasks.create_task(self._look_now_and_then())
-                tasks.create_task(self._follow_masters())
-                tasks.create_task(self._follow_host())
+            tasks.create_task(self._look_now_and_then())
+            tasks.create_task(self._follow_masters())
+            tasks.create_task(self._follow_host())
 
     async def _keep_rules(self) -> object:
         await self._iptables.keep(PAST_SWITCH)

@@ -40,6 +40,8 @@ class RecordEvents:
         self._networks = ChangeNotifier()
         self._settings = ChangeNotifier()
         self._hosts = ChangeNotifier()
+        self._management = ChangeNotifier()
+        world.management.observe(self._management.notify)
         self._histories = ChangeNotifier()
         self._in_doubt: set[str] = set()
         self.rewinds = 0
@@ -123,6 +125,10 @@ class RecordEvents:
     def settings_changed(self) -> asyncio.Event:
         """Return the event that the next change of the cluster's settings sets."""
         return self._settings.next
+
+    def management_changed(self) -> asyncio.Event:
+        """Return the event that the next change of the management's addresses or ports sets."""
+        return self._management.next
 
     def hosts_changed(self) -> asyncio.Event:
         """Return the event that the next change of a host sets."""

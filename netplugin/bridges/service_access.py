@@ -121,6 +121,7 @@ class ServiceAccess:
         self._replace = replace
         self._show = show
         self._firewall_lost = firewall_lost
+        self._refused: list[str] = []
 
     async def run(self) -> None:
         """Reconcile the rules, for ever; beside kube-proxy remove them once."""
@@ -128,7 +129,11 @@ class ServiceAccess:
             name="services",
             converge=self.converge if self._replace else self._withdraw,
             observe=self._observe if self._replace else _nothing,
-            triggers=(self._feed.changed, self._reconciler.ports_changed),
+            triggers=(
+                self._feed.changed,
+                self._reconciler.ports_changed,
+                self._reconciler.records.management_changed,
+            ),
             interval=self._interval,
             show=self._show,
             anew=(self._firewall_lost,),
@@ -150,6 +155,8 @@ class ServiceAccess:
             address=self._address,
             targets=frozenset({self._address, *pods}),
             private=self._world.forwarding.private_subnet,
+            known=self._world.management.known,
+            closed=self._world.management.closed,
         )
 
     async def converge(self) -> object:
@@ -159,11 +166,13 @@ class ServiceAccess:
             return observed
         services, here = list(self._world.services.kube.values()), self._here()
         versions = [4, 6] if any(_has6(service) for service in services) else [4]
+        refused: list[str] = []
 
         async def keep(version: int) -> None:
             wanted: list[IptablesRule] = []
             if version in versions:
                 made: Rules = rules(services, version, here)
+                refused.extend(made.refused)
                 await self._host.chains.replace(version, {"nat": made.nat, "filter": made.filter})
                 wanted += hooks(version)
             if version == 4:
@@ -177,8 +186,16 @@ class ServiceAccess:
             # loopback.
             await self._host.route_localnet(ALL_LINKS)
         await self._host.health.keep(health_checks(services, here))
+        self._name(refused)
         raise_any(failures)
         return observed
+
+    def _name(self, refused: list[str]) -> None:
+        for fault in refused:
+            if fault not in self._refused:
+                log.warning("service refused", extra=fields(error=fault))
+        self._refused = refused
+        self._show("refused services", refused)
 
 
 def health_checks(services: Iterable[KubeService], here: Here) -> dict[int, Health]:

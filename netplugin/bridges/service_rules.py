@@ -13,6 +13,10 @@ outside addresses. In come the services and what this host is; out come chains f
 * where the targets of this host alone may be used and none is ready, those that terminate but still
   serve are;
 * a port without targets refuses; one without targets here, if these alone may be used, is silent.
+
+Beyond kube-proxy: nothing is translated to a management address and port that pods must not reach,
+and no service takes one for itself (`netplugin.world.management`). Who may write services would be
+master of the cluster otherwise. What is refused is named.
 """
 
 # The order in CONTIV-SERVICES: addresses first, then node ports, which are a port of any address of
@@ -28,6 +32,7 @@ from typing import Final
 from netplugin.kernel.iptables_chains import PREFIX
 from netplugin.world import port_names
 from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
+from netplugin.world.management import NOTHING, ManagementEnds
 from ofnet.world import tunnel_source6
 
 Address = IPv4Address | IPv6Address
@@ -48,19 +53,25 @@ _HERE: Final = "-m addrtype --src-type LOCAL"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Here:
-    """What this host is: its address, those of targets that run on it, and its private network."""
+    """What this host is: its address, those of targets that run on it, and its private network.
+
+    `known` is all of the management, which no service may take; `closed` what none may lead to.
+    """
 
     address: IPv4Address
     targets: frozenset[Address]
     private: IPv4Network | None
+    known: ManagementEnds = NOTHING
+    closed: ManagementEnds = NOTHING
 
 
 @dataclass(slots=True)
 class Rules:
-    """The rules of each chain, by table."""
+    """The rules of each chain, by table; `refused` says what services ask for and do not get."""
 
     nat: dict[str, list[str]] = field(default_factory=dict)
     filter: dict[str, list[str]] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
 
 
 def rules(services: Iterable[KubeService], version: int, here: Here) -> Rules:
@@ -102,21 +113,46 @@ class _Port:
 
     def add(self) -> None:
         """Add the port's chains, and what leads to them."""
-        everywhere = [one for one in self.port.targets if one.address.version == self.version]
+        everywhere = [one for one in self.port.targets if self._leads_to(one)]
         on_host = self._on_host(self.port.targets) or self._on_host(self.port.draining)
         inside = on_host if self.service.internal_local else everywhere
-        for address in self._of_family(self.service.addresses):
+        for address in self._own(self.service.addresses):
             self._lead(SERVICES, self._to(address), "S", inside)
         outside = (*self.service.external_ips, *self.service.load_balancer_ips)
-        ways = [(SERVICES, self._to(address)) for address in self._of_family(outside)]
+        ways = [(SERVICES, self._to(address)) for address in self._own(outside)]
         if self.port.node_port and (not self.service.addresses or self._has_family()):
-            ways.append((NODE_PORTS, self._at(self.port.node_port)))
+            if not self.here.known.has_port(self.port.protocol, self.port.node_port):
+                ways.append((NODE_PORTS, self._at(self.port.node_port)))
+            else:
+                self._refuse(f"its node port {self.port.node_port} is one of the management")
         for chain, match in ways:
             self._lead_from_outside(chain, match, everywhere, on_host)
 
     def _on_host(self, targets: Iterable[KubeTarget]) -> list[KubeTarget]:
         here = (one for one in targets if one.address in self.here.targets)
-        return [one for one in here if one.address.version == self.version]
+        return [one for one in here if self._leads_to(one)]
+
+    def _leads_to(self, target: KubeTarget) -> bool:
+        """Tell whether a target is of this family, and none that pods must not reach."""
+        if target.address.version != self.version:
+            return False
+        closed = self.here.closed.cover(target.address, self.port.protocol, target.port)
+        if closed:
+            self._refuse(f"its target {target.address} port {target.port} is of the management")
+        return not closed
+
+    def _own(self, addresses: Iterable[Address]) -> Iterator[Address]:
+        """Yield the addresses of this family that a service may have."""
+        for address in self._of_family(addresses):
+            if self.here.known.cover(address, self.port.protocol, self.port.port):
+                self._refuse(f"{address} port {self.port.port} is of the management")
+            else:
+                yield address
+
+    def _refuse(self, why: str) -> None:
+        fault = f"service {self.service.key} not served in full: {why} of this cluster"
+        if fault not in self.made.refused:
+            self.made.refused.append(fault)
 
     def _has_family(self) -> bool:
         return any(True for _ in self._of_family(self.service.addresses))

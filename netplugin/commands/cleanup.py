@@ -21,7 +21,7 @@ from core.version import VERSION
 from daemons import flags
 from daemons.flags import Flag, Values
 from netplugin import settings
-from netplugin.bridges import host_access, pod_guard, service_access
+from netplugin.bridges import host_access, host_guard, pod_guard, service_access
 from netplugin.bridges.openflow_listeners import left_sockets
 from netplugin.kernel.families import each_family, raise_any
 from netplugin.kernel.iptables import Iptables
@@ -50,6 +50,7 @@ _CHAINS: Final = (
     *service_access.CHAINS,
     *mapping_rules.CHAINS,
     *pod_guard.CHAINS,
+    *host_guard.CHAINS,
 )
 
 
@@ -86,15 +87,24 @@ async def _clean_up(values: Values) -> None:
     # First: a running agent would recreate everything while it is being removed.
     _refuse_beside_an_agent(cni_socket)
     firewall = Iptables(_CHAINS)
-    chains = OwnChains(), OwnChains(mapping_rules.PREFIX)
+    chains = {
+        OwnChains(): service_access.TABLES,
+        OwnChains(mapping_rules.PREFIX): mapping_rules.TABLES,
+        OwnChains(host_guard.PREFIX): host_guard.TABLES,
+    }
     async with await Ovsdb.connect(values["ovsdb"], wait=OVSDB_WAIT) as ovsdb:
         with closing(KernelLinks()) as links:
             rules: list[str] = []
 
             async def find(version: int) -> None:
                 rules.extend(await firewall.found((version,)))
-                for own in chains:
-                    rules.extend(await own.found(service_access.TABLES, (version,)))
+                for own, tables in chains.items():
+                    rules.extend(await own.found(tables, (version,)))
+
+            async def withdraw(version: int) -> None:
+                await firewall.keep((), (version,))
+                for own, tables in chains.items():
+                    await own.remove(tables, (version,))
 
             unread = await each_family(find)
             journal = settings.journal_dir(values)
@@ -105,8 +115,7 @@ async def _clean_up(values: Values) -> None:
             sys.stdout.write(f"{found}\n" if str(found) else "nothing of contiv is on this host\n")
             if not values.on("dry-run"):
                 if found.rules:
-                    for own in chains:
-                        await service_access.withdraw(firewall, own)
+                    raise_any(await each_family(withdraw))
                 await _remove(ovsdb, links, found)
             raise_any(unread)
 

@@ -1,7 +1,7 @@
 """Work that is done for IPv4 and for IPv6: what fails for one family never stops the other.
 
 In comes the work for a family; out go the failures, by family. Used by whatever sets rules of both:
-`netplugin.bridges.host_access`, `netplugin.bridges.service_access`,
+`netplugin.bridges.host_access`, `netplugin.bridges.host_guard`, `netplugin.bridges.service_access`,
 `netplugin.pods.port_mappings`, `netplugin.commands.cleanup`.
 """
 

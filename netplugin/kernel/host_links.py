@@ -9,7 +9,7 @@ import errno
 import fcntl
 import socket
 import struct
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Address, IPv6Interface, IPv6Network
@@ -40,6 +40,8 @@ _METRIC6: Final = 1024
 _SIOCGIFMTU: Final = 0x8921
 _IFREQ: Final = struct.Struct("16si20x")
 """A link's name and a number (netdevice(7))."""
+_NO_BROADCAST: Final = 31
+"""The shortest prefix of subnets without broadcasts (RFC 3021)."""
 _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 
 
@@ -330,7 +332,19 @@ def addresses(is_pods: Callable[[str], bool]) -> frozenset[str]:
                 continue
             for kind in ("local", "address", "broadcast"):
                 found.add(str(held.get(kind) or ""))
+            found.update(_broadcasts(held))
     return frozenset(found - {""})
+
+
+def _broadcasts(held: Any) -> Iterator[str]:
+    """Yield the addresses by which a subnet's broadcasts reach its address on this host.
+
+    The kernel takes them by its routes, whether the address names a broadcast or not.
+    """
+    if held["family"] == socket.AF_INET and held["prefixlen"] < _NO_BROADCAST:
+        subnet = IPv4Network((held.get("address"), held["prefixlen"]), strict=False)
+        yield str(subnet.broadcast_address)
+        yield str(subnet.network_address)  # taken for one by kernels before 5.14
 
 
 def has_family(name: str) -> bool:

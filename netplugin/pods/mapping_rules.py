@@ -19,6 +19,7 @@ from core.ids import EndpointKey
 from netplugin.cni.port_mappings import PortMapping
 from netplugin.kernel.iptables import Chain, IptablesRule
 from netplugin.world import port_names
+from netplugin.world.management import ManagementEnds
 
 Address = IPv4Address | IPv6Address
 Block = IPv4Network | IPv6Network
@@ -73,6 +74,21 @@ def chains(
     if not ports:
         return {}
     return {PORTS: ports, SOURCES: list(_sources(version, address, blocks))}
+
+
+def refused(
+    mapping: PortMapping,
+    addresses: Iterable[Address],
+    known: ManagementEnds,
+    closed: ManagementEnds,
+) -> bool:
+    """Tell whether a host port of a pod with these addresses is the management's, or leads to it.
+
+    `known` is all of the management, `closed` what pods must not reach.
+    """
+    return known.has_port(mapping.protocol, mapping.host_port) or any(
+        closed.cover(one, mapping.protocol, mapping.container_port) for one in addresses
+    )
 
 
 def translations(version: int, pod: MappedPod) -> dict[PortMapping, str]:

@@ -12,7 +12,7 @@ address is released; a loop corrects what others changed.
 # that the host's route leads to.
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address, ip_network
 from typing import Final
@@ -20,6 +20,7 @@ from typing import Final
 from core.errors import Conflict, Invalid
 from core.tasks import unbroken
 from netplugin.bridges.reconcile_loop import ReconcileLoop
+from netplugin.cni.port_mappings import PortMapping
 from netplugin.kernel.families import Failures, each_family, raise_any
 from netplugin.kernel.iptables import Iptables
 from netplugin.kernel.iptables_chains import OwnChains
@@ -74,6 +75,11 @@ class PortMappings:
                 "host ports need the cluster's private network: set it by netctl global set "
                 "--private-subnet, or leave hostPort out"
             )
+        for mine in entry.mappings:
+            if self._world.management.known.has_port(mine.protocol, mine.host_port):
+                raise Conflict(
+                    f"host port {mine} is one of this cluster's management: use another hostPort"
+                )
         for other in self._registry.entries():
             if other.key == entry.key or other.state is EntryState.REMOVING:
                 continue
@@ -117,6 +123,7 @@ class PortMappings:
             triggers=(
                 self._reconciler.ports_changed,
                 self._reconciler.records.records_changed,
+                self._reconciler.records.management_changed,
             ),
             interval=self._interval,
             show=self._show,
@@ -134,11 +141,17 @@ class PortMappings:
     async def faults(self, entry: JournalEntry) -> list[str]:
         """Return what keeps an endpoint's host ports from leading to it. Raises HostError."""
         pod = self._mapped(entry)
+        left = pod.mappings if pod is not None else ()
+        refused = [
+            f"host port {one} does not lead to the pod: it is of this cluster's management"
+            for one in entry.mappings
+            if one not in left and self._refused(one, self._world.endpoints.routed_of(entry.key))
+        ]
         if pod is None:
-            return []
+            return refused
         versions = sorted({one.version for one in pod.addresses})
         chains, table = self._tools.chains, mapping_rules.TABLE
-        found: list[str] = []
+        found = refused
 
         async def look(version: int) -> None:
             rules = {version: await chains.rules(version, table, mapping_rules.PORTS)}
@@ -187,13 +200,19 @@ class PortMappings:
         if not self._is_mapped(entry):
             return None
         addresses = self._world.endpoints.routed_of(entry.key)
-        if not addresses:
+        mappings = tuple(one for one in entry.mappings if not self._refused(one, addresses))
+        if not addresses or not mappings:
             return None
         return MappedPod(
             key=entry.key,
             addresses=tuple(sorted(addresses, key=str)),
-            mappings=entry.mappings,
+            mappings=mappings,
         )
+
+    def _refused(self, mapping: PortMapping, addresses: Iterable[Address]) -> bool:
+        # It may have become so since the ADD: masters come with ports of their own.
+        management = self._world.management
+        return mapping_rules.refused(mapping, addresses, management.known, management.closed)
 
     def _is_mapped(self, entry: JournalEntry) -> bool:
         here = self._registry.get(entry.key)

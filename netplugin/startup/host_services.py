@@ -1,4 +1,4 @@
-"""Builds the services of the host's own ports: host access, infra networks, BGP; and the pod guard.
+"""Builds the services of the host's own ports: host access, infra networks, BGP; and both guards.
 
 In come the clients, the data plane and the client of netmaster; nothing is created on the host yet.
 `netplugin.startup.resync` runs them.
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from netplugin.bgp.host import BgpHost, HostBgp
-from netplugin.bridges import pod_guard
+from netplugin.bridges import host_guard, pod_guard
 from netplugin.bridges.host_access import CHAINS, HostAccess
+from netplugin.bridges.host_guard import HostGuard
 from netplugin.bridges.host_ports import InterfaceContext
 from netplugin.bridges.infra import Infra
 from netplugin.bridges.pod_guard import HostAddresses, PodGuard
@@ -23,12 +24,13 @@ from ofnet.world import Bridge
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostServices:
-    """The owners of `contivh0`, of the interfaces on infra networks, of `inb01`, and the guard."""
+    """The owners of `contivh0`, of the interfaces on infra networks, of `inb01`; both guards."""
 
     host_access: HostAccess
     infra: Infra
     bgp: HostBgp
     pod_guard: PodGuard
+    host_guard: HostGuard
 
 
 def build_host_services(
@@ -79,6 +81,9 @@ def build_host_services(
             clients.iptables(pod_guard.CHAINS),
             show=dataplane.progress.show,
             firewall_lost=clients.firewall_watch.lost,
+        ),
+        host_guard=HostGuard(
+            interfaces, clients.iptables(host_guard.CHAINS), clients.chains(host_guard.PREFIX)
         ),
     )
 

@@ -64,6 +64,10 @@ async def resync(
     await _publish_ports(dataplane, host_services, pod_services)
     # After the ports: the host's own ones have addresses that pods must not reach.
     await host_services.pod_guard.start()
+    try:
+        await host_services.host_guard.converge()
+    except ContivError as exc:  # `HostGuard.run` retries
+        log.warning("host guard not in sync, retrying later", extra=fields(error=exc))
     dataplane.world.set_complete()
     _start_flow_tasks(context, dataplane)
     await _wait_for_flows(dataplane, context.timing.switch_wait)
@@ -191,6 +195,7 @@ def _start_loops(
     supervise("host access", host_services.host_access.run())
     supervise("firewall watch", clients.firewall_watch.run())
     supervise("pod guard", host_services.pod_guard.run())
+    supervise("host guard", host_services.host_guard.run())
     supervise("infra networks", host_services.infra.run())
     supervise("BGP", host_services.bgp.run())
     supervise("endpoint ports", pod_services.ports.run())

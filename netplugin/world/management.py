@@ -2,12 +2,15 @@
 
 `netplugin.world.builder` feeds it the records of hosts; `netplugin.bridges.pod_guard` sets what it
 finds on this host, in the store's registry and on the command line. Every source has a name and is
-replaced as a whole. The union is set on the state of both bridges, for `ofnet.pipelines.pod_guard`.
+replaced as a whole. The union is set on the state of both bridges, for `ofnet.pipelines.pod_guard`;
+`closed` and `known` are for what has rules in the host's kernel: `netplugin.bridges.host_guard`,
+`netplugin.bridges.service_access` and `netplugin.pods.port_mappings`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final
 
 from core.ids import EndpointKey
@@ -16,6 +19,7 @@ from netplugin.world.conversion import of_host
 from ofnet.world import Bridge, ManagementPort
 from state.records import EndpointRecord, HostRecord
 
+Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 PROTOCOLS: Final[Mapping[str, int]] = {"tcp": 6, "udp": 17}
@@ -29,6 +33,37 @@ def management_ports(numbers: Iterable[int]) -> frozenset[ManagementPort]:
         if number
         for protocol in PROTOCOLS.values()
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ManagementEnds:
+    """Addresses and ports of the management: every port counts at every address."""
+
+    addresses: frozenset[Network] = frozenset()
+    ports: frozenset[ManagementPort] = frozenset()
+    _single: frozenset[Network] = field(init=False, repr=False, compare=False)
+    _wide: tuple[Network, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Sort the addresses: a thousand hosts must not be compared one by one."""
+        wide = tuple(one for one in self.addresses if one.prefixlen < one.max_prefixlen)
+        object.__setattr__(self, "_wide", wide)
+        object.__setattr__(self, "_single", self.addresses - frozenset(wide))
+
+    def has_port(self, protocol: str, port: int) -> bool:
+        """Tell whether a port is one of the management's."""
+        number = PROTOCOLS.get(protocol.lower())
+        return number is not None and ManagementPort(number, port) in self.ports
+
+    def cover(self, address: Address, protocol: str, port: int) -> bool:
+        """Tell whether what goes to an address and port goes to the management."""
+        return self.has_port(protocol, port) and (
+            ip_network(address) in self._single
+            or any(address.version == one.version and address in one for one in self._wide)
+        )
+
+
+NOTHING: Final = ManagementEnds()
 
 
 class Management:
@@ -45,10 +80,33 @@ class Management:
         self._ports: dict[str, frozenset[ManagementPort]] = {}
         # How many sources name an address: a thousand hosts must not cost a union each time.
         self._count: Counter[Network] = Counter()
+        self._observers: list[Callable[[], None]] = []
+        self._known: ManagementEnds | None = None
+
+    def observe(self, notify: Callable[[], None]) -> None:
+        """Call `notify` at each change."""
+        self._observers.append(notify)
+
+    @property
+    def known(self) -> ManagementEnds:
+        """All addresses and ports, whether pods may reach them or not."""
+        if self._known is None:
+            ports = frozenset[ManagementPort]().union(*self._ports.values())
+            self._known = ManagementEnds(frozenset(self._count), ports)
+        return self._known
+
+    @property
+    def closed(self) -> ManagementEnds:
+        """What pods must not reach; nothing before `close`."""
+        known = self.known
+        return (
+            ManagementEnds(known.addresses, known.ports - self._open) if self._closed else NOTHING
+        )
 
     def close(self, but: frozenset[ManagementPort]) -> None:
         """Close the ports known, now and later, to pods, `but` those that the site opens."""
         self._closed, self._open = True, but
+        self._note_change()
         for address in self._count:
             self._set_address(address, address)
         self._set_ports()
@@ -77,6 +135,8 @@ class Management:
         wanted = frozenset(
             one for text in addresses if text and (one := _network(text)) is not None
         )
+        if wanted != before:
+            self._note_change()
         if wanted:
             self._addresses[source] = wanted
         for address in wanted - before:
@@ -90,8 +150,15 @@ class Management:
 
     def set_ports(self, source: str, ports: frozenset[ManagementPort]) -> None:
         """Replace the ports of a source."""
+        if self._ports.get(source) != ports:
+            self._note_change()
         self._ports[source] = ports
         self._set_ports()
+
+    def _note_change(self) -> None:
+        self._known = None
+        for notify in self._observers:
+            notify()
 
     def _set_address(self, address: Network, value: Network | None) -> None:
         for bridge in self._bridges if self._closed else ():

@@ -130,7 +130,8 @@ def _advert(sender: str, to: str, target: str, mac: str, kind: int) -> bytes:
     return struct.pack(">IHBB", 0x60000000, len(body), 58, 255) + ends + body
 
 
-def _tcp(sender: str, to: str, port: int, flags: int, payload: bytes) -> bytes:
+def tcp(sender: str, to: str, port: int, flags: int, payload: bytes) -> bytes:
+    """Return a TCP segment with a right checksum."""
     head = struct.pack(">HHIIBBHHH", 40000, port, 1, 1, 0x50, flags, 1024, 0, 0) + payload
     ends = IPv4Address(sender).packed + IPv4Address(to).packed
     whole = ends + struct.pack(">HH", 6, len(head)) + head
@@ -183,7 +184,7 @@ def _forged_rpc(dice: random.Random, scene: Scene) -> bytes:
 
 def _segment(dice: random.Random, scene: Scene, ports: tuple[int, ...], payload: bytes) -> bytes:
     port, flags = dice.choice(ports), dice.choice([0x02, 0x10, 0x18])
-    return _outward(dice, scene, 6, lambda sender, to: _tcp(sender, to, port, flags, payload))
+    return _outward(dice, scene, 6, lambda sender, to: tcp(sender, to, port, flags, payload))
 
 
 def _outward(

@@ -52,6 +52,7 @@ class Outside:
     def __init__(self) -> None:
         self.told: list[tuple[str, Any]] = []
         self.failing: set[str] = set()
+        self.shown: list[str] = []
 
     async def replace(self, version: int, wanted: Chains) -> None:
         self.told.append(("chains", (version, sorted(wanted))))
@@ -83,7 +84,7 @@ def access(outside: Outside, world: WorldBuilder, *, complete: bool = True) -> S
         address=ADDRESS,
         interval=60.0,
         replace=True,
-        show=lambda _subject, _faults: None,
+        show=lambda _subject, faults: outside.shown.extend(faults),
         firewall_lost=asyncio.Event,
     )
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_network
 
 import pytest
 
@@ -19,6 +19,7 @@ from netplugin.bridges.service_rules import (
     rules,
 )
 from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
+from netplugin.world.management import ManagementEnds, management_ports
 from ofnet.world import tunnel_source6
 
 HOST = IPv4Address("192.168.77.1")
@@ -183,3 +184,38 @@ def test_under_a_local_policy_what_terminates_here_serves_where_nothing_is_ready
     ready = replace(port, targets=frozenset({*port.targets, KubeTarget(address=HOST, port=80)}))
     both = replace(draining, ports=(replace(ready, draining=frozenset({ending})),))
     assert targets(rules([both], 4, HERE), SERVICES, f"-d {CLUSTER}/32") == {f"{HOST}:80"}
+
+
+MASTER = IPv4Address("192.168.77.254")
+MANAGEMENT = ManagementEnds(frozenset({ip_network(MASTER)}), management_ports([8080, 80]))
+
+
+def test_a_target_of_the_management_is_left_out_and_named() -> None:
+    made = rules([service(OURS, MASTER)], 4, replace(HERE, closed=MANAGEMENT))
+    for chain, match in ((SERVICES, str(CLUSTER)), (NODE_PORTS, "30080")):
+        assert targets(made, chain, match) == {"10.1.0.1:8080"}
+    (fault,) = made.refused
+    assert "service shop/web not served in full: its target 192.168.77.254 port 8080" in fault
+    opened = rules([service(OURS, MASTER)], 4, replace(HERE, known=MANAGEMENT))
+    assert "192.168.77.254:8080" in targets(opened, SERVICES, str(CLUSTER)), "pods may reach it"
+
+
+def test_a_service_takes_no_address_of_the_management() -> None:
+    taking = service(OURS, external_ips=(MASTER, EXTERNAL), load_balancer_ips=(MASTER,))
+    here = replace(HERE, known=MANAGEMENT)
+    made = rules([taking], 4, here)
+    assert not [line for line in made.nat[SERVICES] if str(MASTER) in line]
+    assert targets(made, SERVICES, str(EXTERNAL)) == {"10.1.0.1:8080"}
+    assert len(made.refused) == 1
+    beside = replace(taking, ports=(replace(taking.ports[0], port=443),))
+    assert targets(rules([beside], 4, here), SERVICES, str(MASTER)), "another port of it"
+
+
+def test_a_node_port_of_the_management_is_refused_and_named() -> None:
+    (port,) = service(OURS).ports
+    made = rules(
+        [service(OURS, ports=(replace(port, node_port=80),))], 4, replace(HERE, known=MANAGEMENT)
+    )
+    assert made.nat[NODE_PORTS] == []
+    assert targets(made, SERVICES, str(CLUSTER)) == {"10.1.0.1:8080"}
+    assert "node port 80" in made.refused[0]

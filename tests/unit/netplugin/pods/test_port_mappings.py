@@ -12,6 +12,7 @@ from netplugin.cni.errors import InterfaceDiffers
 from netplugin.cni.port_mappings import PortMapping
 from netplugin.cni.request import PodRequest
 from netplugin.pods.mapping_rules import PORTS
+from netplugin.world.management import management_ports
 from tests.unit.netplugin.agent import (
     Agent,
     Outside,
@@ -202,3 +203,23 @@ async def test_a_store_that_forgot_the_pod_keeps_its_host_port_closed(outside: O
     async with having_settings(outside) as agent:
         await agent.pod_services.mappings.converge()
         assert translations(outside) == []
+
+
+async def test_a_host_port_of_the_management_is_refused(outside: Outside) -> None:
+    async with having_settings(outside) as agent:
+        with pytest.raises(Conflict, match="host port tcp 9090 is one of this cluster's manag"):
+            await agent.calls.add(asked("c1", mapping(9090)))
+        await left_nothing(agent)
+        assert translations(outside) == []
+
+
+async def test_a_host_port_gives_way_to_a_master_that_comes_with_it(outside: Outside) -> None:
+    async with having_settings(outside) as agent:
+        await agent.calls.add(asked("c1", mapping(8080), mapping(8081)))
+        agent.world.management.set_ports("masters", management_ports([8081]))
+        await agent.pod_services.mappings.converge()
+        (rule,) = translations(outside)
+        assert "--dport 8080 " in rule
+        (entry,) = agent.pod_services.host.registry.entries()
+        (fault,) = await agent.pod_services.mappings.faults(entry)
+        assert "host port tcp 8081 does not lead to the pod" in fault

@@ -1,0 +1,98 @@
+"""The guard in the host's kernel: which rules there are, when, and for what."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from ipaddress import IPv4Network, ip_network
+from types import SimpleNamespace
+from typing import Any
+
+from netplugin.bridges import host_guard
+from netplugin.bridges.host_guard import HostGuard
+from netplugin.world.builder import WorldBuilder
+from netplugin.world.management import ManagementEnds, management_ports
+from ofnet.world import FwdMode, ManagementPort
+from tests.unit.netplugin.fakes import FakeChains, FakeFirewall, Faults
+from tests.unit.netplugin.records import HOST, host, network
+from tests.unit.netplugin.worlds import settings
+
+PRIVATE = IPv4Network("172.19.0.0/16")
+CLOSED = ManagementEnds(
+    frozenset(map(ip_network, ("192.0.2.10", "2001:db8::1"))), management_ports([9999])
+)
+
+
+def rules_of(version: int, closed: ManagementEnds = CLOSED) -> dict[str, list[str]]:
+    made = host_guard.chains(version, closed, PRIVATE)["mangle"]
+    return {name: list(rules) for name, rules in made.items()}
+
+
+def test_management_ports_are_closed_to_both_families_at_their_own_addresses() -> None:
+    four, six = rules_of(4), rules_of(6)
+    assert four[host_guard.MANAGEMENT] == ["-d 192.0.2.10/32 -j DROP"]
+    assert six[host_guard.MANAGEMENT] == ["-d 2001:db8::1/128 -j DROP"]
+    for made in (four, six):
+        for protocol in ("tcp", "udp"):
+            port = f"-p {protocol} -m {protocol} --dport 9999"
+            assert f"{port} -j DROP" in made[host_guard.TO_HOST], "at whatever address"
+            assert f"{port} -j {host_guard.MANAGEMENT}" in made[host_guard.FROM_PODS]
+
+
+def test_answers_are_not_judged_by_ports() -> None:
+    for name in (host_guard.TO_HOST, host_guard.FROM_PODS):
+        lines = rules_of(4)[name]
+        answers = next(at for at, line in enumerate(lines) if "--ctdir REPLY -j RETURN" in line)
+        assert all("--dport" not in line for line in lines[:answers])
+
+
+def test_what_is_unknown_to_connection_tracking_is_forwarded_nowhere() -> None:
+    nothing = rules_of(4, ManagementEnds())
+    for name in (host_guard.FROM_PODS, host_guard.TO_PODS):
+        assert nothing[name][0] == "-m conntrack --ctstate INVALID,UNTRACKED -j DROP"
+
+
+class Scene:
+    """A guard on a host of a cluster with a private network."""
+
+    def __init__(self) -> None:
+        self.world = WorldBuilder(HOST, FwdMode.ROUTING)
+        self.firewall, self.chains = FakeFirewall(Faults()), FakeChains(Faults())
+        context: Any = SimpleNamespace(
+            world=self.world, records=None, interval=60.0, show=None, firewall_lost=None
+        )
+        self.guard = HostGuard(context, self.firewall, self.chains)
+
+    def lines(self, version: int, name: str) -> Collection[str]:
+        return self.chains.there.get((version, "mangle"), {}).get(name, ())
+
+
+async def test_the_rules_follow_the_management_and_the_private_network() -> None:
+    scene = Scene()
+    await scene.guard.converge()
+    assert (scene.firewall.rules, scene.chains.there) == ([], {}), "hosts have no ports for pods"
+    scene.world.put(settings(pvt_subnet="172.19.0.0/16"))
+    scene.world.put(replace(host(), control_ip="192.0.2.20"))
+    await scene.guard.converge()
+    assert "-d 192.0.2.20/32 -j DROP" not in scene.lines(4, host_guard.MANAGEMENT), "not closed yet"
+    scene.world.management.set_ports("settings", management_ports([9999, 9090]))
+    scene.world.management.close(frozenset({ManagementPort(6, 9090)}))
+    await scene.guard.converge()
+    assert "-d 192.0.2.20/32 -j DROP" in scene.lines(4, host_guard.MANAGEMENT)
+    ports = "\n".join(scene.lines(4, host_guard.TO_HOST))
+    assert "-p tcp -m tcp --dport 9999" in ports
+    assert "-p tcp -m tcp --dport 9090" not in ports, "the site opened it"
+    assert {rule.chain.version for rule in scene.firewall.rules} == {4}
+    assert not scene.lines(6, host_guard.TO_HOST)
+
+
+async def test_networks_of_ipv6_bring_its_rules_and_take_them_along() -> None:
+    scene = Scene()
+    scene.world.put(settings(pvt_subnet="172.19.0.0/16"))
+    six = replace(network(), ipv6_subnet="fd00::", ipv6_subnet_len=64)
+    scene.world.put(six)
+    await scene.guard.converge()
+    assert {rule.chain.version for rule in scene.firewall.rules} == {4, 6}
+    assert scene.lines(6, host_guard.TO_HOST)
+    scene.world.remove(six)
+    await scene.guard.converge()
+    assert {rule.chain.version for rule in scene.firewall.rules} == {4}
+    assert not scene.lines(6, host_guard.TO_HOST)
