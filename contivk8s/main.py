@@ -210,10 +210,9 @@ def ask_agent(path: str, where: str, body: bytes) -> tuple[int, str]:
         raise CniError(
             TRY_AGAIN_LATER, "the agent does not answer", f"{where}: nothing for {TIMEOUT} s"
         ) from error
-    except OSError as error:
-        raise CniError(
-            TRY_AGAIN_LATER, "the agent does not answer", f"{where}: {error.strerror or error}"
-        ) from error
+    except (OSError, ValueError) as error:  # ValueError: no path of a socket
+        why = getattr(error, "strerror", None) or error
+        raise CniError(TRY_AGAIN_LATER, "the agent does not answer", f"{where}: {why}") from error
     return read_reply(reply, where)
 
 

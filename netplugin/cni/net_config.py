@@ -6,20 +6,30 @@ capabilities that the configuration declares, `contiv` is the project's own (doc
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_interface
 from typing import Any, Final, NamedTuple
 
 from contivk8s.main import DEFAULT_VERSION, SUPPORTED
 from core.ids import DEFAULT_NETWORK, DEFAULT_TENANT, GroupName, NetworkName, TenantName
-from netplugin.cni.errors import INCOMPATIBLE_VERSION, INVALID_CONFIG, BadCall
+from netplugin.cni.errors import (
+    INCOMPATIBLE_VERSION,
+    INVALID_CONFIG,
+    INVALID_ENVIRONMENT,
+    BadCall,
+)
 
 _MAC: Final = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _MULTICAST: Final = 0x01
+_ARGUMENTS: Final = "CNI_ARGS"
+_IN_CONFIG: Final = " in the network configuration"
+_SHOWN: Final = 80
 _MOST_BITS: Final = (2**32 - 1) * 1000
 """What Open vSwitch can be told, in bits."""
 _DNS_LISTS: Final = ("nameservers", "search", "options")
-_ATTACHMENTS: Final = "cni.dev/valid-attachments"
+_ATTACHMENTS: Final = ("cni.dev/valid-attachments", "cni.dev/attachments")
+"""The key of libcni and of later texts of the specification, and that of its text 1.1.0."""
+_NO_ARGUMENTS: Final[Mapping[str, str]] = {}
 
 
 class Place(NamedTuple):
@@ -76,27 +86,30 @@ def place_of(config: Mapping[str, Any]) -> Place:
 
 
 def asked_addresses(
-    config: Mapping[str, Any],
+    config: Mapping[str, Any], arguments: Mapping[str, str] = _NO_ARGUMENTS
 ) -> tuple[IPv4Address | None, IPv6Address | None]:
-    """Return the addresses asked for: `runtimeConfig.ips`, else `args.cni.ips`. Raises BadCall.
+    """Return the addresses asked for. Raises BadCall.
 
-    A prefix length is read and not used: an address has that of its network.
+    They are in `runtimeConfig.ips`, else in `args.cni.ips`, else in `IP` of CNI_ARGS, separated by
+    commas. A prefix length is read and not used: an address has that of its network.
     """
     asked, where = _asked(config, "ips")
+    if asked is None and arguments.get("IP"):
+        asked, where = [one.strip() for one in arguments["IP"].split(",")], _argument("IP")
     asked = [] if asked is None else asked
     if not isinstance(asked, list):
-        raise _wrong(where, "a list of addresses")
+        raise _not(where, "a list of addresses")
     found: dict[int, IPv4Address | IPv6Address] = {}
     for text in asked:
         try:
-            if not isinstance(text, str):
-                raise ValueError("not a string")  # noqa: TRY004, TRY301 - one refusal for both
+            if not isinstance(text, str) or "%" in text:
+                raise ValueError("not an address")  # noqa: TRY301 - one refusal for both
             address = ip_interface(text).ip
         except ValueError as exc:
-            raise _wrong(where, f"a list of addresses: {text!r}") from exc
+            raise _not(where, f"a list of addresses: {str(text)[:_SHOWN]!r}") from exc
         if found.setdefault(address.version, address) != address:
             raise BadCall(
-                INVALID_CONFIG,
+                _code(where),
                 f"{where} asks for two IPv{address.version} addresses; an interface has one",
             )
     ipv4, ipv6 = found.get(4), found.get(6)
@@ -106,12 +119,15 @@ def asked_addresses(
     )
 
 
-def asked_mac(config: Mapping[str, Any]) -> str:
-    """Return the MAC address asked for: `runtimeConfig.mac`, else `args.cni.mac`; "" for none.
+def asked_mac(config: Mapping[str, Any], arguments: Mapping[str, str] = _NO_ARGUMENTS) -> str:
+    """Return the MAC address asked for, "" for none.
 
-    Raises BadCall for one that no interface can have.
+    It is `runtimeConfig.mac`, else `args.cni.mac`, else `MAC` of CNI_ARGS. Raises BadCall for one
+    that no interface can have.
     """
     asked, where = _asked(config, "mac")
+    if asked is None:
+        asked, where = arguments.get("MAC"), _argument("MAC")
     if asked is None or asked == "":
         return ""
     mac = asked.lower() if isinstance(asked, str) else ""
@@ -120,7 +136,7 @@ def asked_mac(config: Mapping[str, Any]) -> str:
         or int(mac[:2], 16) & _MULTICAST
         or not int(mac.replace(":", ""), 16)
     ):
-        raise _wrong(where, f"a unicast MAC address: {asked!r}")
+        raise _not(where, f"a unicast MAC address: {str(asked)[:_SHOWN]!r}")
     return mac
 
 
@@ -179,18 +195,27 @@ def previous_result(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def valid_attachments(config: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
     """Return the container ids and interface names that a GC is to keep. Raises BadCall."""
-    # A list that is missing must not be read as an empty one: that would release every pod.
-    listed = config.get(_ATTACHMENTS)
+    # A list that is missing must not be read as an empty one: that would release every pod. null
+    # is an empty list of Go's: what a runtime sends for a network without pods. Runtimes send one
+    # key or both; what either of them names is in use.
+    given = [name for name in _ATTACHMENTS if name in config]
+    if not given:
+        raise _wrong(_ATTACHMENTS[0], "a list of attachments, which GC needs")
+    return frozenset(one for name in given for one in _attachments(config, name))
+
+
+def _attachments(config: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
+    listed = config[name]
+    if listed is None:
+        return
     if not isinstance(listed, list):
-        raise _wrong(_ATTACHMENTS, "a list of attachments, which GC needs")
-    kept = set()
+        raise _wrong(name, "a list of attachments, which GC needs")
     for one in listed:
         members = one if isinstance(one, dict) else {}
         container, ifname = members.get("containerID"), members.get("ifname")
         if not isinstance(container, str) or not isinstance(ifname, str):
-            raise _wrong(_ATTACHMENTS, "a list of objects with containerID and ifname")
-        kept.add((container, ifname))
-    return frozenset(kept)
+            raise _wrong(name, "a list of objects with containerID and ifname")
+        yield container, ifname
 
 
 def _asked(config: Mapping[str, Any], name: str) -> tuple[Any, str]:
@@ -198,9 +223,13 @@ def _asked(config: Mapping[str, Any], name: str) -> tuple[Any, str]:
     # Multus passes both; what a runtime passes for a declared capability is the newer convention.
     runtime = _object(config, "runtimeConfig", "")
     if runtime.get(name) is not None:
-        return runtime[name], f"runtimeConfig.{name}"
+        return runtime[name], f"runtimeConfig.{name}{_IN_CONFIG}"
     cni = _object(_object(config, "args", ""), "cni", "args")
-    return cni.get(name), f"args.cni.{name}"
+    return cni.get(name), f"args.cni.{name}{_IN_CONFIG}"
+
+
+def _argument(name: str) -> str:
+    return f"{name} of {_ARGUMENTS}"
 
 
 def _object(config: Mapping[str, Any], name: str, within: str) -> Mapping[str, Any]:
@@ -236,4 +265,12 @@ def _path(within: str, name: str) -> str:
 
 
 def _wrong(path: str, kind: str) -> BadCall:
-    return BadCall(INVALID_CONFIG, f"{path} in the network configuration is not {kind}")
+    return _not(f"{path}{_IN_CONFIG}", kind)
+
+
+def _not(where: str, kind: str) -> BadCall:
+    return BadCall(_code(where), f"{where} is not {kind}")
+
+
+def _code(where: str) -> int:
+    return INVALID_ENVIRONMENT if where.endswith(_ARGUMENTS) else INVALID_CONFIG

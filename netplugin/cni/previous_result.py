@@ -5,12 +5,13 @@ other interfaces are theirs: what is compared is the interface that the CHECK na
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from ipaddress import ip_interface
 from typing import Any
 
 from netplugin.cni.errors import INVALID_CONFIG, BadCall
 from netplugin.cni.request import PodRequest
-from netplugin.cni.results import PodResult
+from netplugin.cni.results import PodResult, routes_of
 
 
 def differences(request: PodRequest, result: PodResult) -> Iterator[str]:
@@ -30,6 +31,17 @@ def differences(request: PodRequest, result: PodResult) -> Iterator[str]:
         yield f"prevResult lacks the address {address} of {request.ifname}"
     for address in sorted(map(str, told - wanted)):
         yield f"prevResult has the address {address}, which the endpoint has not"
+
+
+def kept_routes(request: PodRequest, result: PodResult) -> PodResult:
+    """Return a result without the routes that prevResult lacks.
+
+    A later plugin of the chain may move, replace and remove routes (CNI specification, CHECK), and
+    says so in its result: those are its own from then on.
+    """
+    told = {(str(one.get("dst")), one.get("gw")) for one in _objects(request.previous, "routes")}
+    wanted = {(str(one["dst"]), one["gw"]) for one in routes_of(result)}
+    return result if wanted <= told else replace(result, default_route=False, own_routes=False)
 
 
 def _address_of(member: Mapping[str, Any]) -> object:

@@ -8,7 +8,6 @@ specification. `netplugin.cni.net_config` and `netplugin.cni.port_mappings` read
 is checked later.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from typing import Any, Final
 
 from contivk8s.main import SINCE, SUPPORTED, pod_arguments
 from core.ids import GroupName, NetworkName, TenantName
+from core.outside_json import read_json
 from netplugin.cni import net_config
 from netplugin.cni.errors import (
     DECODING_FAILURE,
@@ -40,6 +40,7 @@ _POD_ARGUMENTS: Final = (
     "K8S_POD_INFRA_CONTAINER_ID",
     "K8S_POD_UID",
 )
+_TRUE: Final = frozenset({"1", "true"})
 _IFNAME: Final = re.compile(r"[^\s/:]{1,15}")
 
 
@@ -157,12 +158,14 @@ def parse(body: bytes, verb: Verb) -> PodRequest:
             return request
         if verb is Verb.ADD:
             net_config.refuse_chained(config)
-        ipv4, ipv6 = net_config.asked_addresses(config)
+        arguments = _arguments(fields, strict=True)
+        _refuse_unhonoured(arguments)
+        ipv4, ipv6 = net_config.asked_addresses(config, arguments)
         return replace(
             request,
             ipv4=ipv4,
             ipv6=ipv6,
-            mac=net_config.asked_mac(config),
+            mac=net_config.asked_mac(config, arguments),
             limit=net_config.asked_limit(config),
             mappings=asked_mappings(config),
             receive_limit=net_config.asked_receive_limit(config),
@@ -193,7 +196,7 @@ def parse_status(body: bytes) -> str:
 def _call(body: bytes, verb: str) -> tuple[Mapping[str, str], Mapping[str, Any], str]:
     """Return the fields of a body, the network configuration in it, and its version."""
     fields = _object(body, "request")
-    config = _object(fields.get("netconf", "").encode(), "network configuration")
+    config = _object(fields.get("netconf", ""), "network configuration")
     version = net_config.version_of(config)
     since = SINCE.get(verb, SUPPORTED[0])
     if SUPPORTED.index(version) < SUPPORTED.index(since):
@@ -234,11 +237,11 @@ def _pod_request(
     )
 
 
-def _object(text: bytes, what: str) -> dict[str, Any]:
+def _object(text: bytes | str, what: str) -> dict[str, Any]:
     """Return a JSON object, {} for an empty text. All members of a request must be strings."""
     try:
-        value = json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError) as exc:
+        value = read_json(text) if text.strip() else {}
+    except ValueError as exc:
         raise BadCall(DECODING_FAILURE, f"{what} is not JSON: {exc}") from exc
     if not isinstance(value, dict):
         raise BadCall(DECODING_FAILURE, f"{what} is not a JSON object")
@@ -249,12 +252,26 @@ def _object(text: bytes, what: str) -> dict[str, Any]:
     return value
 
 
-def _pod_arguments(fields: Mapping[str, str], *, strict: bool) -> dict[str, str]:
-    """Return the Kubernetes arguments; the plugin's own fields win over the raw CNI_ARGS."""
+def _arguments(fields: Mapping[str, str], *, strict: bool) -> dict[str, str]:
     try:
-        arguments = pod_arguments(fields.get("CNI_ARGS", ""))
+        return pod_arguments(fields.get("CNI_ARGS", ""))
     except ValueError as exc:
         if strict:
             raise BadCall(INVALID_ENVIRONMENT, str(exc)) from exc
-        arguments = {}
+        return {}
+
+
+def _refuse_unhonoured(arguments: Mapping[str, str]) -> None:
+    """Raise BadCall for what is asked of the network in vain, unless it is to be ignored."""
+    if arguments.get("GATEWAY") and arguments.get("IgnoreUnknown", "").lower() not in _TRUE:
+        raise BadCall(
+            INVALID_ENVIRONMENT,
+            "GATEWAY of CNI_ARGS cannot be granted: a pod has the gateway of its network; leave it "
+            "out, or set IgnoreUnknown=1",
+        )
+
+
+def _pod_arguments(fields: Mapping[str, str], *, strict: bool) -> dict[str, str]:
+    """Return the Kubernetes arguments; the plugin's own fields win over the raw CNI_ARGS."""
+    arguments = _arguments(fields, strict=strict)
     return {name: fields.get(name) or arguments.get(name, "") for name in _POD_ARGUMENTS}

@@ -66,6 +66,8 @@ class PodResult:
     mtu: int
     host_ifname: str
     default_route: bool = True
+    own_routes: bool = True
+    """Whether the interface has the routes that its ADD made; CHECK compares them."""
 
 
 def added(result: PodResult, request: PodRequest) -> dict[str, Any]:
@@ -133,7 +135,6 @@ def _cni_result(result: PodResult, request: PodRequest) -> dict[str, Any]:
     addresses = [(result.ipv4, result.gateway)]
     if result.ipv6 is not None:
         addresses.append((result.ipv6, result.gateway6))
-    gateways = [gateway for _, gateway in addresses if gateway is not None]
     mtu = {} if request.cni_version in _WITHOUT_MTU else {"mtu": result.mtu}
     return {
         "cniVersion": request.cni_version,
@@ -142,9 +143,17 @@ def _cni_result(result: PodResult, request: PodRequest) -> dict[str, Any]:
             {"name": request.ifname, "mac": result.mac, "sandbox": request.netns, **mtu},
         ],
         "ips": [_ip(address, gateway, request.cni_version) for address, gateway in addresses],
-        "routes": [_default_route(gateway) for gateway in gateways if result.default_route],
+        "routes": routes_of(result),
         "dns": dict(request.dns),
     }
+
+
+def routes_of(result: PodResult) -> list[dict[str, str]]:
+    """Return the routes that an ADD tells of."""
+    if not result.default_route:
+        return []
+    gateways = (result.gateway, result.gateway6 if result.ipv6 is not None else None)
+    return [_default_route(gateway) for gateway in gateways if gateway is not None]
 
 
 def _ip(

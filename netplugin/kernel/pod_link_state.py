@@ -16,7 +16,8 @@ from netplugin.kernel import namespaces, netlink
 from netplugin.kernel.netlink import Address, Interface, TokenBucket
 
 _IFF_UP: Final = 0x01
-_MAIN_TABLE: Final = 254
+_UNICAST: Final = 1
+"""RTN_UNICAST: not the kernel's own entries for local and broadcast addresses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,7 @@ class FoundLink:
     addresses: frozenset[Interface] = frozenset()
     gateways: frozenset[Address] = frozenset()
     routes: frozenset[IPv4Network | IPv6Network] = frozenset()
-    """Where the other routes by the link go to."""
+    """Where the other routes by the link go to. Routes of all tables count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +88,12 @@ def read(netns_path: str, ifname: str) -> FoundLink | None:
 def _found(index: int) -> FoundLink:
     with IPRoute(groups=0) as iproute:
         (link,) = iproute.get_links(index)
+        # Of all tables: plugins such as sbr and vrf move a link's routes to one of their own.
         routes = [
             route
             for family in (socket.AF_INET, socket.AF_INET6)
-            for route in iproute.get_routes(family=family, oif=index, table=_MAIN_TABLE)
+            for route in iproute.get_routes(family=family, oif=index)
+            if route["type"] == _UNICAST
         ]
         return FoundLink(
             up=bool(link["flags"] & _IFF_UP),

@@ -89,6 +89,7 @@ class PodCheck:
             yield fault
         for fault in await self._mapping_faults(request, entry):
             yield fault
+        result = previous_result.kept_routes(request, result)
         for fault in await self._link_faults(request.netns, entry, network, result):
             yield fault
 
@@ -158,13 +159,20 @@ def _inside_faults(ifname: str, found: FoundLink, result: PodResult) -> Iterator
     if not found.up:
         yield f"link {ifname} is down"
     if found.mac.lower() != result.mac.lower():
-        yield f"link {ifname} has MAC address {found.mac} instead of {result.mac}"
+        yield (
+            f"link {ifname} has MAC address {found.mac} instead of {result.mac}: the switch knows "
+            "the pod by the latter and drops what it sends; ask for another one by capability mac"
+        )
     for address in (result.ipv4, result.ipv6):
         if address is None:
             continue
         if address not in found.addresses:
             yield f"link {ifname} has no address {address}"
-        elif address.network.num_addresses > 1 and address.network not in found.routes:
+        elif (
+            result.own_routes
+            and address.network.num_addresses > 1
+            and address.network not in found.routes
+        ):
             yield f"link {ifname} has no route to {address.network}"
     for gateway in (result.gateway, result.gateway6):
         if result.default_route and gateway is not None and gateway not in found.gateways:

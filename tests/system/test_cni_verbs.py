@@ -209,17 +209,13 @@ def test_limits_that_are_asked_for(bed: Bed, sandbox: Sandbox) -> None:
 class Chain:
     """Runs a list of plugins as libcni does: results are passed on, DEL goes backwards."""
 
-    def __init__(self, bed: Bed, sandbox: Sandbox) -> None:
+    def __init__(self, bed: Bed, sandbox: Sandbox, **others: dict[str, Any]) -> None:
         self._bed = bed
         self._sandbox = sandbox
         ours = bed.conf(bed.hosts[0]) | {"cniVersion": "1.0.0"}
-        mapping = {"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}
-        rate = {"ingressRate": 1_000_000, "ingressBurst": 100_000}
-        rate |= {"egressRate": 1_000_000, "egressBurst": 100_000}
         self.plugins: list[tuple[Path, dict[str, Any]]] = [
             (bed.runtime.plugin, ours),
-            (PLUGINS / "portmap", {"runtimeConfig": {"portMappings": [mapping]}}),
-            (PLUGINS / "bandwidth", {"runtimeConfig": {"bandwidth": rate}}),
+            *((PLUGINS / name, own) for name, own in others.items()),
         ]
 
     def run(
@@ -250,7 +246,18 @@ class Chain:
 
 @pytest.mark.skipif(not (PLUGINS / "bandwidth").exists(), reason="no CNI plugins installed")
 def test_a_chain_with_portmap_and_bandwidth(bed: Bed, sandbox: Sandbox) -> None:
-    chain, host = Chain(bed, sandbox), bed.hosts[0].namespace
+    mapping = {"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}
+    rate = {"ingressRate": 1_000_000, "ingressBurst": 100_000}
+    rate |= {"egressRate": 1_000_000, "egressBurst": 100_000}
+    chain, host = (
+        Chain(
+            bed,
+            sandbox,
+            portmap={"runtimeConfig": {"portMappings": [mapping]}},
+            bandwidth={"runtimeConfig": {"bandwidth": rate}},
+        ),
+        bed.hosts[0].namespace,
+    )
     result = chain.run("ADD")
     assert result is not None
     link = result["interfaces"][0]["name"]
@@ -261,3 +268,43 @@ def test_a_chain_with_portmap_and_bandwidth(bed: Bed, sandbox: Sandbox) -> None:
     chain.run("DEL", result)
     chain.run("DEL", result)
     assert "8080" not in host.run(["iptables-save", "-t", "nat"]).stdout
+
+
+@pytest.mark.skipif(not (PLUGINS / "sbr").exists(), reason="no CNI plugins installed")
+def test_a_later_plugin_may_move_the_routes(bed: Bed, sandbox: Sandbox) -> None:
+    """The plugin sbr moves them to a table of its own; what it has lost is still named."""
+    chain = Chain(bed, sandbox, sbr={})
+    result = chain.run("ADD")
+    pod = sandbox.namespace
+    assert not pod.run(["ip", "route", "show", "default"]).stdout
+    chain.run("CHECK", result, without="sbr")
+    pod.run(["ip", "route", "flush", "table", "100"])
+    plugin = Plugin(bed, sandbox, "1.0.0")
+    code, details = plugin.call("CHECK", prevResult=result).failure
+    assert code == 103
+    assert "link eth0 has no default route by 10.20.0.1" in details
+    # a later plugin that replaced the routes says so in the result
+    assert plugin.call("CHECK", prevResult={**(result or {}), "routes": []}) == (0, {})
+
+
+@pytest.mark.skipif(not (PLUGINS / "tuning").exists(), reason="no CNI plugins installed")
+def test_a_later_plugin_that_changes_the_mac_cuts_the_pod_off(bed: Bed, sandbox: Sandbox) -> None:
+    chain = Chain(bed, sandbox, tuning={"mac": "02:aa:00:00:00:07"})
+    result = chain.run("ADD")
+    code, details = Plugin(bed, sandbox, "1.0.0").call("CHECK", prevResult=result).failure
+    assert code == 103
+    assert "link eth0 has MAC address 02:aa:00:00:00:07" in details
+    assert "drops what it sends; ask for another one by capability mac" in details
+
+
+def test_a_gc_of_a_network_without_pods(bed: Bed, sandbox: Sandbox) -> None:
+    """What ocicni sends then is null, and older texts of the specification have another key."""
+    plugin = Plugin(bed, sandbox)
+    lists: tuple[dict[str, Any], ...] = (
+        {"cni.dev/valid-attachments": None},
+        {"cni.dev/attachments": []},
+        {"cni.dev/valid-attachments": None, "cni.dev/attachments": None},
+    )
+    for listed in lists:
+        assert plugin.call("GC", **listed) == (0, {})
+    assert plugin.call("GC").failure[0] == 7
