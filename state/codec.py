@@ -252,6 +252,7 @@ def decode_grant(key: str, value: bytes) -> GrantRecord:
         seq=fields.number("seq"),
         granted_at=fields.real("grantedAt"),
         reserved=fields.flag("reserved"),
+        host=fields.text("host"),
     )
 
 
@@ -412,6 +413,7 @@ def _grant(record: GrantRecord) -> dict[str, Any]:
         "seq": record.seq,
         "grantedAt": record.granted_at,
         **({"reserved": True} if record.reserved else {}),
+        **({"host": record.host} if record.host else {}),
     }
 
 

@@ -215,6 +215,8 @@ class GrantRecord:
     """Whether the address of an endpoint is reserved as well, and stays so without the endpoint.
 
     So it is in swarm mode, where docker's managers decide when an address may be used again."""
+    host: str = ""
+    """Of a reservation: the host whose agent asked for it, "" where that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,8 @@ class CallContext:
     """Makes a random id."""
     block_seconds: float = address_blocks.LONGEST_WITHOUT_REMOVAL
     """For how long a host may use the addresses that it holds ahead of its pods."""
+    agent: str = ""
+    """The host whose agent asks, as its certificate says; "" for a master, or without TLS."""
 
 
 def is_json(content_type: str) -> bool:
@@ -114,12 +116,13 @@ def delete_endpoint(body: bytes, _: CallContext) -> AgentCall:
 def allocate_address(body: bytes, at: CallContext) -> AgentCall:
     """Reserve an address; an IPv6 address is answered in the field named for IPv4, too."""
     request = validate(decode(AllocAddressRequest, body))
-    allocate = address.allocate_in_swarm if at.mode == SWARM else address.allocate
 
     def decide(view: View) -> Plan:
         if at.claims_only:
             raise refusal()
-        return allocate(view, request, at.now)
+        if at.mode == SWARM:  # a manager asks in the name of all hosts, whichever manager leads
+            return address.allocate_in_swarm(view, request, at.now)
+        return address.allocate(view, request, at.now, host=at.agent)
 
     return AgentCall(
         decide,
@@ -127,10 +130,11 @@ def allocate_address(body: bytes, at: CallContext) -> AgentCall:
     )
 
 
-def release_address(body: bytes, _: CallContext) -> AgentCall:
+def release_address(body: bytes, at: CallContext) -> AgentCall:
     """Release a reserved address."""
     request = validate(decode(ReleaseAddressRequest, body))
-    return AgentCall(lambda view: address.release(view, request), dumps)
+    host = "" if at.mode == SWARM else at.agent
+    return AgentCall(lambda view: address.release(view, request, host=host), dumps)
 
 
 def renew_address_blocks(body: bytes, at: CallContext) -> AgentCall:
@@ -167,8 +171,7 @@ def _blocks_reply(reply: BlocksReply) -> bytes:
 def allocate_network(body: bytes, at: CallContext) -> AgentCall:
     """Record what a network of docker's swarm stands for, and create it if it is new."""
     request = validate(decode(AllocNetworkRequest, body))
-    if at.mode != SWARM:
-        raise Conflict(f"netmaster runs in mode {at.mode}: start it with --mode {SWARM}")
+    _check_swarm(at)
 
     def answer(place: DockerPlace) -> bytes:
         named = {"TenantName": place.tenant, "NetworkName": place.network}
@@ -177,10 +180,16 @@ def allocate_network(body: bytes, at: CallContext) -> AgentCall:
     return AgentCall(lambda view: swarm_network.allocate(view, request), answer)
 
 
-def free_network(body: bytes, _: CallContext) -> AgentCall:
+def free_network(body: bytes, at: CallContext) -> AgentCall:
     """Forget a network of docker's swarm, and delete the one that was created for it."""
     request = validate(decode(FreeNetworkRequest, body))
+    _check_swarm(at)
     return AgentCall(lambda view: swarm_network.free(view, request), dumps)
+
+
+def _check_swarm(at: CallContext) -> None:
+    if at.mode != SWARM:
+        raise Conflict(f"netmaster runs in mode {at.mode}: start it with --mode {SWARM}")
 
 
 ReadCall = Callable[[bytes, CallContext], AgentCall]

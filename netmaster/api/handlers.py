@@ -15,6 +15,7 @@ from aiohttp import web
 from contivmodel.client import HISTORY_HEADER, REVISIONS_HEADER
 from contivmodel.service_objects import Bgp
 from core.ids import HostLabel
+from daemons.peers import Role
 from netmaster.api import dry_run, endpoints, objects
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.endpoints import ReadCall
@@ -112,6 +113,7 @@ async def agent_call(
         claims_only=leader.claims_only(),
         new_id=leader.new_id,
         block_seconds=leader.block_seconds,
+        agent=_agent(request),
     )
     call = read_call(await request.body(), at)
 
@@ -127,6 +129,12 @@ async def agent_call(
         answer.headers[REVISIONS_HEADER] = json.dumps(revisions)
         answer.headers[HISTORY_HEADER] = leader.committer.view.lineage.current
     return answer
+
+
+def _agent(request: ApiRequest) -> str:
+    """Return the label of the host whose agent asks, "" if none does."""
+    who = request.access.who if request.access else None
+    return who.name if who is not None and who.role is Role.AGENT else ""
 
 
 async def log_in(leader: LeaderContext, request: ApiRequest) -> web.Response:

@@ -41,6 +41,10 @@ class Pool:
         """Return how many of them are free, those that rest included."""
         return self._free.free + sum(spans.free for spans in self._carved.values())
 
+    def free_of(self, owner: GroupKey | None) -> int:
+        """Return how many are free to a group with a pool, None to all others."""
+        return self._spans(owner).free
+
     def assignable(self, address: int) -> bool:
         """Return whether the network or a group could ever allocate the address."""
         return self._free.low <= address <= self._free.high

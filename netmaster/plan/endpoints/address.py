@@ -18,7 +18,7 @@ from typing import Final
 from contivmodel.rpc import AllocAddressRequest, ReleaseAddressRequest
 from core import ids, keys
 from core.addresses import ipv4_text, ipv6, ipv6_text, parse_range, parse_subnet6
-from core.errors import Invalid, NotFound
+from core.errors import Exhausted, Invalid, NotFound
 from core.ids import GroupKey, NetworkId
 from netmaster.plan.grants import (
     AddressSource,
@@ -36,20 +36,27 @@ from netmaster.stored import Write
 from netmaster.view import View
 from state.records import GrantOwner, GrantRecord, NetworkRecord
 
-GRACE: Final = 600.0
-"""Seconds a reservation may wait for its endpoint."""
+GRACE: Final = 300.0
+"""Seconds a reservation may wait for its endpoint; agents renew auxiliary ones each 120 s."""
+
+MOST_OF_HOST: Final = 128
+"""Reservations that the agent of one host may have at a time."""
 
 CHUNK: Final = 24
 """How many reservations one plan reclaims."""
 
 
-def allocate(view: View, request: AllocAddressRequest, now: float) -> Plan:
+def allocate(view: View, request: AllocAddressRequest, now: float, *, host: str = "") -> Plan:
     """Reserve an address; the reply is its text with the prefix length.
 
     The family is IPv6 if the address pool contains a colon. A request for the gateway's address is
     answered with it and reserves nothing. One for an address that is reserved already is answered
     again and begins the reservation's time anew: the engines of several hosts reserve what their
     networks have in common, and only an endpoint ends a reservation.
+
+    `host` is the one whose agent asks, "" where that is not known. An agent may be compromised, and
+    a master cannot know which pods its host will have. So what one agent reserves is limited: of
+    a network no more than it leaves free to others, and `MOST_OF_HOST` in all.
     """
     source = _source(view, request)
     network = source.network
@@ -67,11 +74,15 @@ def allocate(view: View, request: AllocAddressRequest, now: float) -> Plan:
         address = _of_range4(source, request) or choose4(
             source, request.preferred, convertible=GrantOwner.RESERVATION
         )
+    before = source.addresses.grants.get(address)
+    if before is None and host:
+        _check_share(view, source, host, of6=":" in address)
     grant = GrantRecord(
         owner=GrantOwner.RESERVATION,
         owner_id=source.group.key if source.group else "",
         seq=view.next_seq,
         granted_at=now,
+        host=host if before is None else before.host,
     )
     return Plan((grant_write(source, address, grant),), reply=f"{address}/{length}")
 
@@ -100,8 +111,10 @@ def allocate_in_swarm(view: View, request: AllocAddressRequest, now: float) -> P
     return allocate(view, request, now)
 
 
-def release(view: View, request: ReleaseAddressRequest) -> Plan:
+def release(view: View, request: ReleaseAddressRequest, *, host: str = "") -> Plan:
     """Release a reservation; any other address stays as it is, with the same reply.
+
+    So does one that the agent of another host than `host` reserved, where both are known.
 
     With a pool and without the id of a network, it is of the network that `allocate_in_swarm` would
     choose.
@@ -127,6 +140,8 @@ def release(view: View, request: ReleaseAddressRequest) -> Plan:
         # Docker also releases the addresses of endpoints. An endpoint's grant is deleted together
         # with its record; without its record it must not be reused.
         return Plan((), reply="success")
+    if host and grant.host not in {"", host}:
+        return Plan((), reply="success")
     return Plan((Write(keys.grant(network.id, text), None, new=False),), reply="success")
 
 
@@ -151,6 +166,28 @@ def split_alloc_id(text: str) -> tuple[NetworkId, GroupKey | None]:
         return NetworkId(text), None
     group, _, tenant = rest.partition(".")
     return NetworkId(f"{network}.{tenant}"), GroupKey(f"{group}:{tenant}")
+
+
+def _check_share(view: View, source: AddressSource, host: str, *, of6: bool) -> None:
+    """Raise Exhausted if an agent has its share of reservations."""
+    own = [key for key, grant in view.reservations.items() if grant.host == host]
+    if len(own) >= MOST_OF_HOST:
+        raise Exhausted(
+            f"host {host} has {len(own)} addresses reserved without an endpoint: "
+            f"wait until they are used, or end in {GRACE:g} s"
+        )
+    nid = source.network.id
+    pool = source.pool_owner
+    here = sum(
+        keys.parse_grant(key)[0] == nid and pool in {None, view.reservations[key].owner_id}
+        for key in own
+    )
+    free = source.v6.hosts if of6 else source.v4.free_of(pool)
+    if here and here + 1 > free - 1:
+        raise Exhausted(
+            f"host {host} has {here} of the addresses of network {nid} reserved, and {free} are "
+            "left: the rest is for other hosts until these have endpoints"
+        )
 
 
 def _source(view: View, request: AllocAddressRequest) -> AddressSource:

@@ -16,7 +16,7 @@ from core import keys
 from core.addresses import ipv4_text, ipv6_text
 from core.errors import Conflict, Invalid
 from core.ids import HostLabel, NetworkId
-from netmaster.plan.grants import address_source, grant_write
+from netmaster.plan.grants import AddressSource, address_source, grant_write
 from netmaster.plan.model import Plan
 from netmaster.stored import BlockLease, Write
 from netmaster.view import View
@@ -153,8 +153,8 @@ def _granted(view: View, request: AddressBlocksRequest) -> Iterator[HeldAhead]:
         if network is None or not _has_blocks(network):
             continue
         families = 2 if network.ipv6_subnet else 1
-        number = min(int(wanted), room // families)
         source = address_source(view, network, None)
+        number = min(int(wanted), room // families, _share(view, request.host, source))
         ipv4 = [ipv4_text(address) for address in source.v4.ahead(number)]
         ipv6: list[str] = []
         if families > 1:
@@ -163,6 +163,15 @@ def _granted(view: View, request: AddressBlocksRequest) -> Iterator[HeldAhead]:
         room -= families * len(ipv4)
         for pair in zip_longest(ipv4, ipv6, fillvalue=""):
             yield HeldAhead(network.id, *pair)
+
+
+def _share(view: View, host: str, source: AddressSource) -> int:
+    """Return how many addresses a host may hold more: never more than it leaves free to others."""
+    held = sum(
+        keys.parse_grant(key)[0] == source.network.id and ":" not in keys.parse_grant(key)[1]
+        for key in view.blocks.get(HostLabel(host), ())
+    )
+    return max(0, (source.v4.free_of(None) - held) // 2)
 
 
 def _grants(

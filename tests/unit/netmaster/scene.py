@@ -44,9 +44,9 @@ class Scene:
         self.do(tenant.startup)
         self.do(settings.startup, settings.StartupFlags(fwd_mode="routing", infra_type="default"))
 
-    def do(self, decide: Callable[..., Plan], *asked: Any) -> Any:
+    def do(self, decide: Callable[..., Plan], *asked: Any, **named: Any) -> Any:
         """Decide, apply, and check that the store agrees; return the reply."""
-        plan = decide(self.view, *asked)
+        plan = decide(self.view, *asked, **named)
         for write in plan.writes:
             assert write.new == (write.key not in self.store), write.key
         keys = [write.key for write in plan.writes]

@@ -293,3 +293,50 @@ def test_a_reservation_is_answered_again(scene: Scene, pool: str, preferred: str
     assert scene.do(address.allocate, request, NOW) == first
     (after,) = scene.view.reservations.values()
     assert after.seq > before.seq
+
+
+def reserved(scene: Scene, host: str, nid: str = "s.default", **more: Any) -> int:
+    """Have a host's agent reserve addresses until it is refused; return how many."""
+    for count in range(500):
+        try:
+            scene.do(address.allocate, AllocAddressRequest(network_id=nid, **more), NOW, host=host)
+        except Exhausted:
+            return count
+    return 500
+
+
+def test_one_agent_leaves_addresses_for_others(scene: Scene) -> None:
+    scene.network("s", "10.9.9.0/28", gateway="10.9.9.1")
+    assert reserved(scene, "h1") == 6  # of 13
+    scene.endpoint("c2", network_name="s")
+    assert reserved(scene, "h2") == 3  # of 6
+    assert reserved(scene, "h1") == 0
+    assert reserved(scene, "h3") == 1
+
+
+def test_the_last_address_is_reserved_by_who_has_none(scene: Scene) -> None:
+    scene.network("s", "10.9.9.0/30")
+    assert reserved(scene, "h1") == 1
+    assert reserved(scene, "h2") == 1
+    assert reserved(scene, "h3") == 0
+
+
+def test_an_agent_reserves_so_many_addresses_in_all(scene: Scene) -> None:
+    scene.network("s", "10.8.0.0/16")
+    scene.network("t", "10.9.0.0/16")
+    assert reserved(scene, "h1") == address.MOST_OF_HOST
+    assert reserved(scene, "h1", "t.default") == 0
+    pool = {"address_pool": "2001:db8::/120"}
+    assert reserved(scene, "h1", "v6.default", **pool) == 0
+    assert reserved(scene, "h2", "v6.default", **pool) > 5
+
+
+def test_an_agent_releases_its_own_reservations_alone(scene: Scene) -> None:
+    request = AllocAddressRequest(network_id="n1.default", preferred="10.1.1.7")
+    scene.do(address.allocate, request, NOW, host="h1")
+    scene.do(address.allocate, request, NOW, host="h2")  # what both have in common
+    release = ReleaseAddressRequest(network_id="n1.default", ipv4_address="10.1.1.7")
+    assert scene.do(address.release, release, host="h2") == "success"
+    assert [one.host for one in scene.view.reservations.values()] == ["h1"]
+    assert scene.do(address.release, release, host="h1") == "success"
+    assert scene.view.reservations == {}

@@ -83,6 +83,17 @@ def test_a_host_gets_half_of_what_is_free_at_most(scene: Scene) -> None:
     assert len(renew(scene, wanted={"few.default": "20"}).granted) == 3
 
 
+def test_a_host_that_asks_again_and_again_leaves_the_other_half(scene: Scene) -> None:
+    scene.network("few", "10.3.1.0/28")
+    last, held = renew(scene, wanted={"few.default": "20"}), list[str]()
+    for _ in range(5):
+        held += [f"few.default/{one.ipv4}" for one in last.granted]
+        last = renew(
+            scene, lease=last.lease, number=last.number, held=held, wanted={"few.default": "20"}
+        )
+    assert len(blocked(scene, NetworkId("few.default"))) == 7  # of 14
+
+
 @pytest.mark.parametrize("more", [{"encap": "vlan", "pkt_tag": 7}, {"nw_type": "infra"}])
 def test_other_networks_have_no_blocks(scene: Scene, more: dict[str, Any]) -> None:
     scene.network("other", "10.4.1.0/24", **more)
