@@ -4,7 +4,8 @@ Ids and priorities are the original's. The paths of packets through the tables:
 
 * from a local endpoint: 0, 1, 3, 4, 5, 6, then 9 or 7 (and 8 or 12);
 * from a tunnel or an uplink: 0, 1, 2, then 4 and 5 if a known endpoint sent it, 6, then 9 or 7;
-* from the host's own port: 0, 2, and on to the pod; to a private address 0, 2, 6, 7;
+* from the host itself by its port: 0, 2, and on to the pod; to a private address 0, 2, 6, 7;
+* forwarded by this host or, by its tunnel, by another one: 0, 2, then 4, 5, 6, and 9 or 7;
 * to a service: 0, 1, 3, then 12 (by 13 and 14 with affinity), 4 and on; answers: 6, 7 or 9;
 * to a service from its own provider: 0, 1, 3, 12 (UDP: 17, 15) and back, its answers 0, 1, 3, 15
   and back;
@@ -28,6 +29,7 @@ from typing import Final
 from ofnet.openflow.actions import DROP, PORT_NORMAL, Instructions, Lookup, Output, goto
 from ofnet.openflow.fields import (
     DESTINATION_GROUP,
+    FORWARDED,
     FROM_HOST,
     JUDGED,
     MANAGEMENT,
@@ -160,8 +162,10 @@ class Priority(IntEnum):
     SHORTEST_PREFIX = 20
     """Of a default route; each bit of a prefix adds one."""
 
+    HOST_ELSEWHERE = 59
     HOST_PATH = 60
     HOST_FORGED = 61
+    HOST_KNOWN = 62
     NAMES = 98
     SHARED = 98
     SHARED_BESIDE = 99
@@ -170,6 +174,7 @@ class Priority(IntEnum):
     ABOVE_MATCH = 101
     EXEMPT = 102
     UNTAGGED = 102
+    OWN_SOURCE = 103
     TAGGED = 103
     UNTRANSLATED = 103
     OWN_DNS = 104
@@ -182,8 +187,10 @@ class Priority(IntEnum):
     TO_HOST = 150
     NEIGHBOURS = 200
     MANAGEMENT = 201
+    FORWARDED = 205
     FRAGMENT = 210
     KUBE_SUBJECT = 220
+    KUBE_FORWARDED = 221
     OWN_ARP = 300
 
 
@@ -261,7 +268,7 @@ _DECLARED: Final = (
         actions=frozenset(
             {"meter", "output", "pop_vlan", "bundle_load", "eth_dst", "ipv4_dst", "ct_note"}
         ),
-        writes=VRF.mask | RX_VTEP.mask | TO_HOST.mask,
+        writes=VRF.mask | RX_VTEP.mask | TO_HOST.mask | FROM_HOST.mask,
         next=frozenset(
             {TableId.VLAN, TableId.INGRESS_GROUP, TableId.DST_GRP, TableId.IP}
             | {TableId.NEIGHBOURS, TableId.NAMES}
@@ -288,10 +295,10 @@ _DECLARED: Final = (
         ),
         actions=frozenset(
             {"ct", "ct_commit", "eth_src", "eth_dst", "ipv4_dst", "load", "tunnel_id", "output"}
-            | {"pop_vlan"}
+            | {"pop_vlan", "push_vlan", "vlan_vid", "lookup"}
         ),
         resumes=frozenset({TableId.INGRESS_GROUP, TableId.SRV_PROXY_SNAT}),
-        writes=VRF.mask | SOURCE_GROUP.mask | FROM_HOST.mask,
+        writes=VRF.mask | SOURCE_GROUP.mask | FROM_HOST.mask | FORWARDED.mask | JUDGED.mask,
         next=frozenset({TableId.DST_GRP, TableId.SRV_PROXY_SNAT}),
         misses={Mode.VROUTER: DROP},
     ),
@@ -330,9 +337,9 @@ _DECLARED: Final = (
         id=TableId.SRV_PROXY_SNAT,
         matches=_ANSWER
         | {"ipv4_dst", "ipv6_dst", "icmp_type", "icmpv6_type", "ct_state", "ct_zone"},
-        actions=frozenset({"ct", "load", "move"}),
+        actions=frozenset({"ct", "ct_commit", "load", "move"}),
         writes=REASSEMBLED.mask,
-        next=frozenset({TableId.IP, TableId.MAC_DEST}),
+        next=frozenset({TableId.IP, TableId.MAC_DEST, TableId.KUBE_POLICY}),
         resumes=frozenset(
             {TableId.SRV_PROXY_SNAT, TableId.KUBE_POLICY, TableId.IP, TableId.MAC_DEST}
         ),
@@ -434,9 +441,11 @@ _DECLARED: Final = (
     ),
     Table(
         id=TableId.KUBE_POLICY,
-        matches=frozenset({"ct_state", "eth_type", "ip_frag"}),
+        matches=frozenset({"ct_state", "eth_type", "ip_frag", "metadata"}),
         writes=JUDGED.mask,
-        next=frozenset({TableId.KUBE_EGRESS_ADMIN, TableId.KUBE_ALLOWED}),
+        next=frozenset(
+            {TableId.KUBE_EGRESS_ADMIN, TableId.KUBE_INGRESS_ADMIN, TableId.KUBE_ALLOWED}
+        ),
         resumes=frozenset({TableId.SRV_PROXY_SNAT}),
         misses=_everywhere(goto(TableId.KUBE_EGRESS_ADMIN)),
     ),

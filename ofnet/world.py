@@ -118,24 +118,39 @@ def tunnel_source6(address: IPv4Address) -> IPv6Address:
     return TUNNEL_SOURCES6[int(address)]
 
 
+FORWARDED_SOURCE6: Final = IPv6Address("fd63:6f6e:7469:7601::1")
+"""What connections of pods have as source that the host translates and sends to a pod, by IPv6.
+
+By IPv4 it is the host's own address on its private network (`HostPort.address`).
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPort:
     """The host's own port on a bridge: `contivh0`, or `contivv0` on the vlan bridge.
 
     `subnet` is the host's private network. `sources` are the addresses under which the host itself
     connects to its pods, and those of `TUNNEL_SOURCES6` and of IPv4 the ones for pods of other
-    hosts (`ofnet.pipelines.host_paths`).
+    hosts (`ofnet.pipelines.host_paths`). `others` are its other addresses, which it may use too.
+    What comes in by the port from any other address the host forwards
+    (`ofnet.pipelines.host_forwarding`).
     """
 
     ofport: int
     mac: str
     subnet: IPv4Network
     sources: frozenset[IPv4Address | IPv6Address] = frozenset()
+    others: frozenset[IPv4Address | IPv6Address] = frozenset()
 
     @property
     def address(self) -> IPv4Address:
         """The host's own address on the private network: the last one."""
         return self.subnet.broadcast_address - 1
+
+    @property
+    def own(self) -> frozenset[IPv4Address | IPv6Address]:
+        """The addresses of the host, under which it forwards nothing to its own pods."""
+        return (self.sources | self.others) - {self.address, FORWARDED_SOURCE6}
 
     @property
     def tunnel_sources(self) -> list[IPv4Address | IPv6Address]:

@@ -9,6 +9,10 @@ the host's address, by an iptables rule (`netplugin.kernel.iptables`).
 At their own addresses the host reaches its pods in all modes (`netplugin.bridges.host_routes`,
 `ofnet.pipelines.host_paths`): those of the vxlan bridge by `contivh0`, those of the vlan bridge by
 `contivv0`. Once the ports exist they are set on the World.
+
+By these ports the host also forwards: connections to node ports, external addresses and ports of
+the host. They keep their source, by which policies judge them (`ofnet.pipelines.host_forwarding`);
+those of pods get one that stands for pods.
 """
 
 # The routes to pods are the host's. A packet that the host only forwards takes one if its target
@@ -16,6 +20,11 @@ At their own addresses the host reaches its pods in all modes (`netplugin.bridge
 # otherwise: neither a machine beside the host nor a pod of another tenant, whose packets to
 # addresses unknown to its tenant go to the host, may reach a pod past the policies that way. The
 # chain is the one of the table `mangle`, since others may accept such packets in `filter`.
+#
+# What has an address of this host as source passes the policies as the host's own. So a forwarded
+# packet with such a source is forged, and dropped (of IPv4 the kernel drops it itself); and nothing
+# here gives an address of the host to what is forwarded to a pod. A pod's private address is no
+# target of others: its packets would pass Contiv's rules as answers to the pod.
 
 import asyncio
 import logging
@@ -39,7 +48,7 @@ from netplugin.kernel.netlink import Address
 from netplugin.ovsdb import PortRow
 from netplugin.world import port_names
 from ofnet.pipelines import stages
-from ofnet.world import Bridge, FwdMode, HostPort, tunnel_source6
+from ofnet.world import FORWARDED_SOURCE6, Bridge, FwdMode, HostPort, tunnel_source6
 from state.records import Encap, NetworkRecord, NetworkType
 
 log = logging.getLogger(__name__)
@@ -49,12 +58,16 @@ HOST_VLAN: Final = 2
 VLAN_HOST_VLAN: Final = stages.DNS_RETURN_VLAN
 """The tag of `contivv0`: a VLAN that no network may have, since NORMAL floods to its ports."""
 POSTROUTING: Final = Chain(table="nat", name="POSTROUTING")
+POSTROUTING6: Final = Chain(table="nat", name="POSTROUTING", version=6)
 FORWARD: Final = Chain(table="filter", name="FORWARD")
 """Traffic from pods to the outside passes it; this agent adds no rule to it."""
 GUARD: Final = Chain(table="mangle", name="FORWARD")
 GUARD6: Final = Chain(table="mangle", name="FORWARD", version=6)
-CHAINS: Final = (POSTROUTING, GUARD, GUARD6)
+CHAINS: Final = (POSTROUTING, POSTROUTING6, GUARD, GUARD6)
 """The chains that hold this module's rules."""
+_PORTS: Final = (port_names.HOST_PORT, port_names.VLAN_HOST_PORT)
+_TO_PODS: Final = "contiv+"
+"""The host's ports, as iptables spells both."""
 _TRANSLATED: Final = ("-m", "conntrack", "--ctstate", "DNAT")
 FORWARDING: Final = Path("/proc/sys/net/ipv4/ip_forward")
 
@@ -63,32 +76,49 @@ def masquerade(private: IPv4Network) -> IptablesRule:
     """Return the rule that replaces a pod's address by the host's when it leaves the host."""
     return IptablesRule(
         chain=POSTROUTING,
-        match=("-s", str(private), "!", "-o", port_names.HOST_PORT),
+        match=("-s", str(private), "!", "-o", _TO_PODS),
         target=("-j", "MASQUERADE"),
     )
 
 
-def returned(private: IPv4Network, address: IPv4Address) -> IptablesRule:
-    """Return the rule for a pod's packet that the host translated and sends back to a pod.
+def returned(private: IPv4Network, blocks: Iterable[Subnet]) -> Iterator[IptablesRule]:
+    """Yield the rules for pods' packets that the host translated and sends to a pod.
 
-    Under an address of the host its answer comes back here, and its receiver need not know it.
+    They get an address that stands for all pods, by which policies judge them: under the pod's own
+    its receiver would answer the pod itself. `blocks` are addresses of pods.
     """
-    return IptablesRule(
-        chain=POSTROUTING,
-        match=("-s", str(private), "-o", port_names.HOST_PORT, *_TRANSLATED),
-        target=("-j", "SNAT", "--to-source", str(address)),
-    )
+    for block in sorted({private, *blocks}, key=str):
+        source = port_names.private_address(private, port_names.HOST_NUMBER).ip
+        to = str(source if block.version == 4 else FORWARDED_SOURCE6)
+        chain = POSTROUTING if block.version == 4 else POSTROUTING6
+        for port in _PORTS:
+            yield IptablesRule(
+                chain=chain,
+                match=("-s", str(block), "-o", port, *_TRANSLATED),
+                target=("-j", "SNAT", "--to-source", to),
+            )
 
 
 def guards(*chains: Chain) -> list[IptablesRule]:
     """Return the rules that keep what the host merely forwards from its routes to pods."""
     fresh = ("-m", "conntrack", "--ctstate", "NEW")
     untranslated = ("-m", "conntrack", "!", "--ctstate", "DNAT")
+    forged = ("-m", "addrtype", "--src-type", "LOCAL")
     return [
-        IptablesRule(chain=chain, match=("-o", port, *fresh, *untranslated), target=("-j", "DROP"))
+        IptablesRule(chain=chain, match=("-o", port, *kind), target=("-j", "DROP"))
         for chain in chains
-        for port in (port_names.HOST_PORT, port_names.VLAN_HOST_PORT)
+        for port in _PORTS
+        for kind in ((*fresh, *untranslated), forged)
     ]
+
+
+def private_guard(private: IPv4Network) -> IptablesRule:
+    """Return the rule that keeps what the host forwards from pods' private addresses."""
+    return IptablesRule(
+        chain=GUARD,
+        match=("-d", str(private), "-o", port_names.HOST_PORT, *_TRANSLATED, "--ctdir", "ORIGINAL"),
+        target=("-j", "DROP"),
+    )
 
 
 def host_interface(
@@ -152,7 +182,7 @@ class HostAccess:
         *,
         iptables: Iptables,
         address: IPv4Address,
-        host_addresses: Callable[[], Awaitable[frozenset[str]]],
+        own_addresses: Callable[[], Awaitable[frozenset[str]]],
         ports_changed: Callable[[], asyncio.Event],
         report_faults: Callable[[Iterable[str]], None],
     ) -> None:
@@ -161,7 +191,7 @@ class HostAccess:
         self._world = context.world
         self._iptables = iptables
         self._address = address
-        self._host_addresses = host_addresses
+        self._own_addresses = own_addresses
         self._ports_changed = ports_changed
         self._report_faults = report_faults
         # Both are asked for at each change of a pod, and subnets take long to be made.
@@ -198,7 +228,8 @@ class HostAccess:
             loops.create_task(routes.run())
 
     def _observe(self) -> object:
-        return self._world.forwarding.private_subnet, self._rows(), self._has_networks6()
+        blocks = frozenset(self._vlan_blocks())
+        return self._world.forwarding.private_subnet, self._rows(), self._has_networks6(), blocks
 
     def _rows(self) -> list[PortRow | None]:
         ports = self._ovsdb.ports()
@@ -213,17 +244,25 @@ class HostAccess:
         if private is None:
             return self._observe()
         interfaces, networks6 = self._interfaces(private), self._has_networks6()
-        sources = await self._sources()
+        blocks = frozenset(self._vlan_blocks())
+        sources, others = await self._sources()
         rows: list[PortRow | None] = []
         for wanted in interfaces:
             row = await self._context.host_ports.ensure(wanted)
             rows.append(row)
-            port = HostPort(ofport=row.ofport or 0, mac=wanted.mac, subnet=private, sources=sources)
+            port = HostPort(
+                ofport=row.ofport or 0,
+                mac=wanted.mac,
+                subnet=private,
+                sources=sources,
+                others=others,
+            )
             self._world.endpoints.set_host_port(port, wanted.bridge)
         rules = [
             masquerade(private),
-            returned(private, self._address),
+            *returned(private, blocks),
             *guards(GUARD, *self._guard6()),
+            private_guard(private),
         ]
 
         async def keep(version: int) -> None:
@@ -234,7 +273,7 @@ class HostAccess:
         if networks6 and 6 not in failures:
             failures = {**failures, **await each_family(self._require_ipv6, (6,))}
         raise_any(failures)
-        return private, rows, networks6
+        return private, rows, networks6, blocks
 
     async def _require_ipv6(self, _version: int) -> None:
         """Raise HostError if this host has no IPv6, which pods' networks have."""
@@ -263,13 +302,20 @@ class HostAccess:
     def _has_networks6(self) -> bool:
         return any(one.version == 6 for one in self._networks())
 
-    async def _sources(self) -> frozenset[Address]:
-        """Return the addresses under which this host connects to pods."""
+    def _vlan_blocks(self) -> Iterator[Subnet]:
+        """Yield the subnets of vlan networks, whose pods come to the host under their addresses."""
+        for one in self._world.networks.all():
+            if one.encap is Encap.VLAN and one.type is not NetworkType.INFRA:
+                yield from (subnet for subnet, _ in _subnets(one))
+
+    async def _sources(self) -> tuple[frozenset[Address], frozenset[Address]]:
+        """Return the addresses under which this host connects to pods, and its other ones."""
         # IPv4: the one that the routes name. IPv6: whichever the kernel chooses, for its own pods.
-        held = [ip_address(one) for one in await self._host_addresses()]
-        six = [one for one in held if isinstance(one, IPv6Address) and not one.is_link_local]
+        held = {ip_address(one) for one in await self._own_addresses()}
+        six = [one for one in held if isinstance(one, IPv6Address)]
         named = [tunnel_source6(self._address)] if self._has_networks6() else []
-        return frozenset((self._address, *six, *named))
+        sources: frozenset[Address] = frozenset((self._address, *six, *named))
+        return sources, frozenset(held - sources)
 
     def _guard6(self) -> tuple[Chain, ...]:
         """Return the chain of IPv6, if a route to a pod needs it."""

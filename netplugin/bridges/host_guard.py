@@ -81,7 +81,8 @@ def chains(version: int, closed: ManagementEnds, private: Network) -> Chains:
     return {
         "raw": {
             ARRIVED: [
-                *(f"-i {link} -j RETURN" for link in ("lo", port_names.HOST_PORT)),
+                # by `contivv0` come answers to what stands for pods (`host_access.returned`)
+                *(f"-i {link} -j RETURN" for link in ("lo", *_PORTS)),
                 *(f"{end} {private} -j DROP" for end in ("-s", "-d")),
             ]
         },

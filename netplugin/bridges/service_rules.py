@@ -8,8 +8,9 @@ outside addresses. In come the services and what this host is; out come chains f
 
 * a connection goes to one of the targets, each with the same probability; with ClientIP affinity
   to that of the client's last connection, as long as that is not older than the service says;
-* from outside it gets an address of this host as source, so that the answer comes back here; with
-  externalTrafficPolicy Local it keeps its own and goes to targets of this host alone;
+* from outside it gets an address of this host as source, so that the answer comes back here; to a
+  pod it keeps its own, by which policies judge it (`ofnet.pipelines.host_forwarding`); with
+  externalTrafficPolicy Local it goes to targets of this host alone;
 * where the targets of this host alone may be used and none is ready, those that terminate but still
   serve are;
 * a port without targets refuses; one without targets here, if these alone may be used, is silent.
@@ -91,13 +92,13 @@ def rules(services: Iterable[KubeService], version: int, here: Here) -> Rules:
 
 def _sources(version: int, here: Here) -> Iterator[str]:
     """Yield the rules that give connections an address of this host as source."""
-    # Towards pods it is the address that the routes name, whichever the connection was begun with:
-    # other hosts accept no other one from this host's tunnel.
+    # The host's own, towards pods: the address that the routes name, whichever the connection was
+    # begun with. Others: none, their answers come back by the switch; those of pods
+    # `netplugin.bridges.host_access` gives one.
     source = here.address if version == 4 else tunnel_source6(here.address)
     for port in _PORTS if version == 4 else _PORTS[:1]:
-        translated = f"-o {port} -m conntrack --ctstate DNAT"
-        for whose in (_HERE, f"-m mark --mark {MARK}"):
-            yield f"{translated} {whose} -j SNAT --to-source {source}"
+        yield f"-o {port} -m conntrack --ctstate DNAT {_HERE} -j SNAT --to-source {source}"
+    yield from (f"-o {port} -j RETURN" for port in _PORTS)
     yield f"-m mark --mark {MARK} -j MASQUERADE"
 
 

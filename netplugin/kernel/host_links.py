@@ -347,6 +347,14 @@ def _broadcasts(held: Any) -> Iterator[str]:
         yield str(subnet.network_address)  # taken for one by kernels before 5.14
 
 
+def own_addresses() -> frozenset[str]:
+    """Return the addresses of this host that others may know it by: no loopback, no link-local."""
+    with netlink.host_errors("cannot read the addresses of this host"), _iproute() as iproute:
+        held = [one for one in iproute.get_addr() if one["scope"] < _SCOPE_LINK]
+        # of a point-to-point link `address` is the other end's
+        return frozenset(str(one.get("local") or one.get("address")) for one in held)
+
+
 def has_family(name: str) -> bool:
     """Tell whether the kernel has a generic netlink family."""
     with netlink.host_errors("cannot ask the kernel"), GenericNetlinkSocket() as generic:

@@ -189,6 +189,10 @@ class KernelLinks:
         """Return the addresses of this host, link-local ones of pods' links (by name) excepted."""
         return await self._call(host_links.addresses, is_pods)
 
+    async def own_addresses(self) -> frozenset[str]:
+        """Return the addresses of this host that others may know it by."""
+        return await self._call(host_links.own_addresses)
+
     async def routed(self) -> list[tuple[IPv4Network, str]]:
         """Return the IPv4 routes: subnets, each with the name of a link of this host."""
         return await self._call(host_links.routes)

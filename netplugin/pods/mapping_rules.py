@@ -4,15 +4,15 @@ In come the pods that have host ports (`netplugin.pods.port_mappings`) and what 
 come chains for `netplugin.kernel.iptables_chains`, and the rules that lead to them.
 
 A connection to a port of the host is translated to the pod's address and port, from wherever it
-comes. From outside it keeps its source: the pod's answer returns here, since its host knows the
-connection (`ofnet.pipelines.host_paths`). From the host itself and from pods it gets an address of
-this host as source. A pod's answer to a pod would otherwise go there directly, untranslated, and
-one to a loopback address nowhere.
+comes. From outside it keeps its source: policies judge by it, and the pod's answer returns here,
+since its host knows the connection (`ofnet.pipelines.host_forwarding`). From the host itself it
+gets an address of this host as source: an answer to a loopback address would go nowhere. From pods
+it gets one that stands for them (`netplugin.bridges.host_access.returned`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from core.ids import EndpointKey
@@ -22,7 +22,6 @@ from netplugin.world import port_names
 from netplugin.world.management import ManagementEnds
 
 Address = IPv4Address | IPv6Address
-Block = IPv4Network | IPv6Network
 
 PREFIX: Final = "CONTIVPORT-"
 """What the names of these chains begin with."""
@@ -63,17 +62,15 @@ class MappedPod:
     mappings: tuple[PortMapping, ...]
 
 
-def chains(
-    version: int, pods: Iterable[MappedPod], address: IPv4Address, blocks: Iterable[Block]
-) -> dict[str, list[str]]:
+def chains(version: int, pods: Iterable[MappedPod], address: IPv4Address) -> dict[str, list[str]]:
     """Return the chains of a family, {} if no host port needs them.
 
-    `address` is the one under which this host connects to pods, `blocks` are pods' addresses.
+    `address` is the one under which this host connects to pods.
     """
     ports = [line for pod in pods for line in translations(version, pod).values()]
     if not ports:
         return {}
-    return {PORTS: ports, SOURCES: list(_sources(version, address, blocks))}
+    return {PORTS: ports, SOURCES: list(_sources(version, address))}
 
 
 def refused(
@@ -128,16 +125,12 @@ def missing(pod: MappedPod, found: Mapping[int, Sequence[str]]) -> Iterator[str]
                 yield f"host port {mapping} does not lead to the pod by IPv{version}"
 
 
-def _sources(version: int, address: IPv4Address, blocks: Iterable[Block]) -> Iterator[str]:
-    """Yield the rules that give connections of the host and of pods an address of this host."""
+def _sources(version: int, address: IPv4Address) -> Iterator[str]:
+    """Yield the rules that give connections of the host an address that it is known by."""
     # For IPv6 the kernel chooses one, as for the host's other connections to pods.
     source = f"SNAT --to-source {address}" if version == 4 else "MASQUERADE"
-    ours = sorted({one for one in blocks if one.version == version}, key=str)
     for link in _LINKS:
-        translated = f"-o {link} -m conntrack --ctstate DNAT"
-        yield f"{translated} {_HERE} -j {source}"
-        for block in ours:
-            yield f"-s {block} {translated} -j {source}"
+        yield f"-o {link} -m conntrack --ctstate DNAT {_HERE} -j {source}"
 
 
 def _meant(mapping: PortMapping, version: int) -> str:

@@ -12,9 +12,9 @@ address is released; a loop corrects what others changed.
 # that the host's route leads to.
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
-from ipaddress import IPv4Address, ip_network
+from ipaddress import IPv4Address
 from typing import Final
 
 from core.errors import Conflict, Invalid
@@ -27,7 +27,7 @@ from netplugin.kernel.iptables_chains import OwnChains
 from netplugin.pods import mapping_rules
 from netplugin.pods.host import PodHost
 from netplugin.pods.journal import EntryState, JournalEntry
-from netplugin.pods.mapping_rules import Address, Block, MappedPod
+from netplugin.pods.mapping_rules import Address, MappedPod
 from netplugin.world import port_names
 
 _LOOPBACK_LINKS: Final = (port_names.HOST_PORT, port_names.VLAN_HOST_PORT)
@@ -45,12 +45,6 @@ class MappingTools:
     """Returns an event that is set when others removed rules of the host."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    pods: tuple[MappedPod, ...] = ()
-    blocks: frozenset[Block] = frozenset()
-
-
 class PortMappings:
     """The host ports of pods. One per agent."""
 
@@ -62,7 +56,7 @@ class PortMappings:
         self._interval = interval
         self._show = host.show
         self._lock = asyncio.Lock()
-        self._applied: _Wanted | None = None
+        self._applied: tuple[MappedPod, ...] | None = None
 
     def claim(self, entry: JournalEntry) -> None:
         """Return if all host ports of a new endpoint are free.
@@ -134,7 +128,7 @@ class PortMappings:
         """Set all rules, once; return what they were made for. Raises HostError."""
         async with self._lock:
             wanted = self._wanted()
-            if wanted.pods or wanted != self._applied:
+            if wanted or wanted != self._applied:
                 raise_any(await unbroken(self._set(wanted)))
         return wanted
 
@@ -165,7 +159,7 @@ class PortMappings:
             raise_any(failures)
         return found
 
-    async def _set(self, wanted: _Wanted) -> Failures:
+    async def _set(self, wanted: tuple[MappedPod, ...]) -> Failures:
         """Set the rules of both families; return what failed."""
         self._applied = None
 
@@ -187,14 +181,12 @@ class PortMappings:
             self._applied = wanted
         return failures
 
-    def _chains(self, version: int, wanted: _Wanted) -> dict[str, list[str]]:
-        return mapping_rules.chains(version, wanted.pods, self._tools.address, wanted.blocks)
+    def _chains(self, version: int, wanted: tuple[MappedPod, ...]) -> dict[str, list[str]]:
+        return mapping_rules.chains(version, wanted, self._tools.address)
 
-    def _wanted(self) -> _Wanted:
+    def _wanted(self) -> tuple[MappedPod, ...]:
         pods = tuple(pod for entry in self._registry.entries() if (pod := self._mapped(entry)))
-        if not pods:
-            return _Wanted()
-        return _Wanted(tuple(sorted(pods, key=lambda pod: pod.key)), frozenset(self._blocks()))
+        return tuple(sorted(pods, key=lambda pod: pod.key))
 
     def _mapped(self, entry: JournalEntry) -> MappedPod | None:
         if not self._is_mapped(entry):
@@ -229,16 +221,6 @@ class PortMappings:
                     f"host port {mapping} cannot lead to endpoint {entry.key}: the pod has no "
                     "such address, or the host reaches another tenant's pod by it"
                 )
-
-    def _blocks(self) -> Iterator[Block]:
-        """Yield the addresses that pods may have, here or on other hosts."""
-        if (private := self._world.forwarding.private_subnet) is not None:
-            yield private
-        for network in self._world.networks.all():
-            if network.subnet:
-                yield ip_network((network.subnet, network.subnet_len), strict=False)
-            if network.ipv6_subnet:
-                yield ip_network((network.ipv6_subnet, network.ipv6_subnet_len), strict=False)
 
 
 def _versions(entry: JournalEntry) -> set[int]:

@@ -52,7 +52,7 @@ def build_host_services(
             interfaces,
             iptables=clients.iptables(CHAINS),
             address=settings.vtep_ip,
-            host_addresses=partial(clients.links.addresses, _is_pods),
+            own_addresses=clients.links.own_addresses,
             ports_changed=dataplane.reconciler.ports_changed,
             report_faults=partial(dataplane.progress.show, "host routes"),
         ),

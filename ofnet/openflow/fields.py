@@ -2,7 +2,7 @@
 
 Metadata is what tables pass on; registers 0 and 1 are used by the choice of a service's provider,
 2 and 3 within the table of rules (`ofnet.pipelines.policy_class`). The layout is the original's,
-with bits 40 to 44 and 48 to 63 added (bits 31 and 45-47 are free).
+with bits 40 to 45 and 48 to 63 added (bits 31, 46 and 47 are free).
 """
 
 from collections.abc import Mapping
@@ -136,7 +136,7 @@ MANAGEMENT: Final = Field(40, 1)
 """Set for packets to an address of a host, a master or the store (`ofnet.pipelines.pod_guard`)."""
 
 FROM_HOST: Final = Field(41, 1)
-"""Set for packets that the host itself sends by its interface on an infra network."""
+"""Set for packets that a host itself sends: by its port, or by an infra network's interface."""
 
 TO_HOST: Final = Field(42, 1)
 """Set for packets of a pod's interface to its host, which leave by table 8 alone."""
@@ -147,6 +147,10 @@ REASSEMBLED: Final = Field(43, 1)
 
 JUDGED: Final = Field(44, 1)
 """Set for packets that Kubernetes' policies have passed (`ofnet.pipelines.network_policy`)."""
+
+
+FORWARDED: Final = Field(45, 1)
+"""Set for packets that a host forwards to a pod here (`ofnet.pipelines.host_forwarding`)."""
 
 
 LIVE_PORT: Final = Field(48, 16)

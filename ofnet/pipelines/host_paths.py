@@ -5,13 +5,16 @@ and forwarded ports. The host has a route to each of its pods by its port on the
 (`netplugin.bridges.host_routes`). Table 2 hands what comes in there to the pod and enters the
 connection into a zone of connection tracking; table 4 takes the pod's answers out to the host. All
 modes have this for the host's own pods; vxlan networks have it for those of other hosts too.
+
+What the host forwards comes by the same port, from other addresses than its own, and meets the
+policies first (`ofnet.pipelines.host_forwarding`).
 """
 
-# Invariant: past policy go answers alone. Table 4 sends a pod's packet out to the host only if the
-# zone knows its connection from the other direction, and only the host's port enters connections
-# there. A connection that the pod begins is new in the zone and meets policy and the pod guard as
-# before; so does a packet with the tuple of another pod's connection, since the flow that takes an
-# answer out names the pod's port.
+# Invariant: past policy go the host's own packets, and answers. Table 4 sends a pod's packet out to
+# the host only if the zone knows its connection from the other direction, and only the host's port
+# enters connections there. A connection that the pod begins is new in the zone and meets policy and
+# the pod guard as before; so does a packet with the tuple of another pod's connection, since the
+# flow that takes an answer out names the pod's port.
 #
 # Which packets of pods may be answers? Those to an address the host uses, and those to an address
 # that belongs to no endpoint: the host also forwards connections from outside that keep their
@@ -29,7 +32,8 @@ modes have this for the host's own pods; vxlan networks have it for those of oth
 # address as source, which the other host accepts from that tunnel alone. It enters them into a
 # second zone, so that it can tell for whom an answer to that address is: for the tunnel, or for its
 # own stack, which may forward connections of the other host as well. Tunnels have addresses of
-# IPv4: the source of IPv6 is made of that (`ofnet.world.tunnel_source6`).
+# IPv4: the source of IPv6 is made of that (`ofnet.world.tunnel_source6`). To the other host this
+# one is outside: it forwards under the same address, and no policy can tell.
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
@@ -62,7 +66,7 @@ from ofnet.openflow.fields import (
     CtState,
 )
 from ofnet.openflow.match import Match, MatchFields
-from ofnet.pipelines import neighbours, stages
+from ofnet.pipelines import host_forwarding, neighbours, stages
 from ofnet.tables import Mode, Priority, TableId, vrf_in, zone_of
 from ofnet.world import (
     ArpMode,
@@ -93,7 +97,9 @@ _SERVED_BESIDE: Final = frozenset({Mode.VLROUTER, Mode.VLAN})
 _FAMILIES: Final = (oxm.ETH_IPV4, oxm.ETH_IPV6)
 _OF_PODS: Final = RX_VTEP.put(0) | FROM_HOST.put(0)
 _ARRIVED: Final = RX_VTEP.put(1)
+_OWN: Final = FROM_HOST.put(1)
 _TRACKED: Final = CtState(CT_TRACKED, CT_TRACKED)
+_VALID: Final = CtState(CT_TRACKED, CT_TRACKED | CT_INVALID)
 _UNTRACKED: Final = CtState(0, CT_TRACKED)
 _ANSWER: Final = CtState(CT_TRACKED | CT_REPLY, CT_TRACKED | CT_REPLY | CT_INVALID)
 
@@ -113,6 +119,9 @@ def host_port(mode: Mode, world: World) -> Iterator[Flow]:
     if port is None or not port.sources:
         return
     yield from entrance(ObjectKind.HOST_PORT, port)
+    yield from host_forwarding.own_sources(port)
+    yield from host_forwarding.looked_up(port, ZONES[mode])
+    yield from host_forwarding.entered(mode, ZONES[mode], 0)
     (of_pods, _) = port.subnet.subnets()
     forged = Match(in_port=port.ofport, eth_type=oxm.ETH_IPV4, ipv4_src=of_pods)
     yield _flow(TableId.INGRESS_GROUP, Priority.HOST_FORGED, forged, DROP)
@@ -125,6 +134,9 @@ def host_port(mode: Mode, world: World) -> Iterator[Flow]:
         elsewhere: MatchFields = {**of_pods_new, "eth_type": eth_type}
         yield _flow(TableId.DST_GRP, Priority.HOST_PATH, Match(**elsewhere), look_up)
     if mode in _TUNNELLED:
+        yield from host_forwarding.to_other_hosts(port, ZONES[mode])
+        yield from host_forwarding.by_tunnel(TUNNEL_ZONE)
+        yield from host_forwarding.entered(mode, TUNNEL_ZONE, 1)
         yield from _answers_of_others(mode, port)
     if mode is Mode.VXLAN:
         to_gateway = Match(eth_dst=stages.ROUTER_MAC)
@@ -151,12 +163,15 @@ def management(mode: Mode, address: IPv4Network | IPv6Network, world: World) -> 
 
 def _answers_of_others(mode: Mode, port: HostPort) -> Iterator[Flow]:
     """Yield the flows of answers to this host that pods of other hosts send by a tunnel."""
-    look_up = Instructions((Conntrack(TableId.INGRESS_GROUP, ZONES[mode]),))
+    # in answers to what the host forwarded the client is put back for this host
+    look_up = Instructions((Conntrack(TableId.INGRESS_GROUP, ZONES[mode], nat=AS_COMMITTED),))
     for arrived in _arrived(port):
         new: MatchFields = {**arrived, "ct_state": _UNTRACKED}
         yield _flow(TableId.INGRESS_GROUP, Priority.EXEMPT, Match(**new), look_up)
-        if mode is Mode.VROUTER:
-            known: MatchFields = {**arrived, "ct_state": _ANSWER, "ct_zone": ZONES[mode]}
+    if mode is Mode.VROUTER:
+        for eth_type in _FAMILIES:
+            known: MatchFields = {"metadata": _ARRIVED, "eth_type": eth_type}
+            known |= {"ct_state": _ANSWER, "ct_zone": ZONES[mode]}
             yield _flow(TableId.INGRESS_GROUP, Priority.TO_HOST, Match(**known), _out(mode, port))
 
 
@@ -177,10 +192,8 @@ def vtep(mode: Mode, vtep: Vtep, world: World) -> Iterator[Flow]:
 
 def _of_sender(mode: Mode, vtep: Vtep, sender: IPv4Address | IPv6Address) -> Iterator[Flow]:
     """Yield the flows of what another host sends by its tunnel under an address of its own."""
-    sent: MatchFields = {"in_port": vtep.ofport, "metadata": _ARRIVED}
-    sent = {**sent, **stages.from_address(sender)}
-    enter = Instructions((ConntrackCommit(zone=TUNNEL_ZONE),), goto=TableId.SRV_PROXY_SNAT)
-    yield _of_vtep(TableId.INGRESS_GROUP, Priority.MATCH, sent, enter)
+    for sent, act in host_forwarding.of_sender(vtep.ofport, sender, TUNNEL_ZONE):
+        yield Flow(ObjectKind.VTEP, TableId.INGRESS_GROUP, Priority.MATCH, sent, act)
     back: MatchFields = {"metadata": _OF_PODS, **stages.to_address(sender)}
     of_tunnel = Instructions((Conntrack(TableId.DST_GRP, TUNNEL_ZONE),))
     of_host = Instructions((Conntrack(TableId.DST_GRP, ZONES[mode]),))
@@ -206,27 +219,26 @@ def remote(mode: Mode, endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]
             if mode is Mode.VROUTER:
                 send = _to_router(network.vni, vtep.ofport)
             else:
-                send = _into_tunnel(mode, network.vni, vtep.ofport)(endpoint.mac)
+                send = _into_tunnel(network.vni, vtep.ofport)(endpoint.mac)
             where = TableId.INGRESS_GROUP, Priority.HOST_PATH
             yield Flow(ObjectKind.REMOTE, *where, to, send)
 
 
 @lru_cache(maxsize=16)
 def _sent_by_host(ofport: int, version: int) -> Callable[[IPv4Address | IPv6Address], Match]:
-    return stages.by_address("dst", version, in_port=ofport)
+    return stages.by_address("dst", version, in_port=ofport, metadata=_OWN, ct_state=_VALID)
 
 
 @lru_cache(maxsize=4096)
-def _into_tunnel(mode: Mode, vni: int, ofport: int) -> Callable[[str], Instructions]:
-    commit, tunnel = ConntrackCommit(zone=ZONES[mode]), SetField("tunnel_id", vni)
-    before = (commit, tunnel, SetField("eth_src", stages.ROUTER_MAC))
+def _into_tunnel(vni: int, ofport: int) -> Callable[[str], Instructions]:
+    before = (SetField("tunnel_id", vni), SetField("eth_src", stages.ROUTER_MAC))
     return instructions_by(before, "eth_dst", (Output(ofport),))
 
 
 @lru_cache(maxsize=4096)
 def _to_router(vni: int, ofport: int) -> Instructions:
     # cached, because all endpoints of a network on one host share it
-    return _into_tunnel(Mode.VROUTER, vni, ofport)(stages.ROUTER_MAC)
+    return _into_tunnel(vni, ofport)(stages.ROUTER_MAC)
 
 
 def network(mode: Mode, network: Network, world: World) -> Iterator[Flow]:
@@ -240,8 +252,8 @@ def network(mode: Mode, network: Network, world: World) -> Iterator[Flow]:
         return
     if network.gateway is None and network.gateway6 is None:
         return
-    for arrived in _arrived(port):
-        known: MatchFields = {**arrived, "vlan_vid": network.vlan}
+    for eth_type in _FAMILIES:
+        known: MatchFields = {"metadata": _ARRIVED, "eth_type": eth_type, "vlan_vid": network.vlan}
         known |= {"ct_state": _ANSWER, "ct_zone": ZONES[mode]}
         out = _out(mode, port)
         yield Flow(ObjectKind.NETWORK, TableId.INGRESS_GROUP, Priority.TO_HOST, Match(**known), out)
@@ -262,6 +274,7 @@ def local(mode: Mode, endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
     if port is None or not port.sources or network is None:
         return
     yield from _to_pod(mode, endpoint, vrf_in(mode, network.vrf), port)
+    yield from host_forwarding.to_pod(mode, endpoint, network, port)
     yield from _answers(mode, endpoint, network.vlan, port)
     if mode in _TUNNELLED and network.vni:
         for address in stages.addresses(endpoint):
@@ -279,7 +292,8 @@ def _to_pod(mode: Mode, endpoint: LocalEndpoint, vrf: int, port: HostPort) -> It
         )
     )
     for address in sorted(endpoint.routed, key=str):
-        to: MatchFields = {"in_port": port.ofport, **stages.to_address(address)}
+        to: MatchFields = {"in_port": port.ofport, "metadata": _OWN}
+        to |= stages.to_address(address)
         if mode in _SERVED_BESIDE:
             translate = Conntrack(TableId.INGRESS_GROUP, zone_of(mode, vrf), nat=AS_COMMITTED)
             new: MatchFields = {**to, "ct_state": _UNTRACKED}

@@ -19,6 +19,9 @@ comes back to table 6 marked as judged. Packets of other pods never get here.
 # has the ports, is judged, and the others go on: `ofnet.pipelines.fragments` lets none of them
 # pass without the first. So this comes before it (KUBE_SUBJECT is above FRAGMENT).
 #
+# What a host forwards is looked up in another zone (`ofnet.pipelines.host_forwarding`) and comes
+# here without tracking, if it is new there.
+#
 # Each host judges for its own pods: the sender's host the egress, the receiver's host the ingress.
 
 from collections.abc import Iterator
@@ -35,6 +38,7 @@ from ofnet.openflow.fields import (
     CT_NEW,
     CT_RELATED,
     CT_TRACKED,
+    FORWARDED,
     FRAGMENT_LATER,
     JUDGED,
     VRF,
@@ -99,6 +103,15 @@ def subject(mode: Mode, subject: PolicySubject, _world: World) -> Iterator[Flow]
             fields,
             tracked,
         )
+    forwarded: MatchFields = {"metadata": unjudged | FORWARDED.put(1)}
+    forwarded |= stages.to_address(subject.address)
+    yield _flow(
+        ObjectKind.POLICY_SUBJECT,
+        TableId.SRV_PROXY_SNAT,
+        Priority.KUBE_FORWARDED,
+        forwarded,
+        goto(TableId.KUBE_POLICY),
+    )
     version = oxm.ETH_IPV4 if subject.address.version == 4 else oxm.ETH_IPV6
     new = CtState(CT_TRACKED | CT_NEW, CT_TRACKED | CT_NEW)
     commit = Conntrack(table=TableId.SRV_PROXY_SNAT, zone=zone, commit=True)

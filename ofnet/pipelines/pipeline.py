@@ -15,6 +15,7 @@ from ofnet.changes import ObjectId, ObjectKind
 from ofnet.flows import Flow
 from ofnet.pipelines import (
     cluster_dns,
+    host_forwarding,
     host_paths,
     name_port,
     network_policy,
@@ -89,6 +90,7 @@ class Pipeline:
                     self.start(world),
                     cluster_dns.flows(world),
                     network_policy.states(),
+                    host_forwarding.judged(),
                     service_nat.start(self.mode),
                 )
             case ObjectKind.UPLINKS:

@@ -178,7 +178,7 @@ def _is_beside(world: World, network: Network, address: Address) -> bool:
 
 def answer(packet: Packet, port: int) -> Packet:
     """Return the answer of whom a packet was delivered to, by a port. Raises ValueError."""
-    fields = dict(packet.fields)
+    fields = {name: one for name, one in packet.fields.items() if not name.startswith(_OF_SWITCH)}
     for one, other in _TURNED:
         first, second = fields.pop(one, None), fields.pop(other, None)
         if first is not None:
@@ -193,6 +193,9 @@ def answer(packet: Packet, port: int) -> Packet:
         fields["tcp_flags"] = SYN_ACK
     return Packet({**fields, "in_port": port}, packet.tags)
 
+
+_OF_SWITCH: Final = ("metadata", "ct_", "reg")
+"""The beginnings of the names of what a packet has within a switch alone."""
 
 _TURNED: Final = tuple(
     (f"{kind}_src", f"{kind}_dst") for kind in ("eth", "ipv4", "ipv6", "tcp", "udp", "sctp")

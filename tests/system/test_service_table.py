@@ -12,24 +12,21 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from netplugin.world.kube_services import SERVICES, SLICES
 from tests.bed.cluster import Bed
-from tests.bed.hosts import FABRIC_ADDRESS, UNDERLAY, UPLINK, Host
+from tests.bed.hosts import FABRIC_ADDRESS, UPLINK, Host
 from tests.bed.kubernetes import ApiServer, endpoint_slice
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
-from tests.system.echoes import reaches
+from tests.system.joined import address6, join_networks
 from tests.system.kube_proxy import ANSWERS
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, planes
 from tests.system.service_ways import (
     ALL,
-    EXTERNAL,
-    EXTERNAL6,
     HOST_PORT,
     KINDS,
     PODS,
@@ -46,10 +43,6 @@ from tests.system.service_ways import (
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
 
 API_PORT = 6443
-ROUTER = f"{UNDERLAY}.253"
-VLAN_SUBNET, VLAN_SUBNET6 = NETWORKS["vlan"][0], NETWORKS["vlan"][2]
-UNDERLAY6 = "fd77::"
-ROUTER6, OUTSIDE6 = f"{UNDERLAY6}253", f"{UNDERLAY6}fe"
 KUBE_PROXY = json.loads(ANSWERS.read_text(encoding="utf-8"))["unanswered"]
 MORE = {Row("host", "externalIP")}
 """Passes here alone: kube-proxy 1.20 leaves out what its own host sends to such an address."""
@@ -137,51 +130,12 @@ def bed(
     file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
     flags = {"netplugin": ["--k8s-config", str(file), "--audit-interval", "2"]}
     with planes(next(bed_dirs), request.param, flags=flags, cards=[UPLINK]) as bed:
-        _join_networks(bed)
+        join_networks(bed)
         with ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace) as api:
             api.token = "secret"
             bed.api = api
             yield bed
             bed.api = None
-
-
-def _join_networks(bed: Bed) -> None:
-    bed.physical.route({61: ["10.61.0.1/24", "fd00:61::1/64"]})
-    router, outside = bed.physical.router, bed.fabric.namespace
-    bed.fabric.join(router, "rlan", card="lan")
-    router.run(["ip", "address", "add", f"{ROUTER}/24", "dev", "lan"])
-    router.run(["ip", "route", "add", "default", "via", bed.fabric.address])
-    outside.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
-    outside.run(["ip", "route", "add", f"{EXTERNAL}/32", "via", bed.hosts[0].address])
-    outside.run(["ip", "route", "add", VLAN_SUBNET, "via", ROUTER])
-    _join_networks6(bed)
-    for host in bed.hosts:
-        host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
-        host.namespace.run(["ip", "route", "add", "default", "via", bed.fabric.address])
-        host.namespace.run(["ip", "route", "add", VLAN_SUBNET, "via", ROUTER])
-        for peer in bed.hosts:
-            if peer is not host:
-                known = partial(reaches, host.namespace, peer.address)
-                eventually(known, "hosts know each other")
-
-
-def address6(host: Host) -> str:
-    return f"{UNDERLAY6}{host.address.rpartition('.')[2]}"
-
-
-def _join_networks6(bed: Bed) -> None:
-    router, outside = bed.physical.router, bed.fabric.namespace
-    ends = [(router, "lan", ROUTER6), (outside, "sw", OUTSIDE6)]
-    ends += [(host.namespace, "br-phy", address6(host)) for host in bed.hosts]
-    for namespace, link, address in ends:
-        namespace.run(["sysctl", "-q", "-w", "net.ipv6.conf.all.forwarding=1"])
-        namespace.run(["ip", "address", "add", f"{address}/64", "dev", link, "nodad"])
-        to = ["default", "via", OUTSIDE6] if namespace is not outside else None
-        routes = [to, [VLAN_SUBNET6, "via", ROUTER6] if namespace is not router else None]
-        for route in filter(None, routes):
-            namespace.run(["ip", "-6", "route", "add", *route])
-    first = address6(bed.hosts[0])
-    outside.run(["ip", "-6", "route", "add", f"{EXTERNAL6}/128", "via", first])
 
 
 @pytest.fixture(scope="module", params=list(NETWORKS))

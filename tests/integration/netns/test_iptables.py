@@ -1,12 +1,20 @@
 """`netplugin.kernel.iptables` on real iptables, both kinds of it, in a namespace of its own."""
 
 import os
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Network
 
 import pytest
 
 from core.errors import HostError
-from netplugin.bridges.host_access import CHAINS, masquerade
+from netplugin.bridges.host_access import (
+    CHAINS,
+    GUARD,
+    GUARD6,
+    guards,
+    masquerade,
+    private_guard,
+    returned,
+)
 from netplugin.kernel import iptables
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from tests.bed.netns import Namespace
@@ -39,6 +47,23 @@ async def test_rules_are_there_once_and_go(host: Namespace, program: str) -> Non
         assert not await ours.keep(wanted), "the second time there is nothing to do"
         assert sorted(await ours.found()) == sorted(map(str, wanted))
     assert listed(host, program) == before
+
+
+async def test_rules_of_the_hosts_access_are_spelled_as_they_are_listed(host: Namespace) -> None:
+    """Else they would be set anew at each look."""
+    private = IPv4Network("172.19.0.0/16")
+    blocks = (IPv4Network("10.9.0.0/16"), IPv6Network("fd09::/64"))
+    ours = Iptables(CHAINS)
+    wanted = [
+        masquerade(private),
+        *returned(private, blocks),
+        *guards(GUARD, GUARD6),
+        private_guard(private),
+    ]
+    assert host.run(["true"]).returncode == 0
+    assert await ours.keep(wanted)
+    assert sorted(await ours.found()) == sorted(map(str, wanted))
+    assert not await ours.keep(wanted)
 
 
 async def test_others_rules_stay(host: Namespace, program: str) -> None:

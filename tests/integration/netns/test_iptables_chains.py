@@ -1,6 +1,6 @@
 """Chains of the agent's own in the real iptables: replaced as a whole, and removed."""
 
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
 
 import pytest
 
@@ -114,10 +114,9 @@ async def test_host_ports_and_services_leave_each_other_alone() -> None:
     addresses = (IPv4Address("10.1.0.1"), IPv6Address("fd00::1"))
     pod = MappedPod(key=EndpointKey("n1.t-c1"), addresses=addresses, mappings=tuple(mappings))
     hooks = Iptables(mapping_rules.CHAINS)
-    blocks = (IPv4Network("10.1.0.0/16"), IPv6Network("fd00::/64"))
     found: dict[int, list[str]] = {}
     for version in (4, 6):
-        chains = mapping_rules.chains(version, [pod], HERE.address, blocks)
+        chains = mapping_rules.chains(version, [pod], HERE.address)
         await ports.replace(version, {"nat": chains})
         found[version] = await ports.rules(version, "nat", mapping_rules.PORTS)
         for name, lines in chains.items():

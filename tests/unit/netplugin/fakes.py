@@ -353,6 +353,9 @@ class FakeLinks(KernelLinks):
         assert not is_pods(UNDERLAY_CARD)
         return frozenset({"192.0.2.1"})
 
+    async def own_addresses(self) -> frozenset[str]:
+        return frozenset({"192.0.2.1"})
+
     async def address_changes(self) -> AsyncIterator[None]:
         yield
         await asyncio.Event().wait()

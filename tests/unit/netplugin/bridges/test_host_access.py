@@ -18,8 +18,8 @@ from netplugin.ovsdb import PortSpec
 from netplugin.world import port_names
 from netplugin.world.conversion import LocalPort
 from ofnet.pipelines.stages import ROUTER_MAC
-from ofnet.world import Bridge, HostPort, World, tunnel_source6
-from state.records import GlobalRecord
+from ofnet.world import FORWARDED_SOURCE6, Bridge, HostPort, World, tunnel_source6
+from state.records import Encap, GlobalRecord
 from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running
 from tests.unit.netplugin.fakes import Inside
 from tests.unit.netplugin.records import endpoint, key, network
@@ -52,19 +52,30 @@ async def test_the_port_is_made_with_address_and_rule(outside: Outside) -> None:
                 metric=512,
             ),
         ]
-        rule, back, *guards = map(str, outside.firewall.rules)
-        assert back.startswith("nat POSTROUTING -s 172.19.0.0/16 -o contivh0 -m conntrack")
-        assert back.endswith("-j SNAT --to-source 192.168.2.10")
-        assert rule.startswith("nat POSTROUTING -s 172.19.0.0/16 '!' -o contivh0 -m comment")
+        rule, *others = map(str, outside.firewall.rules)
+        assert rule.startswith("nat POSTROUTING -s 172.19.0.0/16 '!' -o contiv+ -m comment")
         assert rule.endswith("-j MASQUERADE")
-        for guard, port in zip(guards, ("contivh0", "contivv0"), strict=True):
-            assert guard.startswith(f"mangle FORWARD -o {port} -m conntrack --ctstate NEW")
-            assert guard.endswith("-j DROP")
+        back, guards = others[:2], others[2:]
+        for one, port in zip(back, ("contivh0", "contivv0"), strict=True):
+            assert one.startswith(f"nat POSTROUTING -s 172.19.0.0/16 -o {port} -m conntrack")
+            assert one.endswith("-j SNAT --to-source 172.19.255.254"), "none of the host's"
+        assert all(guard.endswith("-j DROP") for guard in guards)
+        assert [guard.partition(" -m comment")[0] for guard in guards] == [
+            "mangle FORWARD -o contivh0 -m conntrack --ctstate NEW -m conntrack '!' --ctstate DNAT",
+            "mangle FORWARD -o contivh0 -m addrtype --src-type LOCAL",
+            "mangle FORWARD -o contivv0 -m conntrack --ctstate NEW -m conntrack '!' --ctstate DNAT",
+            "mangle FORWARD -o contivv0 -m addrtype --src-type LOCAL",
+            (
+                "mangle FORWARD -d 172.19.0.0/16 -o contivh0 -m conntrack --ctstate DNAT "
+                "--ctdir ORIGINAL"
+            ),
+        ]
         assert world_of(agent).host_port == HostPort(
             ofport=port_names.HOST_OFPORT,
             mac="02:02:ac:13:ff:fe",
             subnet=IPv4Network("172.19.0.0/16"),
             sources=frozenset({IPv4Address("192.168.2.10")}),
+            others=frozenset({IPv4Address("192.0.2.1")}),
         )
         vlan_port = agent.world.take(Bridge.VLAN)[0].host_port
         assert vlan_port is not None
@@ -97,7 +108,24 @@ async def test_routes_of_ipv6_have_a_guard_of_their_own(outside: Outside) -> Non
         agent.world.endpoints.put_port(record.key, port)
         await agent.host_access.converge()
         six = [str(one) for one in outside.firewall.rules if "ip6tables" in str(one)]
-        assert [one.startswith("ip6tables mangle FORWARD -o contiv") for one in six] == [True, True]
+        assert [one.startswith("ip6tables mangle FORWARD -o contiv") for one in six] == [True] * 4
+
+
+async def test_pods_of_vlans_come_back_under_an_address_for_pods(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        vlan = replace(network("vlan"), encap=Encap.VLAN, subnet="10.9.0.0")
+        vlan = replace(vlan, ipv6_subnet="fd09::", ipv6_subnet_len=64)
+        agent.learn(keys.network(vlan.id), vlan)
+        await agent.host_access.converge()
+        shown = [str(one) for one in outside.firewall.rules if " POSTROUTING -s " in str(one)]
+        for port in ("contivh0", "contivv0"):
+            for block, source in (
+                ("10.9.0.0/16", "172.19.255.254"),
+                ("fd09::/64", str(FORWARDED_SOURCE6)),
+            ):
+                (rule,) = [one for one in shown if f"-s {block} -o {port} " in one]
+                assert rule.endswith(f"-j SNAT --to-source {source}")
 
 
 async def test_networks_of_ipv6_have_a_source_that_other_hosts_know(outside: Outside) -> None:

@@ -89,10 +89,23 @@ def test_a_node_port_leads_everywhere_under_the_hosts_address() -> None:
     assert made.nat[SERVICES][-1] == f"-m addrtype --dst-type LOCAL -j {NODE_PORTS}"
     assert targets(made, NODE_PORTS, "--dport 30080") == {"10.1.0.1:8080", "10.1.0.2:8080"}
     assert [f"-j MARK --set-xmark {MARK}"] in [way[1:] for way in ways(made, NODE_PORTS, "30080")]
-    assert f"-o contivh0 -m conntrack --ctstate DNAT -m mark --mark {MARK} " in "\n".join(
-        made.nat[SOURCES]
-    )
-    assert any(f"SNAT --to-source {HOST}" in line for line in made.nat[SOURCES])
+    assert made.nat[SOURCES][-1] == f"-m mark --mark {MARK} -j MASQUERADE"
+
+
+def test_the_host_alone_comes_to_pods_under_its_address() -> None:
+    """What it forwards keeps its source there: policies judge by it."""
+    for version, ports in ((4, ("contivh0", "contivv0")), (6, ("contivh0",))):
+        source = HOST if version == 4 else tunnel_source6(HOST)
+        assert rules([service(OURS)], version, HERE).nat[SOURCES] == [
+            *(
+                f"-o {port} -m conntrack --ctstate DNAT -m addrtype --src-type LOCAL "
+                f"-j SNAT --to-source {source}"
+                for port in ports
+            ),
+            "-o contivh0 -j RETURN",
+            "-o contivv0 -j RETURN",
+            f"-m mark --mark {MARK} -j MASQUERADE",
+        ]
 
 
 def test_external_addresses_are_served_as_node_ports_are() -> None:

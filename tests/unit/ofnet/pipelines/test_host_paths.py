@@ -1,4 +1,7 @@
-"""A host and its own pods: past policy go its packets and their answers, and nothing else."""
+"""A host and its own pods: past policy go its own packets and their answers, and nothing else.
+
+What it forwards has tests of its own (`test_host_forwarding`).
+"""
 
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
@@ -111,8 +114,20 @@ def test_a_pod_without_the_route_is_not_answered_for(mode: FwdMode, bridge: Brid
 def test_the_host_carries_no_pods_packet_back(mode: FwdMode, bridge: Bridge) -> None:
     private = IPv4Address("172.19.0.3")
     assert send(world(mode, bridge), bridge, of_host(ANN.ip, private)) == []
-    ((port, _),) = send(world(mode, bridge), bridge, of_host(ANN.ip, PORT.address))
-    assert port == ANN.ofport, "its own address there is the host's"
+    assert send(world(mode, bridge), bridge, of_host(ANN.ip, PORT.address)) == [], "stands for pods"
+
+
+@in_all_modes
+def test_the_host_may_use_any_of_its_addresses(mode: FwdMode, bridge: Bridge) -> None:
+    other = IPv4Address("192.0.2.77")
+    port = replace(PORT, others=frozenset({other, PORT.address}))
+    made = world(mode, bridge, port)
+    ((out, _),) = send(made, bridge, of_host(ANN.ip, other))
+    assert out == ANN.ofport
+    query = {**of_host(ANN.ip, other), "ip_proto": oxm.PROTO_UDP, "udp_src": 40000, "udp_dst": 53}
+    ((out, _),) = send(made, bridge, query)
+    assert out == ANN.ofport, "its DNS is not taken for a pod's"
+    assert send(made, bridge, of_host(ANN.ip, PORT.address)) == [], "stands for pods"
 
 
 @pytest.mark.parametrize("mode", list(FwdMode))
@@ -193,6 +208,8 @@ def test_another_host_reaches_pods_here_under_its_tunnels_address(
     made, ends = joined(mode), ENDS[version]
     mac = ROUTER_MAC if mode is FwdMode.ROUTING else ANN.mac
     sent = {**by_tunnel(ends.there, ends.ann), "eth_dst": mac}
+    assert send(made, Bridge.VXLAN, sent) == [], "the rules judge it: it may have forwarded that"
+    made = replace(made, rules={})
     ((port, packet),) = send(made, Bridge.VXLAN, sent)
     assert (port, packet["eth_dst"]) == (ANN.ofport, ANN.mac)
     assert ends.there in packet.values()

@@ -1,0 +1,60 @@
+"""A cluster whose hosts' network and VLANs are joined by a router, as in a data centre.
+
+In comes a running cluster of `tests.system.planes`; out come routes of both families between hosts,
+VLANs and the outside, and the way to an external address by the first host.
+"""
+
+from functools import partial
+
+from tests.bed.cluster import Bed
+from tests.bed.hosts import UNDERLAY, Host
+from tests.bed.waiting import eventually
+from tests.system.echoes import reaches
+from tests.system.planes import NETWORKS
+from tests.system.service_ways import EXTERNAL, EXTERNAL6
+
+ROUTER = f"{UNDERLAY}.253"
+VLAN_SUBNET, VLAN_SUBNET6 = NETWORKS["vlan"][0], NETWORKS["vlan"][2]
+UNDERLAY6 = "fd77::"
+ROUTER6, OUTSIDE6 = f"{UNDERLAY6}253", f"{UNDERLAY6}fe"
+
+
+def join_networks(bed: Bed) -> None:
+    """Join the networks; the cluster must have been made with a card for VLANs."""
+    bed.physical.route({61: ["10.61.0.1/24", "fd00:61::1/64"]})
+    router, outside = bed.physical.router, bed.fabric.namespace
+    bed.fabric.join(router, "rlan", card="lan")
+    router.run(["ip", "address", "add", f"{ROUTER}/24", "dev", "lan"])
+    router.run(["ip", "route", "add", "default", "via", bed.fabric.address])
+    outside.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
+    outside.run(["ip", "route", "add", f"{EXTERNAL}/32", "via", bed.hosts[0].address])
+    outside.run(["ip", "route", "add", VLAN_SUBNET, "via", ROUTER])
+    _join_networks6(bed)
+    for host in bed.hosts:
+        host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
+        host.namespace.run(["ip", "route", "add", "default", "via", bed.fabric.address])
+        host.namespace.run(["ip", "route", "add", VLAN_SUBNET, "via", ROUTER])
+        for peer in bed.hosts:
+            if peer is not host:
+                known = partial(reaches, host.namespace, peer.address)
+                eventually(known, "hosts know each other")
+
+
+def address6(host: Host) -> str:
+    """Return the address of IPv6 of a host in their network."""
+    return f"{UNDERLAY6}{host.address.rpartition('.')[2]}"
+
+
+def _join_networks6(bed: Bed) -> None:
+    router, outside = bed.physical.router, bed.fabric.namespace
+    ends = [(router, "lan", ROUTER6), (outside, "sw", OUTSIDE6)]
+    ends += [(host.namespace, "br-phy", address6(host)) for host in bed.hosts]
+    for namespace, link, address in ends:
+        namespace.run(["sysctl", "-q", "-w", "net.ipv6.conf.all.forwarding=1"])
+        namespace.run(["ip", "address", "add", f"{address}/64", "dev", link, "nodad"])
+        to = ["default", "via", OUTSIDE6] if namespace is not outside else None
+        routes = [to, [VLAN_SUBNET6, "via", ROUTER6] if namespace is not router else None]
+        for route in filter(None, routes):
+            namespace.run(["ip", "-6", "route", "add", *route])
+    first = address6(bed.hosts[0])
+    outside.run(["ip", "-6", "route", "add", f"{EXTERNAL6}/128", "via", first])
