@@ -53,7 +53,10 @@ class PluginSocket:
             with self._connections.busy(request.transport):
                 return await answer(request)
 
-        runner = web.ServerRunner(web.Server(answered, access_log=None), shutdown_timeout=_SHUTDOWN)
+        # Nothing is unpacked: no runtime packs what it sends, and what cannot be unpacked would be
+        # an error of the library.
+        server = web.Server(answered, access_log=None, auto_decompress=False)
+        runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN)
         await runner.setup()
         try:
             listener = listen(path, self._what)

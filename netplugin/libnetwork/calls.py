@@ -33,6 +33,9 @@ _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,255}")
 _MAC: Final = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
 LONGEST: Final = 1024
 """Of any text that becomes part of a request to netmaster."""
+LONGEST_REFUSAL: Final = 4096
+"""Of what a refusal says: a body's own names are cut before."""
+_LONGEST_PLACE: Final = 256
 
 
 class BadBody(Invalid):
@@ -215,7 +218,8 @@ def read(call: type[C], body: bytes) -> C:
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
-        what = f"{where}: {first['msg']}" if where else first["msg"]
+        said = first["msg"][:_LONGEST_PLACE]
+        what = f"{where[:_LONGEST_PLACE]}: {said}" if where else said
         raise BadBody(f"{call.__name__}: {what}") from exc
 
 
