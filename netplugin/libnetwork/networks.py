@@ -18,11 +18,14 @@ from netplugin.bridges.record_events import RecordEvents
 from netplugin.libnetwork.calls import TAG
 from netplugin.libnetwork.engine import Engine, EngineNetwork
 from netplugin.libnetwork.network_file import KnownNetwork, NetworkFiles
-from netplugin.libnetwork.pools import known, tagged
+from netplugin.libnetwork.pools import known, tagged, with_subnet
 from netplugin.world.builder import WorldBuilder
-from state.docker_networks import DockerPlace, of_name, of_options
+from state.docker_networks import MARK, DockerPlace, of_name, of_options
 
 log = logging.getLogger(__name__)
+
+SWARM_SCOPE: Final = "swarm"
+"""The scope of networks that a swarm has made."""
 
 RECORD_WAIT: Final = 3.0
 """Seconds to wait for a record: netmaster writes it after it has created the network in docker."""
@@ -109,7 +112,8 @@ class Networks:
         except TimeoutError as exc:
             raise NotFound(
                 f"docker network {docker_id} is none of our networks: name it like one "
-                "(network[/tenant] or group[/tenant]), or create it with --ipam-opt network="
+                "(network[/tenant] or group[/tenant]), give it the subnet of one, or create it "
+                "with --ipam-opt network="
             ) from exc
 
     async def _told(self, docker_id: str) -> DockerPlace | None:
@@ -121,7 +125,10 @@ class Networks:
         return None if network is None else self._named(network)
 
     def _named(self, network: EngineNetwork) -> DockerPlace | None:
-        """Return what a network's options name, else its name; None for nothing that exists."""
+        """Return what a network's options name, else its name, else whose subnet it has.
+
+        None for nothing that exists.
+        """
         for options in (network.ipam_options, network.options):
             try:
                 place = tagged(self._world, options[TAG]) if TAG in options else of_options(options)
@@ -132,8 +139,19 @@ class Networks:
         try:
             name, tenant = of_name(network.name)
         except ContivError:
+            return self._of_subnet(network)
+        return self._of_name(name, tenant) or self._of_subnet(network)
+
+    def _of_subnet(self, network: EngineNetwork) -> DockerPlace | None:
+        """Return the one network whose subnet a user has named, as `IpamDriver` takes it."""
+        # Not of those that we make, nor of a swarm's: their names and records are on the way.
+        if MARK in network.options or network.scope == SWARM_SCOPE:
             return None
-        return self._of_name(name, tenant)
+        texts = [text for one in network.subnets if (text := one.get("Subnet"))]
+        owners = [{one.id for one in with_subnet(self._world, text)} for text in texts]
+        ids = set.intersection(*owners) if owners else set()
+        found = self._world.networks.get(ids.pop()) if len(ids) == 1 else None
+        return None if found is None else DockerPlace(found.tenant, found.name)
 
     def _of_name(self, name: str, tenant: TenantName) -> DockerPlace | None:
         """Return the network, else the group, of a name: `[group.]network` was one, too."""

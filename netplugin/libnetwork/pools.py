@@ -208,11 +208,7 @@ class IpamDriver:
 
     def _place_of_subnet(self, subnet: str) -> DockerPlace:
         """Return the one network that has a subnet. Raises NotFound, Invalid."""
-        found = [
-            network
-            for network in self._world.networks.all()
-            if network.type is NetworkType.DATA and _has(network, subnet)
-        ]
+        found = with_subnet(self._world, subnet)
         if not found:
             raise NotFound(f"no network has subnet {subnet}: create it with netctl net create")
         if len(found) > 1:
@@ -247,6 +243,15 @@ def tagged(world: WorldBuilder, tag: str) -> DockerPlace:
         if network.network_tag == tag:
             return DockerPlace(network.tenant, network.name)
     raise NotFound(f"failed to lookup tag {tag}: no group and no network has it")
+
+
+def with_subnet(world: WorldBuilder, subnet: str) -> list[NetworkRecord]:
+    """Return the networks for containers that have a subnet; those of tenants may overlap."""
+    return [
+        network
+        for network in world.networks.all()
+        if network.type is NetworkType.DATA and _has(network, subnet)
+    ]
 
 
 def known(world: WorldBuilder, place: DockerPlace) -> bool:
