@@ -2,12 +2,15 @@
 
 In comes the engine's state; out go the original's two updates (docs/original/netplugin-agent.md
 §10): a started container makes its endpoints providers of the services that select its labels, and
-gives them its name; one that ended provides nothing. Both follow from a comparison with the records
-in the store, so an event that nobody heard is made up for by the next look.
+gives them its name, and the aliases it has on the network as one more label; one that ended
+provides nothing. Both follow from a comparison with the records in the store, so an event that
+nobody heard is made up for by the next look.
 """
 
 import logging
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from contivmodel.rpc import UpdateEndpointRequest
 from core.errors import Invalid, MasterRefused, NotFound
@@ -17,10 +20,13 @@ from netplugin.libnetwork.engine import Container, EngineState
 from netplugin.masters.client import MasterApi
 from netplugin.pods.endpoint_registry import EndpointRegistry
 from netplugin.pods.journal import JournalEntry
+from netplugin.world.bare_names import ALIASES
 from netplugin.world.builder import WorldBuilder
 from state.records import EndpointRecord
 
 log = logging.getLogger(__name__)
+
+_ALIAS: Final = re.compile(r"[A-Za-z0-9_-]{1,63}")
 
 
 class Containers:
@@ -56,7 +62,7 @@ class Containers:
             if not entry.handed_over or record is None:
                 continue
             container = running.get(entry.endpoint)
-            if container is not None and not _tells(record, container):
+            if container is not None and not _tells(entry, record, container):
                 yield entry.key, _started(entry, record, container)
             elif container is None and record.container_id:
                 yield (
@@ -65,10 +71,22 @@ class Containers:
                 )
 
 
-def _tells(record: EndpointRecord, container: Container) -> bool:
+def _tells(entry: JournalEntry, record: EndpointRecord, container: Container) -> bool:
     """Return whether a record has what a container is."""
     same = (record.container_id, record.common_name) == (container.docker_id, container.name)
-    return same and container.labels.items() <= (record.labels or {}).items()
+    labels = _labels(entry, record, container)
+    return same and labels.items() <= (record.labels or {}).items()
+
+
+def _labels(entry: JournalEntry, record: EndpointRecord, container: Container) -> dict[str, str]:
+    """Return the labels that an endpoint is to have, one of them for its aliases."""
+    labels = {name: value for name, value in container.labels.items() if name != ALIASES}
+    # Names with dots or spaces are nobody's in DNS (`netplugin.world.bare_names`).
+    told = container.aliases.get(entry.endpoint, ())
+    aliases = " ".join(name for name in told if _ALIAS.fullmatch(name))
+    if aliases or ALIASES in (record.labels or {}):
+        labels[ALIASES] = aliases  # what a record has is replaced, and never taken away
+    return labels
 
 
 def _started(
@@ -78,7 +96,7 @@ def _started(
         event="start",
         ip_address=record.ip_address,
         container_id=container.docker_id,
-        labels=dict(container.labels),
+        labels=_labels(entry, record, container),
         tenant=entry.tenant,
         network=entry.network,
         endpoint_id=entry.endpoint,

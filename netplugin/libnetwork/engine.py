@@ -7,9 +7,9 @@ makes it unreadable: an endpoint that is missing by mistake would be released
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -30,6 +30,10 @@ a little now and then. What is missed nevertheless is seen by the next look with
 NO_CONNECTION: Final = 900
 """The status in the library's errors when the engine cannot be reached."""
 NOT_FOUND: Final = 404
+SHORT_ID: Final = 12
+"""Digits of a container's id that stand for it."""
+MAX_ALIASES: Final = 64
+"""Aliases of an endpoint that are told of."""
 _EVENTS: Final = {
     "type": ["container", "network"],
     "event": ["start", "die", "create", "destroy", "connect", "disconnect", "rename"],
@@ -56,12 +60,16 @@ class EngineNetwork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """A running container; `endpoints` are the ids of those that it has on any network."""
+    """A running container; `endpoints` are the ids of those that it has on any network.
+
+    `aliases` are more names that it has on networks of our driver, by endpoint.
+    """
 
     docker_id: str
     name: str
     labels: Mapping[str, str]
     endpoints: frozenset[str]
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +105,9 @@ class Engine:
         self._url = f"unix://{socket}"
         self._driver = _plain(driver)
         self._timeout = ClientTimeout(total=timeout)
+        # An endpoint has the aliases with which its container was connected, for as long as it is
+        # there. The list of containers does not tell them, so each container is asked for once.
+        self._aliases: dict[str, tuple[str, ...]] = {}
 
     async def state(self) -> EngineState:
         """Return what the engine has now. Raises EngineFailed."""
@@ -104,10 +115,11 @@ class Engine:
             listed = await engine.networks.list()
             own = [one["Id"] for one in listed if self._is_own(one)]
             networks = [await _shown(engine, docker_id) for docker_id in own]
-            containers = await engine.containers.list()
+            containers = [one._container for one in await engine.containers.list()]  # noqa: SLF001 - the library has no other way to what was listed
+            await self._learn_aliases(engine, containers, frozenset(own))
             return EngineState(
                 networks=tuple(map(_network, filter(None, networks))),
-                containers=tuple(_container(one._container) for one in containers),  # noqa: SLF001 - the library has no other way to what was listed
+                containers=tuple(_container(one, self._aliases) for one in containers),
                 other_names=frozenset(one["Name"] for one in listed if not self._is_own(one)),
             )
 
@@ -156,6 +168,25 @@ class Engine:
                     notify()
                 await task
         raise EngineFailed(f"the Docker daemon at {self._url} ended its events")
+
+    async def _learn_aliases(
+        self, engine: aiodocker.Docker, listed: Sequence[Mapping[str, Any]], own: frozenset[str]
+    ) -> None:
+        """Ask for the containers with endpoints on our networks that were not seen before."""
+        there = {one["Id"]: _endpoints(one, own) for one in listed}
+        known = {
+            endpoint: self._aliases.get(endpoint) for ids in there.values() for endpoint in ids
+        }
+        for docker_id, endpoints in there.items():
+            if any(known[endpoint] is None for endpoint in endpoints):
+                try:
+                    shown = await (await engine.containers.get(docker_id)).show()
+                except DockerError as exc:
+                    if exc.status != NOT_FOUND:
+                        raise
+                    continue
+                known |= _aliases_of(shown, endpoints)
+        self._aliases = {one: names for one, names in known.items() if names is not None}
 
     def _is_own(self, network: Mapping[str, Any]) -> bool:
         return _plain(network["Driver"]) == self._driver
@@ -206,12 +237,37 @@ def _network(shown: Mapping[str, Any]) -> EngineNetwork:
     )
 
 
-def _container(listed: Mapping[str, Any]) -> Container:
-    networks = (listed["NetworkSettings"] or {}).get("Networks") or {}
+def _container(listed: Mapping[str, Any], aliases: Mapping[str, tuple[str, ...]]) -> Container:
     names = listed["Names"] or [""]
+    endpoints = _endpoints(listed)
     return Container(
         docker_id=listed["Id"],
         name=names[0],
         labels=listed["Labels"] or {},
-        endpoints=frozenset(one["EndpointID"] for one in networks.values() if one["EndpointID"]),
+        endpoints=endpoints,
+        aliases={one: aliases[one] for one in endpoints if aliases.get(one)},
     )
+
+
+def _endpoints(shown: Mapping[str, Any], on: frozenset[str] | None = None) -> frozenset[str]:
+    """Return the ids of a container's endpoints on certain networks, or on any."""
+    networks = (shown["NetworkSettings"] or {}).get("Networks") or {}
+    return frozenset(
+        one["EndpointID"]
+        for one in networks.values()
+        if one["EndpointID"] and (on is None or one["NetworkID"] in on)
+    )
+
+
+def _aliases_of(shown: Mapping[str, Any], endpoints: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    """Return the aliases that a container has by some of its endpoints."""
+    networks = (shown["NetworkSettings"] or {}).get("Networks") or {}
+    # Older engines count the beginning of a container's id as an alias of it.
+    short = shown["Id"][:SHORT_ID]
+    return {
+        one["EndpointID"]: tuple(
+            sorted({str(name) for name in one.get("Aliases") or ()} - {short})[:MAX_ALIASES]
+        )
+        for one in networks.values()
+        if one["EndpointID"] in endpoints
+    }

@@ -23,6 +23,10 @@ RESERVED: Final = frozenset(
 """Names that belong to nobody in a cluster, and all names below them; the cluster's zone may."""
 
 
+ALIASES: Final = "io.contiv.docker.aliases"
+"""Label of an endpoint: more names of a container, with spaces between them, on its network."""
+
+
 def is_free(name: str, zone: str) -> bool:
     """Return whether a name in lower case may be a short name in a cluster with this zone."""
     if not name or name.rpartition(".")[2] in RESERVED:

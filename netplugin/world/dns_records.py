@@ -20,7 +20,7 @@ from typing import Final
 
 from core.ids import EndpointKey, NetworkId, ServiceKey, TenantName
 from core.multimap import discard
-from netplugin.world.bare_names import is_bare
+from netplugin.world.bare_names import ALIASES, is_bare
 from netplugin.world.kube_names import CLUSTER_DOMAIN, EXISTS, KubeNames, NameRecords
 from netplugin.world.kube_pods import POD_NAMESPACE
 from netplugin.world.kube_services import KubeService, KubeTarget
@@ -170,9 +170,9 @@ class DnsRecords:
         tenants[KUBERNETES] = {"k8sServices": defaultdict(list)}
         for _, record in sorted(self._endpoints.items()):
             tenant = self.tenants.of(record.network)
-            names = (_common_name(record), _group(record), record.endpoint_id)
-            for kind, name in zip(_KINDS, names, strict=False):
-                if name:
+            kinds = (_own_names(record), [_group(record)], [record.endpoint_id])
+            for kind, names in zip(_KINDS, kinds, strict=False):
+                for name in filter(None, names):
                     tenants[tenant][kind][name].append(_shown(record))
         for _, service in sorted(self._services.items()):
             tenants[service.tenant]["services"][service.name].append(_shown(service))
@@ -186,8 +186,8 @@ class DnsRecords:
         tenant = self.tenants.of(record.network)
         if group := _group(record):
             yield self._groups, _name(tenant, group)
-        if common := _common_name(record):
-            yield self._common, _name(tenant, common, _namespace(record))
+        names = {_name(tenant, text, _namespace(record)) for text in _own_names(record)}
+        yield from ((self._common, name) for name in names)
 
 
 def _kube_addresses(records: NameRecords, family: type[Address]) -> list[str]:
@@ -221,8 +221,11 @@ def _namespace(record: EndpointRecord) -> str:
     return (record.labels or {}).get(POD_NAMESPACE, "")
 
 
-def _common_name(record: EndpointRecord) -> str:
-    return record.common_name.removeprefix("/")  # docker's begin with it
+def _own_names(record: EndpointRecord) -> list[str]:
+    """Return the common name and the aliases."""
+    common = record.common_name.removeprefix("/")  # docker's begin with it
+    aliases = (record.labels or {}).get(ALIASES, "").split()
+    return [name for name in dict.fromkeys([common, *aliases]) if name]
 
 
 def _address(record: EndpointRecord | ServiceRecord, family: type[Address]) -> str:

@@ -119,6 +119,44 @@ def test_containers_of_two_hosts_reach_each_other_by_address_and_name(
     eventually(lambda: two.docker(*heard) == "20000", "all has arrived")
 
 
+def test_aliases_are_known_on_all_hosts_and_by_a_server_of_dockers_settings(
+    engines: tuple[Engine, Engine],
+) -> None:
+    one, two = engines
+    two.run("right", "net1", "--network-alias", "db", "--network-alias", "a.b")
+    # an engine that asks the servers of the host's own settings from the host's namespace
+    # reaches no agent: servers that are named for docker are asked from the container
+    one.run("left", "net1", "--dns", "192.0.2.53")
+    for name in ("right", "db"):
+        reaches(one, "left", name)
+    assert not one.pings("left", "a.b")
+    two.docker("rename", "right", "renamed")
+    reaches(one, "left", "renamed")
+    reaches(one, "left", "db")
+    two.docker("network", "disconnect", "net1", "renamed")
+    two.docker("network", "connect", "--alias", "other", "net1", "renamed")
+    reaches(one, "left", "other")
+    eventually(lambda: not one.pings("left", "db"), "an alias ends with its endpoint")
+
+
+def test_a_network_with_a_subnet_of_ours_is_that_network(
+    engines: tuple[Engine, Engine],
+) -> None:
+    one, two = engines
+    ours = ("-d", "netplugin", "--ipam-driver", "netplugin")
+    refused = one.attempt("network", "create", *ours, "--subnet", "10.99.0.0/24", "strange")
+    assert "no network has subnet 10.99.0.0/24" in refused.stderr
+    one.docker("network", "create", *ours, "--subnet", "10.2.0.0/24", "shop_bare")
+    try:
+        one.run("left", "shop_bare")
+        two.run("right", "bare")
+        assert one.address("left", "shop_bare").startswith("10.2.0.")
+        reaches(one, "left", two.address("right", "bare"))
+    finally:
+        one.attempt("rm", "-f", "left")
+        one.docker("network", "rm", "shop_bare")
+
+
 def first_steps() -> tuple[list[list[str]], list[list[str]]]:
     """Return the words of the document's first commands: the daemons', then those of users."""
     text = DOCUMENT.read_text().partition("## From nothing")[2].partition("\n## ")[0]

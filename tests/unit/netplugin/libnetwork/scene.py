@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from netplugin.libnetwork.endpoints import NetworkDriver
@@ -89,12 +90,19 @@ def engine_network(docker_id: str = "d1", name: str = "other", **more: Any) -> E
     return EngineNetwork(docker_id=docker_id, name=name, **given)
 
 
-def container(docker_id: str, *endpoints: str, name: str = "", **labels: str) -> Container:
+def container(
+    docker_id: str,
+    *endpoints: str,
+    name: str = "",
+    aliases: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    **labels: str,
+) -> Container:
     return Container(
         docker_id=docker_id,
         name=name or f"/{docker_id}",
         labels=labels,
         endpoints=frozenset(endpoints),
+        aliases=aliases,
     )
 
 

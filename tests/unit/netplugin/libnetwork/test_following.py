@@ -2,23 +2,26 @@
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
 
-from core.errors import MasterUnavailable
-from core.ids import GroupName, NetworkName
+from core.errors import MasterUnavailable, NotFound
+from core.ids import GroupName, NetworkName, TenantName
 from netplugin.libnetwork.census import Census
 from netplugin.libnetwork.containers import Containers
 from netplugin.libnetwork.docknets import GRACE, UNKNOWN_GRACE, Docknets
 from netplugin.libnetwork.engine import EngineFailed
 from netplugin.libnetwork.network_file import KnownNetwork, NetworkFiles
 from netplugin.libnetwork.sync import EngineSync, Followers
+from netplugin.world.bare_names import ALIASES
+from netplugin.world.dns_records import Asker, DnsRecords
 from state.docker_networks import DockerPlace, body_of
 from state.records import DocknetRecord
 from tests.unit.netplugin.agent import Outside, eventually, left_nothing, request
 from tests.unit.netplugin.libnetwork.scene import Drivers, container, drivers, engine_network
-from tests.unit.netplugin.records import group, network
+from tests.unit.netplugin.records import endpoint, group, network
 
 pytestmark = pytest.mark.usefixtures("hurried")
 LEAK_GRACE = 100.0
@@ -326,3 +329,67 @@ async def test_unreadable_files_are_passed_over(tmp_path: Path) -> None:
     await again.remove("d1")
     await again.remove("d1")
     assert not (tmp_path / "networks" / "d1.json").exists()
+
+
+# -- names and subnets -----------------------------------------------------------------------------
+
+
+async def test_aliases_are_told_of_and_taken_back(following: Following) -> None:
+    it = following.it
+    await one_endpoint(following)
+    (record,) = it.agent.outside.master.endpoints.values()
+
+    def told() -> dict[str, str]:
+        return dict(it.agent.outside.master.updates[-1].labels)
+
+    odd = ("db", "a.b", "with space", "x" * 64)
+    mine = {ALIASES: "localhost"}
+    it.engine.containers = [container("c1", "e1", aliases={"e1": odd, "e2": ("other",)}, **mine)]
+    await following.look()
+    assert told() == {ALIASES: "db"}
+    it.agent.world.put(replace(record, container_id="c1", common_name="/c1", labels=told()))
+    updates = len(it.agent.outside.master.updates)
+    await following.look()
+    assert len(it.agent.outside.master.updates) == updates, "nothing is told again"
+    it.engine.containers = [container("c1", "e1")]
+    await following.look()
+    assert told() == {ALIASES: ""}
+
+
+def test_an_alias_is_a_name_as_the_containers_own() -> None:
+    book = DnsRecords()
+    book.put_endpoint(replace(endpoint(1), common_name="/c1", labels={ALIASES: "db c1 a.b wpad"}))
+    asker = Asker(TenantName("default"))
+    for name in ("c1", "DB"):
+        assert book.lookup(asker, name, IPv4Address) == ["10.1.0.1"]
+    for name in ("a.b", "wpad", "db c1"):
+        assert book.lookup(asker, name, IPv4Address) is None
+    book.put_endpoint(replace(endpoint(1), common_name="/c1", labels={ALIASES: ""}))
+    assert book.lookup(asker, "db", IPv4Address) is None
+    book.remove_endpoint(endpoint(1).key)
+    assert book.lookup(asker, "c1", IPv4Address) is None
+
+
+async def test_a_network_is_whose_subnet_it_has(following: Following) -> None:
+    it = following.it
+    mine = engine_network("d9", "shop_bare", subnets=({"Subnet": "10.1.0.0/16"},))
+    it.engine.put(mine)
+    assert await it.names.place_of("d9") == PLACE
+    both = replace(mine, docker_id="d8", subnets=(*mine.subnets, {"Subnet": "2001:db8::/64"}))
+    it.engine.put(both)
+    assert await it.names.place_of("d8") == PLACE
+    others = [
+        replace(mine, subnets=({"Subnet": "10.1.0.0/24"},)),
+        replace(mine, subnets=(*mine.subnets, {"Subnet": "10.2.0.0/24"})),
+        replace(mine, scope="swarm"),
+        replace(mine, options={"pkt-tag": "1"}),
+        replace(mine, subnets=()),
+    ]
+    for number, one in enumerate(others):
+        it.engine.put(replace(one, docker_id=f"x{number}"))
+        with pytest.raises(NotFound, match="give it the subnet of one"):
+            await it.names.place_of(f"x{number}")
+    it.agent.world.put(network("n1", "blue"))
+    it.engine.put(replace(mine, docker_id="d7"))
+    with pytest.raises(NotFound, match="none of our networks"):
+        await it.names.place_of("d7")
