@@ -23,7 +23,16 @@ from core.logs import fields
 from netplugin.bridges.health_checks import Health, HealthChecks
 from netplugin.bridges.reconcile_loop import ReconcileLoop, ShowFaults
 from netplugin.bridges.reconciler import Reconciler
-from netplugin.bridges.service_rules import REFUSED, SERVICES, SOURCES, Here, Rules, rules
+from netplugin.bridges.service_rules import (
+    NODE_PORTS,
+    REFUSED,
+    SERVICES,
+    SOURCES,
+    Here,
+    Rules,
+    rules,
+)
+from netplugin.bridges.stale_datagrams import StaleDatagrams, Ways
 from netplugin.kernel.families import each_family, raise_any
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from netplugin.kernel.iptables_chains import OwnChains
@@ -36,6 +45,7 @@ log = logging.getLogger(__name__)
 
 MARK: Final = "contiv-services"
 TABLES: Final = ("nat", "filter")
+_OWNER: Final = "services"
 _LOOPBACK: Final = "127.0.0.0/8"
 ALL_LINKS: Final = "all"
 """The kernel's name for the setting of all links."""
@@ -93,6 +103,7 @@ class HostRules:
     iptables: Iptables
     chains: OwnChains
     health: HealthChecks
+    datagrams: StaleDatagrams
     route_localnet: Callable[[str], Awaitable[None]]
 
 
@@ -122,6 +133,7 @@ class ServiceAccess:
         self._show = show
         self._firewall_lost = firewall_lost
         self._refused: list[str] = []
+        self._known_before: set[int] = set()
 
     async def run(self) -> None:
         """Reconcile the rules, for ever; beside kube-proxy remove them once."""
@@ -140,8 +152,18 @@ class ServiceAccess:
         ).run()
 
     async def _withdraw(self) -> object:
+        await each_family(self._remember)  # `withdraw` says what is wrong with a family
         await withdraw(self._host.iptables, self._host.chains)
+        await self._host.datagrams.follow(_OWNER, Ways())
         return _nothing()
+
+    async def _remember(self, version: int) -> None:
+        """Note what the rules of an earlier run lead from, before they are replaced."""
+        if version not in self._known_before:
+            for chain in (SERVICES, NODE_PORTS):
+                found = await self._host.chains.rules(version, "nat", chain)
+                self._host.datagrams.remember(found)
+            self._known_before.add(version)
 
     def _observe(self) -> object:
         if not self._feed.complete:
@@ -167,11 +189,13 @@ class ServiceAccess:
         services, here = list(self._world.services.kube.values()), self._here()
         versions = [4, 6] if any(_has6(service) for service in services) else [4]
         refused: list[str] = []
+        datagrams = Ways()
 
         async def keep(version: int) -> None:
             wanted: list[IptablesRule] = []
             if version in versions:
-                made: Rules = rules(services, version, here)
+                await self._remember(version)
+                made: Rules = rules(services, version, here, datagrams)
                 refused.extend(made.refused)
                 await self._host.chains.replace(version, {"nat": made.nat, "filter": made.filter})
                 wanted += hooks(version)
@@ -187,6 +211,7 @@ class ServiceAccess:
             await self._host.route_localnet(ALL_LINKS)
         await self._host.health.keep(health_checks(services, here))
         self._name(refused)
+        await self._host.datagrams.follow(_OWNER, datagrams)
         raise_any(failures)
         return observed
 

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import Final
 
+from netplugin.bridges.stale_datagrams import Ways
 from netplugin.kernel.iptables_chains import PREFIX
 from netplugin.world import port_names
 from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
@@ -68,16 +69,23 @@ class Here:
 
 @dataclass(slots=True)
 class Rules:
-    """The rules of each chain, by table; `refused` says what services ask for and do not get."""
+    """The rules of each chain, by table, and where they lead datagrams.
+
+    `refused` says what services ask for and do not get.
+    """
 
     nat: dict[str, list[str]] = field(default_factory=dict)
     filter: dict[str, list[str]] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
+    datagrams: Ways = field(default_factory=Ways)
 
 
-def rules(services: Iterable[KubeService], version: int, here: Here) -> Rules:
-    """Return the chains of a family, 4 or 6."""
+def rules(
+    services: Iterable[KubeService], version: int, here: Here, datagrams: Ways | None = None
+) -> Rules:
+    """Return the chains of a family, 4 or 6; note in `datagrams` where they lead those of UDP."""
     made = Rules(
+        datagrams=datagrams if datagrams is not None else Ways(),
         nat={SERVICES: [], NODE_PORTS: [], SOURCES: list(_sources(version, here))},
         filter={REFUSED: []},
     )
@@ -128,6 +136,21 @@ class _Port:
                 self._refuse(f"its node port {self.port.node_port} is one of the management")
         for chain, match in ways:
             self._lead_from_outside(chain, match, everywhere, on_host)
+        if self.port.protocol.lower() == "udp":
+            self._note_datagrams(inside, [*everywhere, *on_host])
+
+    def _note_datagrams(self, inside: list[KubeTarget], outside: list[KubeTarget]) -> None:
+        service, port, lead = self.service, self.port, self.made.datagrams.lead
+        refused = self.here.known
+        for addresses, found in (
+            (service.addresses, inside),
+            ((*service.external_ips, *service.load_balancer_ips), outside),
+        ):
+            for address in self._of_family(addresses):
+                if not refused.cover(address, port.protocol, port.port):
+                    lead(address, port.port, ((one.address, one.port) for one in found))
+        if port.node_port and not refused.has_port(port.protocol, port.node_port):
+            lead(None, port.node_port, ((one.address, one.port) for one in outside))
 
     def _on_host(self, targets: Iterable[KubeTarget]) -> list[KubeTarget]:
         here = (one for one in targets if one.address in self.here.targets)

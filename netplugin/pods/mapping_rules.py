@@ -16,6 +16,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from core.ids import EndpointKey
+from netplugin.bridges.stale_datagrams import Ways
 from netplugin.cni.port_mappings import PortMapping
 from netplugin.kernel.iptables import Chain, IptablesRule
 from netplugin.world import port_names
@@ -96,6 +97,19 @@ def translations(version: int, pod: MappedPod) -> dict[PortMapping, str]:
         for address in pod.addresses
         if address.version == version and any(one.version == version for one in mapping.blocks)
     }
+
+
+def ways(pods: Iterable[MappedPod]) -> Ways:
+    """Return where the chains lead datagrams."""
+    made = Ways()
+    for pod in pods:
+        for mapping in pod.mappings:
+            for block in mapping.blocks if mapping.protocol == "udp" else ():
+                of_family = [one for one in pod.addresses if one.version == block.version]
+                where = None if block.prefixlen == 0 else block.network_address
+                ends = ((one, mapping.container_port) for one in of_family)
+                made.lead(where, mapping.host_port, ends)
+    return made
 
 
 def hooks(version: int) -> list[IptablesRule]:

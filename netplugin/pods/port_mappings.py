@@ -20,6 +20,7 @@ from typing import Final
 from core.errors import Conflict, Invalid
 from core.tasks import unbroken
 from netplugin.bridges.reconcile_loop import ReconcileLoop
+from netplugin.bridges.stale_datagrams import StaleDatagrams
 from netplugin.cni.port_mappings import PortMapping
 from netplugin.kernel.families import Failures, each_family, raise_any
 from netplugin.kernel.iptables import Iptables
@@ -39,6 +40,7 @@ class MappingTools:
 
     iptables: Iptables
     chains: OwnChains
+    datagrams: StaleDatagrams
     route_localnet: Callable[[str], Awaitable[None]]
     address: IPv4Address
     firewall_lost: Callable[[], asyncio.Event]
@@ -57,6 +59,7 @@ class PortMappings:
         self._show = host.show
         self._lock = asyncio.Lock()
         self._applied: tuple[MappedPod, ...] | None = None
+        self._known_before: set[int] = set()
 
     def claim(self, entry: JournalEntry) -> None:
         """Return if all host ports of a new endpoint are free.
@@ -166,6 +169,7 @@ class PortMappings:
         async def keep(version: int) -> None:
             made = self._chains(version, wanted)
             if made:
+                await self._remember(version)
                 await self._tools.chains.replace(version, {mapping_rules.TABLE: made})
             hooks = mapping_rules.hooks(version) if made else ()
             await self._tools.iptables.keep(hooks, (version,))
@@ -177,9 +181,18 @@ class PortMappings:
                 await self._tools.route_localnet(link)
 
         failures = await each_family(keep)
+        await self._tools.datagrams.follow("host ports", mapping_rules.ways(wanted))
         if not failures:
             self._applied = wanted
         return failures
+
+    async def _remember(self, version: int) -> None:
+        """Note what the rules of an earlier run lead from, before they are replaced."""
+        if version not in self._known_before:
+            chains, table = self._tools.chains, mapping_rules.TABLE
+            found = await chains.rules(version, table, mapping_rules.PORTS)
+            self._tools.datagrams.remember(found)
+            self._known_before.add(version)
 
     def _chains(self, version: int, wanted: tuple[MappedPod, ...]) -> dict[str, list[str]]:
         return mapping_rules.chains(version, wanted, self._tools.address)

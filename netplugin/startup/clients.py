@@ -19,6 +19,7 @@ from netplugin.bridges.bridges import owner_of
 from netplugin.bridges.host_ports import HostPorts
 from netplugin.bridges.megaflow_purge import Control
 from netplugin.bridges.service_access import route_localnet
+from netplugin.bridges.stale_datagrams import SweepDatagrams, sweep
 from netplugin.kernel.firewall_watch import FirewallWatch
 from netplugin.kernel.iptables import Chain, Iptables
 from netplugin.kernel.iptables_chains import OwnChains
@@ -57,6 +58,8 @@ class Clients:
     """Has a link of the host route loopback addresses."""
     firewall_watch: FirewallWatch = field(default_factory=FirewallWatch)
     """Tells when others removed rules of this host."""
+    sweep_datagrams: SweepDatagrams = sweep
+    """Ends what connection tracking remembers of datagrams whose way has changed."""
     dial_bgp: Connect = dial
 
 

@@ -22,6 +22,7 @@ from netplugin.bridges.openflow_listeners import open_listener
 from netplugin.bridges.port_reconciler import PortReconciler
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.bridges.record_events import RecordEvents
+from netplugin.bridges.stale_datagrams import StaleDatagrams
 from netplugin.bridges.tunnels import Tunnels
 from netplugin.bridges.uplinks import Uplinks, attached_cards
 from netplugin.diagnostics.policy_log import PolicyLog
@@ -59,6 +60,7 @@ class Dataplane:
     ports: PortReconciler
     keeper: BridgeKeeper
     purger: MegaflowPurger
+    datagrams: StaleDatagrams
     datapath: str
 
 
@@ -181,6 +183,7 @@ async def build_dataplane(
         ports=ports,
         keeper=keeper,
         purger=purger,
+        datagrams=StaleDatagrams(progress.show, clients.sweep_datagrams),
         datapath=datapath,
     )
 

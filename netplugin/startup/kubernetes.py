@@ -126,6 +126,7 @@ def start_kubernetes_loops(
             iptables=clients.iptables(service_access.CHAINS),
             chains=clients.chains(PREFIX),
             health=HealthChecks(),
+            datagrams=dataplane.datagrams,
             route_localnet=clients.route_localnet,
         ),
         world=dataplane.world,

@@ -113,6 +113,7 @@ async def build_pod_services(
         MappingTools(
             iptables=clients.iptables(mapping_rules.CHAINS),
             chains=clients.chains(mapping_rules.PREFIX),
+            datagrams=dataplane.datagrams,
             route_localnet=clients.route_localnet,
             address=settings.vtep_ip,
             firewall_lost=clients.firewall_watch.lost,

@@ -1,7 +1,7 @@
 """An agent as `netplugin.startup` builds it, on fake clients."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv4Network
@@ -18,6 +18,7 @@ from netplugin.bridges.port_reconciler import PortReconciler
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.bridges.record_events import RecordEvents
 from netplugin.cni.request import PodRequest
+from netplugin.kernel.conntrack import End
 from netplugin.masters.progress import Progress
 from netplugin.ovsdb import PortSpec
 from netplugin.pods import mapping_rules
@@ -78,6 +79,8 @@ class Outside:
     settings: Settings
     timing: Timing = field(default_factory=Timing)
     routing_localnet: set[str] = field(default_factory=set)
+    ways: list[tuple[dict[End, frozenset[End]], set[End]]] = field(default_factory=list)
+    """Where datagrams were led at each sweep of connection tracking, and from where before."""
 
     @classmethod
     def new(cls) -> "Outside":
@@ -111,6 +114,10 @@ class Outside:
     async def _route_localnet(self, link: str) -> None:
         self.routing_localnet.add(link)
 
+    def _sweep(self, ways: Mapping[End, frozenset[End]], former: Collection[End]) -> int:
+        self.ways.append((dict(ways), set(former)))
+        return 0
+
     def clients(self, store: Backend) -> Clients:
         """Return what `netplugin.startup.clients` connects to, as fakes."""
         return Clients(
@@ -123,6 +130,7 @@ class Outside:
             iptables=self._firewall,
             route_localnet=self._route_localnet,
             chains=lambda _prefix: self.chains,
+            sweep_datagrams=self._sweep,
             dial_bgp=self.router.connect,
         )
 

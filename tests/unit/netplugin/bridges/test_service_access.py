@@ -19,6 +19,7 @@ from netplugin.bridges.service_access import (
     loopback_guards,
 )
 from netplugin.bridges.service_rules import Here
+from netplugin.bridges.stale_datagrams import Ways
 from netplugin.kernel.iptables import IptablesRule
 from netplugin.kernel.iptables_chains import Chains
 from netplugin.settings import KubeProxy
@@ -53,6 +54,7 @@ class Outside:
         self.told: list[tuple[str, Any]] = []
         self.failing: set[str] = set()
         self.shown: list[str] = []
+        self.remembered: list[str] = []
 
     async def replace(self, version: int, wanted: Chains) -> None:
         self.told.append(("chains", (version, sorted(wanted))))
@@ -67,6 +69,15 @@ class Outside:
             raise HostError(f"{kind} fail")
         return True
 
+    async def rules(self, version: int, table: str, name: str) -> list[str]:
+        return [f"{version} {table} {name}"]
+
+    def remember(self, rules: Sequence[str]) -> None:
+        self.remembered += rules
+
+    async def follow(self, owner: str, ways: Ways) -> None:
+        self.told.append(("datagrams", (owner, ways.ends)))
+
     async def route_localnet(self, link: str) -> None:
         self.told.append(("localnet", link))
 
@@ -77,7 +88,11 @@ def access(outside: Outside, world: WorldBuilder, *, complete: bool = True) -> S
     return ServiceAccess(
         feed=others,
         host_rules=HostRules(
-            iptables=host, chains=host, health=host, route_localnet=outside.route_localnet
+            iptables=host,
+            chains=host,
+            health=host,
+            datagrams=host,
+            route_localnet=outside.route_localnet,
         ),
         world=world,
         reconciler=others,
@@ -103,10 +118,13 @@ async def test_chains_come_before_what_leads_to_them_and_guards_before_loopback(
     outside = Outside()
     await access(outside, world).converge()
     kinds = [kind for kind, _ in outside.told]
-    assert kinds == ["chains", "rules of IPv4", "rules of IPv6", "localnet", "health"]
+    assert kinds == [
+        *("chains", "rules of IPv4", "rules of IPv6", "localnet", "health", "datagrams")
+    ]
     rules: Collection[IptablesRule] = outside.told[1][1]
     assert set(rules) == {*loopback_guards(), *hooks(4)}
-    assert outside.told[-1][1] == [30999]
+    assert outside.told[-2][1] == [30999]
+    assert outside.remembered == ["4 nat CONTIV-SERVICES", "4 nat CONTIV-NODEPORTS"], "once, before"
 
 
 @pytest.mark.parametrize("broken", [4, 6])

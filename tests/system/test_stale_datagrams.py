@@ -1,0 +1,227 @@
+"""A client that sends datagrams without a pause follows a service's providers and a pod's ports.
+
+By every way that the host's kernel translates; and no stranger hears it who has the address of a
+provider that is gone.
+"""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+
+import pytest
+
+from netplugin.world.kube_services import SERVICES, SLICES
+from tests.bed.cluster import Bed
+from tests.bed.hosts import FABRIC_ADDRESS
+from tests.bed.kubernetes import ApiServer, endpoint_slice, service
+from tests.bed.netns import Namespace
+from tests.bed.pods import Pod
+from tests.bed.waiting import eventually
+
+pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
+
+API_PORT = 6443
+ADDRESS, EXTERNAL = "10.96.0.53", "203.0.113.53"
+NODE_PORT, HOST_PORT, TARGET = 30053, 8053, 5353
+PAUSE = 0.05
+MANY = 20
+"""Answers by which a way shows that it stays as it is."""
+
+
+@pytest.fixture(scope="module")
+def flags(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Sequence[str]]:
+    """Tell the agents of the API server; addresses do not rest: a stranger gets one at once."""
+    file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
+    server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
+    file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
+    return {"netplugin": ["--k8s-config", str(file)], "netmaster": ["--address-cooldown=0"]}
+
+
+@pytest.fixture(scope="module")
+def api(bed: Bed) -> Iterator[ApiServer]:
+    """Run the API server beside netmaster; hosts forward, and have a default route."""
+    for host in bed.hosts:
+        host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
+        host.namespace.run(["ip", "route", "add", "default", "via", FABRIC_ADDRESS])
+    first = bed.hosts[0].address
+    bed.fabric.namespace.run(["ip", "route", "add", f"{EXTERNAL}/32", "via", first])
+    with ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace) as api:
+        api.token = "secret"
+        bed.api = api
+        yield api
+        bed.api = None
+
+
+class Client:
+    """Sends by one socket without a pause, and notes who answers."""
+
+    def __init__(self, source: Namespace, address: str, port: int) -> None:
+        self.heard: list[str] = []
+        self._ended = threading.Event()
+        self._mouth = source.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        self._mouth.settimeout(PAUSE)
+        self._mouth.connect((address, port))
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> "Client":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._mouth.close()
+
+    def _run(self) -> None:
+        while not self._ended.wait(PAUSE):
+            try:
+                self._mouth.send(b"who")
+                self.heard.append(self._mouth.recv(100).decode())
+            except OSError:  # refused, or no answer now
+                continue
+
+    def hears(self, name: str) -> bool:
+        return self.heard[-1:] == [name]
+
+    def hears_nobody_but(self, name: str) -> None:
+        begin = len(self.heard)
+        eventually(lambda: len(self.heard) > begin + MANY, f"answers of {name}")
+        assert set(self.heard[begin:]) == {name}
+
+
+@contextmanager
+def naming(pod: Pod) -> Iterator[list[float]]:
+    """Have a pod answer datagrams by its name; yield when it heard any."""
+
+    def listen() -> socket.socket:
+        ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        ear.bind(("", TARGET))
+        ear.settimeout(0.1)
+        return ear
+
+    heard: list[float] = []
+    ended = threading.Event()
+
+    def serve() -> None:
+        while not ended.is_set():
+            try:
+                _, sender = ear.recvfrom(100)
+            except TimeoutError:
+                continue
+            heard.append(time.monotonic())
+            ear.sendto(pod.name.encode(), sender)
+
+    with pod.namespace.call(listen) as ear:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield heard
+        finally:
+            ended.set()
+            thread.join()
+
+
+def provide(api: ApiServer, *pods: Pod) -> None:
+    ports = [{"name": "dns", "port": TARGET, "protocol": "UDP"}]
+    for number, pod in enumerate(pods):
+        api.put(SLICES, "shop", f"dns-{number}", **endpoint_slice("dns", pod.address, ports=ports))
+
+
+@pytest.fixture
+def serving(api: ApiServer) -> Iterator[None]:
+    """Have a service of datagrams, with a node port and an external address."""
+    port = {"name": "dns", "port": 53, "protocol": "UDP", "nodePort": NODE_PORT}
+    body = service(ADDRESS, port)
+    body["spec"] |= {"externalIPs": [EXTERNAL]}
+    api.put(SERVICES, "shop", "dns", **body)
+    yield
+    with suppress(KeyError):  # a test may have done it
+        api.delete(SERVICES, "shop", "dns")
+    api.delete(SLICES, "shop", "dns-0")
+
+
+def clients(bed: Bed) -> dict[str, Client]:
+    here, there = bed.hosts
+    outside = bed.fabric.namespace
+    return {
+        "the provider's host, by cluster address": Client(here.namespace, ADDRESS, 53),
+        "another host, by cluster address": Client(there.namespace, ADDRESS, 53),
+        "outside, by the provider's node": Client(outside, here.address, NODE_PORT),
+        "outside, by another node": Client(outside, there.address, NODE_PORT),
+        "outside, by external address": Client(outside, EXTERNAL, 53),
+    }
+
+
+@pytest.mark.usefixtures("serving")
+def test_a_client_follows_the_providers(bed: Bed, api: ApiServer) -> None:
+    here = bed.hosts[0]
+    with ExitStack() as stack:
+        # they began before the service had a provider, or any rule that leads somewhere
+        asking = {name: stack.enter_context(one) for name, one in clients(bed).items()}
+        first = bed.add_pod(here, "first")
+        with naming(first):
+            provide(api, first)
+            for name, one in asking.items():
+                eventually(partial(one.hears, "first"), name, within=60)
+        address = first.address
+        bed.delete_pod(first)
+        stranger = bed.add_pod(here, "stranger")
+        stack.callback(bed.delete_pod, stranger)
+        assert stranger.address == address
+        second = bed.add_pod(bed.hosts[1], "second")
+        stack.callback(bed.delete_pod, second)
+        stack.enter_context(naming(second))
+        provide(api, second)
+        for name, one in asking.items():
+            eventually(partial(one.hears, "second"), name, within=60)
+        # only now: until the server tells that the provider is gone, nobody can know
+        heard = stack.enter_context(naming(stranger))
+        for one in asking.values():
+            one.hears_nobody_but("second")
+        assert heard == []
+
+
+@pytest.mark.usefixtures("serving")
+def test_no_client_goes_on_when_the_service_is_gone(bed: Bed, api: ApiServer) -> None:
+    pod = bed.add_pod(bed.hosts[0], "alone")
+    with ExitStack() as stack:
+        stack.callback(bed.delete_pod, pod)
+        heard = stack.enter_context(naming(pod))
+        provide(api, pod)
+        asking = {name: stack.enter_context(one) for name, one in clients(bed).items()}
+        for name, one in asking.items():
+            eventually(partial(one.hears, "alone"), name, within=60)
+        api.delete(SERVICES, "shop", "dns")
+        eventually(lambda: heard[-1] < time.monotonic() - 2, "the pod hears nothing", within=60)
+
+
+def test_a_host_port_leads_to_the_pod_that_has_it(bed: Bed, api: ApiServer) -> None:
+    assert bed.api is api
+    here = bed.hosts[0]
+    mapping = {"hostPort": HOST_PORT, "containerPort": TARGET, "protocol": "udp"}
+    with ExitStack() as stack:
+        asking = [
+            stack.enter_context(Client(source, here.address, HOST_PORT))
+            for source in (bed.fabric.namespace, here.namespace, bed.hosts[1].namespace)
+        ]
+        first = bed.add_pod(here, "mapped", host_ports=[mapping])
+        with naming(first):
+            for one in asking:
+                eventually(partial(one.hears, "mapped"), "a client from before")
+        address = first.address
+        bed.delete_pod(first)
+        stranger = bed.add_pod(here, "stranger")
+        stack.callback(bed.delete_pod, stranger)
+        assert stranger.address == address
+        heard = stack.enter_context(naming(stranger))
+        second = bed.add_pod(here, "mapped-next", host_ports=[mapping])
+        stack.callback(bed.delete_pod, second)
+        stack.enter_context(naming(second))
+        for one in asking:
+            eventually(partial(one.hears, "mapped-next"), "the next pod")
+            one.hears_nobody_but("mapped-next")
+        assert heard == []
