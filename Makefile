@@ -15,7 +15,7 @@ OLD ?= aa5f26e
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-units test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread overload docker-cycles upgrade-check kube-proxy-answers docker-plugin swarm-check trace-check alerts-check ui-check bench-scale long-run
+.PHONY: help root setup demo demo-down test test-units test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread overload docker-cycles upgrade-check kube-proxy-answers docker-plugin swarm-check trace-check alerts-check ui-check bench-scale long-run adversary
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -26,6 +26,7 @@ help:
 	@echo 'make check        format, lint, types, import contracts, commit messages, all unit tests: some three minutes'
 	@echo 'make explore      property tests on other examples each time, ROUNDS=10 of them'
 	@echo 'make soak         random policies under load in all modes, SOAK_ROUNDS=20 of them in each, SOAK_SEED=1'
+	@echo 'make adversary    attacks from pods, users, agents, the network and the store, with figures; ATTACKS="floods rest"'
 	@echo 'make long-run     CONTIV_TEST_PODS=10000 pods come and go in CONTIV_TEST_SECONDS=3600 while parts of the cluster fail'
 	@echo 'make spread       SPREAD_CONNECTIONS=10000 connections to a service in all modes, TCP, UDP, IPv4 and IPv6'
 	@echo 'make trace-check  TRACE_WAYS=100 traces of each case of rules beside real packets, TRACE_BREAKS=50 broken clusters in each mode'
@@ -119,6 +120,11 @@ soak: root setup
 # minutes of a leader without processor and disk; not part of `make test`
 overload: root setup
 	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/overload.py
+
+# minutes of attacks, from all sides, with figures; not part of `make test`. ATTACKS="floods rest" are some of them
+adversary: ATTACKS ?= $(filter-out __init__ conftest,$(basename $(notdir $(wildcard tests/adversary/*.py))))
+adversary: root setup
+	@$(PYTHON) -m pytest -q -o cache_dir=.pytest_cache/$@ --timeout=1800 $(ATTACKS:%=tests/adversary/%.py)
 
 # an hour of pods and faults; not part of `make test`
 long-run: root setup
