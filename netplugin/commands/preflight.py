@@ -1,8 +1,9 @@
 """`netplugin preflight`: checks whether this host can run an agent, with a remedy for each fault.
 
 It takes the agent's own flags and changes nothing. Each check is a small function, here, in
-`netplugin.commands.store_checks` or `netplugin.commands.underlay_checks`; its result is a
-`netplugin.commands.findings.Finding`. A fault makes the command exit with 1; a note does not.
+`netplugin.commands.store_checks`, `netplugin.commands.docker_checks` or
+`netplugin.commands.underlay_checks`; its result is a `netplugin.commands.findings.Finding`. A
+fault makes the command exit with 1; a note does not.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from netplugin.bridges import host_access, megaflow_purge
 from netplugin.bridges.nics import check_cards
 from netplugin.bridges.openflow_listeners import LOOPBACK
 from netplugin.bridges.uplinks import attached_cards
-from netplugin.commands import store_checks, underlay_checks
+from netplugin.commands import docker_checks, store_checks, underlay_checks
 from netplugin.commands.findings import Check, Finding, Note, finding
 from netplugin.kernel import iptables
 from netplugin.kernel.netns import KernelLinks
@@ -239,6 +240,7 @@ CHECKS: Final[Mapping[str, tuple[Check, str]]] = {
     ),
     "paths": (store_checks.paths, "raise the MTU of what lies between, or give all agents --mtu"),
     "Kubernetes": (_kubernetes, "mend what it says, or the file that --k8s-config names"),
+    "docker": (docker_checks.engine, docker_checks.REMEDY),
     "ports": (_ports, "end what uses them, or choose others with the flags named"),
     "directories": (_directories, "choose others with --data-dir and --run-dir"),
 }

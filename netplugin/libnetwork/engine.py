@@ -123,6 +123,11 @@ class Engine:
                 other_names=frozenset(one["Name"] for one in listed if not self._is_own(one)),
             )
 
+    async def version(self) -> str:
+        """Return the release of the engine. Raises EngineFailed."""
+        async with self._open() as engine:
+            return str((await engine.version())["Version"])
+
     async def network(self, docker_id: str) -> EngineNetwork | None:
         """Return a network, None if there is none of our driver. Raises EngineFailed."""
         async with self._open() as engine:
