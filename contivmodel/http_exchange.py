@@ -12,6 +12,8 @@ import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from core.numbers import bounded
+
 if TYPE_CHECKING:
     import socket
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 _LINE: Final = 65_536
 """Bytes of a line of an answer, at most."""
+
+_LONGEST_BODY: Final = 10**15
+_CHUNK_DIGITS: Final = 12
 
 _HEADERS: Final = 100
 """Header lines of an answer, at most."""
@@ -136,9 +141,10 @@ def _length(fields: Mapping[str, str]) -> int | None:
     told = fields.get("content-length")
     if told is None:
         return None
-    if not (told.isascii() and told.isdecimal()):
-        raise HttpFailure(f"Content-Length: {told}")
-    return int(told)
+    length = bounded(told, 0, _LONGEST_BODY)
+    if length is None:
+        raise HttpFailure(f"Content-Length: {told[:80]}")
+    return length
 
 
 class _Body(io.RawIOBase):
@@ -181,6 +187,8 @@ class _Body(io.RawIOBase):
     def _next_chunk(self) -> int:
         """Read the line before a chunk, and behind the last one all trailers; return its size."""
         line = _line(self._stream).partition(b";")[0].strip()
+        if not line or len(line) > _CHUNK_DIGITS or not line.isalnum():
+            raise CutShort("chunk size")
         try:
             size = int(line, 16)
         except ValueError:

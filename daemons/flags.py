@@ -28,6 +28,7 @@ from typing import Any, Final, NoReturn
 from core import logs
 from core.errors import UsageError
 from core.logs import fields
+from core.numbers import bounded
 from core.version import BUILD_TIME, GIT_COMMIT
 
 log = logging.getLogger(__name__)
@@ -204,11 +205,12 @@ class Values:
     def number(self, name: str, lowest: int, highest: int) -> int:
         """Return a whole number. Raises UsageError outside lowest..highest."""
         text = self._values[name]
-        if not (text.isascii() and text.isdigit() and lowest <= int(text) <= highest):
+        number = bounded(text, lowest, highest)
+        if number is None:
             raise UsageError(
-                f"{self.daemon} {name} is an integer between {lowest}-{highest}, got {text!r}"
+                f"{self.daemon} {name} is an integer between {lowest}-{highest}, got {text[:80]!r}"
             )
-        return int(text)
+        return number
 
 
 def read(

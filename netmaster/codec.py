@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from contivmodel import wire
 from contivmodel.objects import (
@@ -218,7 +218,7 @@ def _decode_change(key: str, value: bytes) -> ChangeRecord:
                 action=one["action"],
                 fields=tuple((str(name), str(was), str(now)) for name, was, now in one["fields"]),
             )
-            for one in json.loads(value)["objects"]
+            for one in from_json(value, allow_inf_nan=False)["objects"]
         )
     except (KeyError, TypeError, ValueError) as exc:
         raise Invalid(f"key {key}: not a change: {value[:80]!r}") from exc
@@ -234,7 +234,7 @@ def _decode_change(key: str, value: bytes) -> ChangeRecord:
 
 def _decode_cursor(key: str, value: bytes) -> GroupIdCursor:
     try:
-        last = json.loads(value)["last"]
+        last = from_json(value, allow_inf_nan=False)["last"]
     except (ValueError, TypeError, KeyError) as exc:
         raise Invalid(f"key {key}: not a cursor: {value[:80]!r}") from exc
     if type(last) is not int:

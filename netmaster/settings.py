@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from core.errors import UsageError
+from core.numbers import bounded
 from daemons import browsers, flags, tls
 from daemons.flags import Flag, Generation, Values
 from daemons.listen_address import ANY_ADDRESS, ListenAddress
@@ -217,12 +218,13 @@ def _older_address(what: str, form: str, text: str) -> ListenAddress:
     host, colon, port = text.partition(":")
     if not colon or ":" in port:
         raise UsageError(f"{what} not in proper format. Valid format: {form}")
-    if not (port.isascii() and port.isdigit() and int(port) <= 65535):
+    number = bounded(port, 0, 65535)
+    if number is None:
         raise UsageError(
             f"{what} port not in valid format. "
             f"Err: strconv.Atoi: parsing {json.dumps(port)}: invalid syntax"
         )
-    return ListenAddress(host, int(port))
+    return ListenAddress(host, number)
 
 
 def _addresses(
@@ -243,6 +245,7 @@ def _address(text: str) -> ListenAddress:
     host, colon, port = text.partition(":")
     if not colon or ":" in port:
         raise UsageError(f"bind address is not in 'ip:port' format, got {text}")
-    if not (port.isascii() and port.isdigit() and int(port) <= 65535):
+    number = bounded(port, 0, 65535)
+    if number is None:
         raise UsageError(f"bind port is a integer between 1-65535, got {port}")
-    return ListenAddress(host, int(port))
+    return ListenAddress(host, number)

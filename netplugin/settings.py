@@ -16,6 +16,7 @@ from typing import Final
 
 from core.errors import UsageError
 from core.ids import HostLabel
+from core.numbers import bounded
 from daemons import flags, tls
 from daemons.flags import Flag, Generation, Values
 from daemons.listen_address import ANY_ADDRESS, ListenAddress
@@ -544,11 +545,8 @@ def _pod_host_ports(text: str) -> frozenset[ManagementPort]:
     for word in filter(None, (word.strip() for word in text.split(","))):
         protocol, slash, number = word.rpartition("/")
         numbers = PROTOCOLS.values() if not slash else filter(None, [PROTOCOLS.get(protocol)])
-        chosen = {
-            ManagementPort(one, int(number))
-            for one in numbers
-            if number.isascii() and number.isdigit() and 0 < int(number) < 65536
-        }
+        port = bounded(number, 1, 65535)
+        chosen = set() if port is None else {ManagementPort(one, port) for one in numbers}
         if not chosen:
             raise UsageError(f"pod-host-ports must be N, tcp/N or udp/N, got {word}")
         ports |= chosen
@@ -585,6 +583,7 @@ def _host_label(text: str) -> HostLabel:
 
 def _address(text: str) -> ListenAddress:
     host, colon, port = text.rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit() and int(port) <= 65535):
+    number = bounded(port, 0, 65535)
+    if not colon or number is None:
         raise UsageError(f"bind address is not in 'ip:port' format, got {text}")
-    return ListenAddress(host or ANY_ADDRESS, int(port))
+    return ListenAddress(host or ANY_ADDRESS, number)

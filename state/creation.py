@@ -10,10 +10,13 @@ from typing import Final
 from core import bitset
 from core.bitset import BitSet
 from core.errors import Invalid
+from core.numbers import bounded
 from state.records import GroupRecord, NetworkRecord
 
 MAP_LIMIT: Final = 1 << 20
 """Longest stored bitmap in bits. That of a /8 would exceed etcd's limit for one request."""
+
+_GREATEST: Final = 10**20 - 1
 
 VLANS: Final = 4096
 VXLANS: Final = 16384
@@ -90,10 +93,10 @@ def tag_set(ranges: str, size: int, *, offset: int = 0) -> BitSet:
 
 def vxlan_start(ranges: str) -> int:
     """Return the offset of a VNI in the VXLAN resource's map. Raises Invalid."""
-    first = ranges.partition("-")[0].strip()
-    if not first.isdecimal():
-        raise Invalid(f"invalid tags {ranges}, correct '10-50,70-100'")
-    return int(first) - 1
+    first = bounded(ranges.partition("-")[0].strip(), 0, _GREATEST)
+    if first is None:
+        raise Invalid(f"invalid tags {ranges[:80]}, correct '10-50,70-100'")
+    return first - 1
 
 
 def last_address(subnet: str, length: int) -> str:

@@ -13,6 +13,8 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
+from pydantic_core import from_json
+
 from core import keys
 from core.errors import Invalid
 
@@ -88,7 +90,7 @@ def encode(lineage: Lineage) -> bytes:
 def decode(value: bytes) -> Lineage:
     """Decode what is stored. Raises Invalid."""
     try:
-        return Lineage(tuple(map(_term, json.loads(value)["terms"])))
+        return Lineage(tuple(map(_term, from_json(value, allow_inf_nan=False)["terms"])))
     except (ValueError, TypeError, KeyError) as exc:
         raise Invalid(f"key {keys.LINEAGE}: not a lineage: {value[:80]!r}") from exc
 

@@ -7,6 +7,7 @@ fields. Every error is `Invalid` and names the key and the field.
 import json
 from collections.abc import Mapping
 from enum import StrEnum
+from math import inf, isfinite
 from typing import Any, Final, TypeVar, cast
 
 from pydantic_core import from_json
@@ -71,7 +72,13 @@ class RecordFields:
             return 0.0
         if type(value) not in {int, float}:
             raise self._wrong(name, "a number")
-        return float(value)
+        try:
+            found = float(value)
+        except OverflowError:
+            found = inf
+        if not isfinite(found):
+            raise self._wrong(name, "a number of 64 bits")
+        return found
 
     def flag(self, name: str) -> bool:
         """Return a truth value."""

@@ -10,6 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
+from pydantic_core import from_json
+
 from core import keys
 from core.errors import Invalid, SchemaMismatch
 
@@ -49,7 +51,7 @@ def encode(stamp: SchemaStamp) -> bytes:
 def decode(value: bytes) -> SchemaStamp:
     """Decode a stamp. Raises Invalid."""
     try:
-        fields = json.loads(value)
+        fields = from_json(value, allow_inf_nan=False)
         version, loading = fields["version"], fields.get("loading", False)
         came_from = fields.get("from")
     except (ValueError, TypeError, KeyError, AttributeError) as exc:

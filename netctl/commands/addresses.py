@@ -2,6 +2,8 @@
 
 import ipaddress
 
+from core.numbers import bounded
+
 
 def is_ipv4(text: str) -> bool:
     """Return whether a text is an IPv4 address as A.B.C.D."""
@@ -23,4 +25,4 @@ def is_ipv6(text: str) -> bool:
 def is_interface4(text: str) -> bool:
     """Return whether a text is an IPv4 address with a prefix length, as A.B.C.D/len."""
     address, _, length = text.partition("/")
-    return is_ipv4(address) and length.isascii() and length.isdigit() and int(length) <= 32
+    return is_ipv4(address) and bounded(length, 0, 32) is not None

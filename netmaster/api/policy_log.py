@@ -11,6 +11,8 @@ from aiohttp import web
 
 from contivmodel.schema import TEXT, Schema
 from core.errors import Malformed
+from core.numbers import bounded
+from netmaster.agent_answers import LARGEST_COUNT
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.queries import parameters
 from netmaster.api.replies import json_reply
@@ -91,13 +93,11 @@ async def answer(leader: LeaderContext, request: ApiRequest) -> web.Response:
 def _place(token: str) -> Place:
     at, _, rest = queries.key_of(token).partition(" ")
     host, _, number = rest.rpartition(" ")
-    if not number.isascii() or not number.isdigit() or len(number) > _LONGEST_NUMBER:
+    found = bounded(number, 0, LARGEST_COUNT)
+    if found is None:
         raise Malformed(f"parameter after={token} is not `next` of a page")
-    return at, host, int(number)
+    return at, host, found
 
 
 def _nothing(_view: View) -> None:
     """Read nothing."""
-
-
-_LONGEST_NUMBER: Final = 18

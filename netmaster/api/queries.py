@@ -5,8 +5,11 @@ from typing import Final
 from urllib.parse import parse_qs
 
 from core.errors import Malformed
+from core.numbers import bounded
 
 MOST_PARAMETERS: Final = 64
+_SHOWN: Final = 80
+"""Characters of a wrong value in an error."""
 
 
 def parameters(query: str, known: Collection[str]) -> dict[str, str]:
@@ -24,3 +27,13 @@ def parameters(query: str, known: Collection[str]) -> dict[str, str]:
         if len(values) > 1:
             raise Malformed(f"parameter {name} is given {len(values)} times")
     return {name: values[0] for name, values in found.items()}
+
+
+def number(name: str, text: str, least: int, greatest: int) -> int:
+    """Return the number of a parameter. Raises Malformed."""
+    found = bounded(text, least, greatest)
+    if found is None:
+        raise Malformed(
+            f"parameter {name}={text[:_SHOWN]} is not a number from {least} to {greatest}"
+        )
+    return found

@@ -16,6 +16,7 @@ from aiohttp import web
 from contivmodel.schema import TEXT as TEXT_SCHEMA
 from contivmodel.schema import Schema
 from core.errors import AgentUnavailable, Invalid
+from core.numbers import bounded
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.queries import parameters
 from netmaster.api.replies import json_reply
@@ -292,6 +293,7 @@ def read_query(text: str) -> TraceQuery:
 
 
 def _number(name: str, text: str, greatest: int) -> int:
-    if not text.isascii() or not text.isdigit() or int(text[:9]) > greatest:
-        raise Invalid(f"parameter {name}={text} is not a number from 0 to {greatest}")
-    return int(text)
+    found = bounded(text, 0, greatest)
+    if found is None:
+        raise Invalid(f"parameter {name}={text[:80]} is not a number from 0 to {greatest}")
+    return found

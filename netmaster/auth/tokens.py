@@ -12,6 +12,8 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pydantic_core import from_json
+
 from core import keys
 from core.errors import Invalid
 from daemons.peers import NAME, Role
@@ -90,10 +92,10 @@ def encode_keys(token_keys: TokenKeys) -> bytes:
 def decode_keys(value: bytes) -> TokenKeys:
     """Return the keys in the store. Raises Invalid, without the value."""
     try:
-        parsed = json.loads(value)
+        parsed = from_json(value, allow_inf_nan=False)
         previous = None if parsed["previous"] is None else _key_of(parsed["previous"])
         return TokenKeys(_key_of(parsed["current"]), previous, int(parsed["rotated_at"]))
-    except (ValueError, TypeError, KeyError) as exc:
+    except (ValueError, TypeError, KeyError, OverflowError) as exc:
         raise Invalid(f"record {keys.TOKEN_KEYS}: not the keys of tokens") from exc
 
 

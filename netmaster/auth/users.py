@@ -8,6 +8,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pydantic_core import from_json
+
 from core import keys
 from core.errors import Invalid
 from daemons.peers import NAME, PeerIdentity, Role
@@ -62,7 +64,7 @@ def decode(record_key: str, value: bytes) -> User:
     a damaged record would enable a disabled user.
     """
     try:
-        parsed = json.loads(value)
+        parsed = from_json(value, allow_inf_nan=False)
     except ValueError as exc:
         raise Invalid(f"record {record_key}: not JSON: {exc}") from exc
     match parsed:

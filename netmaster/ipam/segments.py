@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from core.errors import Conflict, Exhausted, Invalid
+from core.numbers import bounded
 from netmaster.ipam.spans import FreeSpans
 from state.derive import number_list
 from state.records import Encap, NetworkRecord
@@ -21,6 +22,8 @@ LAST_VLAN: Final = 4094
 """VLAN 4095 is reserved; a range may name it, no network gets it."""
 
 UINT64: Final = 1 << 64
+_GREATEST: Final = 10**20 - 1
+"""Of a number that is read; what is beyond 64 bits is refused where it is checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +49,10 @@ class Segment:
 def parse_range(text: str) -> TagRange:
     """Return the range `low-high` unchecked; Invalid for text of another form."""
     first, dash, last = text.partition("-")
-    if not (dash and first.isdecimal() and last.isdecimal()):
-        raise Invalid(f"invalid tags {text}, correct '10-50,70-100'")
-    return TagRange(low=int(first), high=int(last))
+    low, high = bounded(first, 0, _GREATEST), bounded(last, 0, _GREATEST)
+    if not dash or low is None or high is None:
+        raise Invalid(f"invalid tags {text[:80]}, correct '10-50,70-100'")
+    return TagRange(low=low, high=high)
 
 
 def parse_vlans(text: str) -> TagRange:

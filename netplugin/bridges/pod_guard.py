@@ -16,6 +16,7 @@ from typing import Final
 from core import keys
 from core.errors import ContivError, Invalid
 from core.logs import fields
+from core.numbers import bounded
 from netplugin.bridges.reconcile_loop import ReconcileLoop, ShowFaults
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from netplugin.settings import Settings
@@ -200,7 +201,7 @@ def own_ports(settings: Settings) -> frozenset[ManagementPort]:
         (
             *USUAL_PORTS,
             *STORE_PORTS[store.kind],
-            *(int(port) for port in named if port.isdigit()),
+            *(port for text in named if (port := bounded(text, 0, 65535)) is not None),
             settings.rest.port,
             settings.vxlan_rpc_port,
             settings.vlan_rpc_port,

@@ -23,6 +23,7 @@ from aiohttp import web
 from core.errors import ContivError, HostError, Invalid, NotFound
 from core.ids import EndpointKey
 from core.logs import fields
+from core.numbers import bounded
 from netplugin.diagnostics.limits import IsMaster, Places, forbidden
 from netplugin.diagnostics.pcap import MEDIA, file_header, packet_filter, record
 from netplugin.ovsdb import Ovsdb
@@ -74,9 +75,10 @@ def bounds_of(asked: Mapping[str, str]) -> CaptureBounds:
         if most is None and name != "filter":
             raise Invalid(f"unknown parameter {name}; known are {', '.join([*_MOST, 'filter'])}")
         if most is not None:
-            if not text.isascii() or not text.isdigit() or not 1 <= int(text[:12]) <= most:
-                raise Invalid(f"parameter {name}={text} is not a number from 1 to {most}")
-            numbers[name] = int(text)
+            number = bounded(text, 1, most)
+            if number is None:
+                raise Invalid(f"parameter {name}={text[:80]} is not a number from 1 to {most}")
+            numbers[name] = number
     return CaptureBounds(**numbers, filter=asked.get("filter", ""))
 
 

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from contivmodel.wire import dumps
 from core.errors import SwitchRefused, SwitchUnavailable
+from core.numbers import bounded
 from daemons.diagnosis import MOST, Part, as_json, collect
 from netplugin.ovsdb import Ovsdb
 from ofnet.agent import BridgeAgent
@@ -33,8 +34,8 @@ def routes(parts: Mapping[str, Part]) -> list[web.RouteDef]:
     one_at_a_time = asyncio.Lock()
 
     async def answer(request: web.Request) -> web.Response:
-        asked = request.query.get("bytes", "")
-        share = min(int(asked), MOST) if asked.isascii() and asked.isdigit() else MOST
+        asked = bounded(request.query.get("bytes", ""), 0, 10**18)
+        share = MOST if asked is None else min(asked, MOST)
         async with one_at_a_time:
             texts = await collect(parts, most=share)
         return web.Response(body=dumps(texts), content_type="application/json")

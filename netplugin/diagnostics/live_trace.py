@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
+from math import isfinite
 from typing import Any, Final, Protocol
 
 from aiohttp import web
@@ -213,7 +214,9 @@ def _seconds(text: str) -> float:
     try:
         found = float(text or LONGEST)
     except ValueError as exc:
-        raise Invalid(f"seconds={text} is no number") from exc
+        raise Invalid(f"seconds={text[:80]} is no number") from exc
+    if not isfinite(found):
+        raise Invalid(f"seconds={text[:80]} has no end")
     return min(max(found, 0.0), LONGEST)
 
 

@@ -14,6 +14,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_net
 from typing import Final
 
 from core.errors import Invalid
+from core.numbers import bounded
 
 MEDIA: Final = "application/vnd.tcpdump.pcap"
 LONGEST_FILTER: Final = 256
@@ -99,9 +100,10 @@ def _of_protocol(ethertype: int, protocol: int) -> Matches:
 
 
 def _at_port(text: str) -> Matches:
-    if not text.isascii() or not text.isdigit() or not 0 < int(text[:9]) <= 0xFFFF:
-        raise Invalid(f"filter: port {text} is not a number from 1 to 65535")
-    return lambda found: int(text) in found.ports
+    port = bounded(text, 1, 0xFFFF)
+    if port is None:
+        raise Invalid(f"filter: port {text[:80]} is not a number from 1 to 65535")
+    return lambda found: port in found.ports
 
 
 def _within(word: str, text: str) -> Matches:

@@ -20,6 +20,7 @@ from contivmodel.wire import dumps
 from core.errors import SwitchRefused, SwitchUnavailable
 from core.ids import split_network_id
 from core.logs import fields
+from core.numbers import bounded
 from netplugin.world.endpoints import Endpoints
 from ofnet.agent import BridgeAgent
 from ofnet.policy_log import LoggedEnd, LoggedPacket
@@ -125,11 +126,11 @@ class PolicyLog:
         """Return the route."""
 
         async def answer(request: web.Request) -> web.Response:
-            limit = request.query.get("limit", str(MOST))
-            if not limit.isascii() or not limit.isdigit():
-                return web.Response(status=400, text=f"limit={limit} is no number\n")
+            limit = bounded(request.query.get("limit", str(MOST)), 0, 10**9)
+            if limit is None:
+                return web.Response(status=400, text=f"limit is no number up to {10**9}\n")
             having = {name: request.query[name] for name in FILTERS if name in request.query}
-            report = await self.report(agents, having, int(limit[:9]))
+            report = await self.report(agents, having, limit)
             body = await asyncio.to_thread(dumps, report)
             return web.Response(body=body, content_type="application/json")
 

@@ -9,6 +9,8 @@ import re
 from typing import Final
 
 _BANDWIDTH: Final = re.compile(r"([0-9]+).*?([kmg])", re.IGNORECASE)
+_DIGITS: Final = 15
+"""Of a rate that are read: more of them are beyond the largest value anyway."""
 MAX_RATE: Final = 2**32 - 1
 """The largest value of the column; a higher rate is no limit in practice."""
 _FACTORS: Final = {"k": 1024, "m": 1024**2, "g": 1024**3}
@@ -22,7 +24,8 @@ def rate_of(bandwidth: str) -> int:
     found = _BANDWIDTH.search(bandwidth)
     if found is None:
         return 0
-    return min(int(found[1]) * _FACTORS[found[2].lower()] // 1000, MAX_RATE)
+    number = int(found[1].lstrip("0")[:_DIGITS] or 0)
+    return min(number * _FACTORS[found[2].lower()] // 1000, MAX_RATE)
 
 
 def stricter(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:

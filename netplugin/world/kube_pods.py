@@ -9,6 +9,7 @@ from typing import Final
 
 from pydantic import Field, model_validator
 
+from core.numbers import bounded
 from netplugin.world.kube_objects import KubeObject, Part, parse, read_address
 from netplugin.world.kube_policies.objects import PROTOCOLS
 from netplugin.world.kube_policies.rules import PolicyNode
@@ -146,6 +147,7 @@ def named_ports(labels: Mapping[str, str]) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for label, value in labels.items():
         protocol, _, port = value.partition("/")
-        if label.startswith(PORT) and protocol in PROTOCOLS and port.isdigit():
-            found[label.removeprefix(PORT)] = PROTOCOLS[protocol], int(port)
+        number = bounded(port, 0, 65535)
+        if label.startswith(PORT) and protocol in PROTOCOLS and number is not None:
+            found[label.removeprefix(PORT)] = PROTOCOLS[protocol], number
     return found

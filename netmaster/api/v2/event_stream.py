@@ -25,6 +25,7 @@ from typing import Final
 from aiohttp import web
 
 from core.errors import Malformed, StoreUnavailable
+from core.numbers import bounded
 from netmaster.api.access import Access, AccessControl
 from netmaster.api.problems import TooManyWatches
 from netmaster.api.queries import parameters
@@ -42,7 +43,7 @@ QUERY: Final = {
     "after": "as the header Last-Event-ID, for clients that cannot send it",
 }
 _PLURALS: Final = frozenset(model.plural for model in KINDS.values())
-_LONGEST_REVISION: Final = 18
+_LAST_REVISION: Final = 10**18 - 1
 _LONGEST_TERM: Final = 64
 RETRY: Final = 1000
 """Milliseconds after which a client should connect again."""
@@ -216,7 +217,7 @@ def _event(event: Event, name: bytes, watch: Watch) -> bytes:
 def _position(text: str) -> Position:
     """Return the position that an id names; one of an older release has no term."""
     term, _, revision = text.rpartition(".")
-    known = revision.isascii() and revision.isdigit() and len(revision) <= _LONGEST_REVISION
-    if not known or len(term) > _LONGEST_TERM:
+    found = bounded(revision, 0, _LAST_REVISION)
+    if found is None or len(term) > _LONGEST_TERM:
         raise Malformed(f"{LAST_EVENT_ID} {text[:80]} is not the id of an event")
-    return Position(term, int(revision))
+    return Position(term, found)

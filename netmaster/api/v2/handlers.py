@@ -27,6 +27,7 @@ from contivmodel.representation import (
 from contivmodel.service_objects import Bgp
 from core.errors import Malformed, PreconditionFailed
 from core.ids import HostLabel
+from core.numbers import bounded
 from netmaster.api import dry_run
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.objects import ObjectClass
@@ -180,15 +181,16 @@ async def list_address_use(leader: LeaderContext, request: ApiRequest) -> web.Re
 async def list_changes(leader: LeaderContext, request: ApiRequest) -> web.Response:
     """Answer a page of the last changes, the newest first, that the client may see."""
     asked = parameters(request.query, {*change_pages.FILTERS, *queries.PAGED})
-    below = asked.get("after", "")
-    if below and not (below.isascii() and below.isdigit() and len(below) <= LONGEST_NUMBER):
-        raise Malformed(f"parameter after={below} is not `next` of a page")
+    after = asked.get("after", "")
+    below = bounded(after or "0", 0, 10**LONGEST_NUMBER - 1)
+    if below is None:
+        raise Malformed(f"parameter after={after[:80]} is not `next` of a page")
     wanted = change_pages.ChangeQuery(
         kind=asked.get("kind", ""),
         tenant=asked.get("tenantName", ""),
         who=asked.get("who", ""),
         limit=queries.limit(asked["limit"]) if "limit" in asked else queries.LIMIT,
-        below=int(below or 0),
+        below=below,
         tenants=request.access.tenants if request.access else None,
     )
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from contivmodel.representation import Json, names_of_fields, selected
 from core.errors import Malformed
-from netmaster.api.queries import parameters
+from netmaster.api.queries import number, parameters
 
 LIMIT: Final = 500
 """Items of a page unless a request asks for fewer or more."""
@@ -98,9 +98,7 @@ def key_of(text: str) -> str:
 
 def limit(text: str) -> int:
     """Return how many items a page may have. Raises Malformed."""
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MOST:
-        raise Malformed(f"parameter limit={text} is not a number from 1 to {MOST}")
-    return int(text)
+    return number("limit", text, 1, MOST)
 
 
 def _fits(item: Json, wanted: ListQuery) -> bool:

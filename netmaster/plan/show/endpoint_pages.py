@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from core import ids
 from core.errors import Malformed
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkName, TenantName
+from core.numbers import bounded
 from netmaster.view import View
 from state.records import EndpointRecord, NetworkRecord
 
@@ -172,6 +173,7 @@ def _prefix(text: str) -> IPv4Network | IPv6Network:
 
 
 def _limit(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MOST:
-        raise Malformed(f"parameter limit={text} is not a number from 1 to {MOST}")
-    return int(text)
+    found = bounded(text, 1, MOST)
+    if found is None:
+        raise Malformed(f"parameter limit={text[:80]} is not a number from 1 to {MOST}")
+    return found
