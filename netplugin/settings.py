@@ -10,7 +10,14 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
 from pathlib import Path
 from typing import Final
 
@@ -185,6 +192,13 @@ FLAGS: Final = (
         help="let pods reach the management ports of hosts, masters and the store",
         default="false",
         switch=True,
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("pod-prefixes",),
+        env="POD_PREFIXES",
+        help="comma-delimited prefixes in which this host's routes to pods come before its own "
+        "(default: its own come first, except default routes)",
         generation=Generation.OURS,
     ),
     Flag(
@@ -398,6 +412,8 @@ class Settings:
     """The DNS zone of the cluster's services."""
     dns_address: IPv4Address | None = None
     """Where pods ask this agent as their name server; None where they have another one."""
+    pod_prefixes: tuple[IPv4Network | IPv6Network, ...] = ()
+    """Where routes to pods come before the host's own (`netplugin.kernel.route_table`)."""
     dns_upstream: tuple[IPv4Address | IPv6Address, ...] = ()
     """The name servers for names outside; () for those of the host."""
     dns_rate: int = 200
@@ -469,6 +485,9 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         tls=tls.tls_files(values),
         pod_guard=not values.on("no-pod-guard"),
         pod_host_ports=_pod_host_ports(values["pod-host-ports"]),
+        pod_prefixes=tuple(
+            _prefix(word.strip()) for word in filter(str.strip, values["pod-prefixes"].split(","))
+        ),
         cluster_domain=_domain(values["cluster-domain"]),
         dns_address=_ip("DNS address", values["dns-address"]) if values["dns-address"] else None,
         dns_upstream=tuple(
@@ -492,6 +511,16 @@ def cni_socket(values: Values) -> Path:
 def journal_dir(values: Values) -> Path:
     """Return the directory of the endpoint journal."""
     return Path(values["data-dir"]) / "endpoints"
+
+
+def _prefix(text: str) -> IPv4Network | IPv6Network:
+    try:
+        found = ip_network(text)
+    except ValueError as exc:
+        raise UsageError(f"pod-prefixes: {exc}") from exc
+    if not found.prefixlen:
+        raise UsageError(f"pod-prefixes: {found} has every address, those of hosts among them")
+    return found
 
 
 def _docker(values: Values, modes: flags.NetworkOptions) -> DockerSettings:

@@ -9,7 +9,7 @@ import logging
 
 from core.logs import fields
 from netplugin.bridges.host_ports import HostInterface, HostPorts
-from netplugin.kernel.host_links import HostRoute
+from netplugin.kernel.route_table import HostRoute
 from netplugin.ovsdb import Ovsdb, PortRow
 from netplugin.world import port_names
 from ofnet.bgp.peering import Peering

@@ -42,11 +42,11 @@ from netplugin.bridges.host_ports import HostInterface, InterfaceContext
 from netplugin.bridges.host_routes import PodRoutes, Subnet
 from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.kernel.families import each_family, raise_any
-from netplugin.kernel.host_links import HostRoute
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from netplugin.kernel.netlink import Address
+from netplugin.kernel.route_table import HostRoute
 from netplugin.ovsdb import PortRow
-from netplugin.world import port_names
+from netplugin.world import port_names, underlay
 from ofnet.pipelines import stages
 from ofnet.world import FORWARDED_SOURCE6, Bridge, FwdMode, HostPort, tunnel_source6
 from state.records import Encap, NetworkRecord, NetworkType
@@ -205,7 +205,12 @@ class HostAccess:
             name="host access",
             converge=self.converge,
             observe=self._observe,
-            triggers=(self._ovsdb.changed, settings, self._context.records.records_changed),
+            triggers=(
+                self._ovsdb.changed,
+                settings,
+                self._context.records.records_changed,
+                self._context.underlay_changed,
+            ),
             interval=interval,
             show=self._context.show,
             anew=(self._context.firewall_lost,),
@@ -218,6 +223,7 @@ class HostAccess:
             triggers=(
                 self._ports_changed,
                 self._ovsdb.changed,
+                self._context.underlay_changed,
                 self._context.records.records_changed,
             ),
             interval=interval,
@@ -228,8 +234,9 @@ class HostAccess:
             loops.create_task(routes.run())
 
     def _observe(self) -> object:
-        blocks = frozenset(self._vlan_blocks())
-        return self._world.forwarding.private_subnet, self._rows(), self._has_networks6(), blocks
+        blocks, spared = frozenset(self._vlan_blocks()), self._world.underlay.spared
+        private = self._world.forwarding.private_subnet
+        return private, self._rows(), self._has_networks6(), blocks, spared
 
     def _rows(self) -> list[PortRow | None]:
         ports = self._ovsdb.ports()
@@ -243,8 +250,9 @@ class HostAccess:
         private = self._world.forwarding.private_subnet
         if private is None:
             return self._observe()
+        await self._context.settle_underlay()
         interfaces, networks6 = self._interfaces(private), self._has_networks6()
-        blocks = frozenset(self._vlan_blocks())
+        blocks, spared = frozenset(self._vlan_blocks()), self._world.underlay.spared
         sources, others = await self._sources()
         rows: list[PortRow | None] = []
         for wanted in interfaces:
@@ -273,7 +281,7 @@ class HostAccess:
         if networks6 and 6 not in failures:
             failures = {**failures, **await each_family(self._require_ipv6, (6,))}
         raise_any(failures)
-        return private, rows, networks6, blocks
+        return private, rows, networks6, blocks, spared
 
     async def _require_ipv6(self, _version: int) -> None:
         """Raise HostError if this host has no IPv6, which pods' networks have."""
@@ -285,11 +293,16 @@ class HostAccess:
                 )
 
     def _interfaces(self, private: IPv4Network) -> list[HostInterface]:
-        routed = self._world.endpoints.routed
         return [
-            with_pods(one, PodRoutes(routed(one.bridge), private, self._address))
+            with_pods(one, PodRoutes(self._reached(one.bridge), private, self._address))
             for one in self._without_pods(private, self._networks())
         ]
+
+    def _reached(self, bridge: Bridge) -> frozenset[Address]:
+        """Return the addresses of pods to which the host has routes by its port on a bridge."""
+        routed, spared = self._world.endpoints.routed(bridge), self._world.underlay.spared
+        # the same object as long as no pod comes or goes: several loops compare it at each change
+        return routed if routed.isdisjoint(spared) else routed - spared
 
     def _host_interfaces(
         self, private: IPv4Network, networks: Sequence[Subnet]
@@ -297,7 +310,8 @@ class HostAccess:
         return [host_interface(private, self._address, networks), vlan_host_interface(private)]
 
     def _networks(self) -> list[Subnet]:
-        return self._subnets(self._world.networks.all(), self._world.forwarding.fwd_mode)
+        networks = self._world.underlay.routable(self._world.networks.all())
+        return self._subnets(networks, self._world.forwarding.fwd_mode)
 
     def _has_networks6(self) -> bool:
         return any(one.version == 6 for one in self._networks())
@@ -331,6 +345,7 @@ class HostAccess:
             private,
             routed,
             networks,
+            self._world.underlay.spared,
             endpoints.contested(),
             [row is not None for row in self._rows()],
         )
@@ -341,7 +356,10 @@ class HostAccess:
         Raises HostError.
         """
         observed = self._observe_routes()
-        self._report_faults(host_routes.faults(self._world.endpoints.contested()))
+        taking = self._world.underlay.findings(self._world.networks.all())
+        contested = self._world.endpoints.contested()
+        self._report_faults([*underlay.faults(taking), *host_routes.faults(contested)])
+        await self._context.settle_underlay()
         private = self._world.forwarding.private_subnet
         for wanted in self._interfaces(private) if private is not None else ():
             if wanted.name in self._ovsdb.ports():

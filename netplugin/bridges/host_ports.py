@@ -7,21 +7,23 @@ decided by `netplugin.bridges.host_access`, `netplugin.bridges.infra` and `netpl
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 
+from core.change_notifier import ChangeNotifier
 from core.errors import Conflict, HostError
 from core.logs import fields
-from netplugin.bridges.host_routes import PodRoutes
+from netplugin.bridges.host_routes import PodRoutes, Subnet
 from netplugin.bridges.reconcile_loop import ShowFaults
 from netplugin.bridges.record_events import RecordEvents
-from netplugin.kernel.host_links import HostRoute
 from netplugin.kernel.netlink import Address, Interface
 from netplugin.kernel.netns import KernelLinks
+from netplugin.kernel.route_table import HostRoute
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
 from netplugin.world import port_names
 from netplugin.world.builder import WorldBuilder
+from netplugin.world.underlay import KnownUnderlay
 from ofnet.world import Bridge
 
 log = logging.getLogger(__name__)
@@ -72,19 +74,24 @@ class HostInterface:
 class HostPorts:
     """Creates interfaces of the host. One per agent."""
 
-    def __init__(self, ovsdb: Ovsdb, links: KernelLinks) -> None:
+    def __init__(self, ovsdb: Ovsdb, links: KernelLinks, underlay: KnownUnderlay) -> None:
         self._ovsdb = ovsdb
         self._links = links
+        self._underlay = underlay
         self._routed: dict[str, HostInterface] = {}
         """By name: whose routes the kernel has, as far as this agent set them."""
         self._routing = asyncio.Lock()
+        self._subnets_changed = ChangeNotifier()
 
     async def ensure(self, wanted: HostInterface) -> PortRow:
         """Create or correct the interface; return its port, which has its OpenFlow number.
 
-        Raises Conflict if another interface has its name, and SwitchUnavailable, SwitchRefused or
-        HostError if it cannot be created now.
+        Raises Conflict if another interface has its name, or the underlay needs an address of it,
+        and SwitchUnavailable, SwitchRefused or HostError if it cannot be created now.
         """
+        if taken := self._underlay.taken(wanted.addresses):
+            await self.remove(wanted)
+            raise Conflict(f"interface {wanted.name} would take {taken}, which the underlay needs")
         row = self._ovsdb.ports().get(wanted.name)
         if row is None or not wanted.matches(row):
             await self._add(wanted, row)
@@ -104,6 +111,32 @@ class HostPorts:
     async def has_ipv6(self, name: str) -> bool:
         """Return whether an interface may have IPv6 on this host. Raises HostError."""
         return await self._links.has_ipv6(name)
+
+    async def remove(self, wanted: HostInterface) -> None:
+        """Remove the interface if there is one, and its routes with it."""
+        row = self._ovsdb.ports().get(wanted.name)
+        self._routed.pop(wanted.name, None)
+        if row is not None and row.external_ids.get(port_names.ENDPOINT_ID) == wanted.owner:
+            await self._ovsdb.delete_port(row.bridge, row.name)
+            log.info("host interface removed", extra=fields(port=row.name))
+
+    def subnets_changed(self) -> asyncio.Event:
+        """Return the event that the next change of `subnets` sets."""
+        return self._subnets_changed.next
+
+    def subnets(self) -> list[Subnet]:
+        """Return the subnets of pods to which the kernel has routes, as far as this agent knows."""
+        return [
+            route.subnet
+            for one in self._routed.values()
+            for route in one.routes
+            if route.subnet.prefixlen < route.subnet.max_prefixlen
+        ]
+
+    def pods(self) -> list[Address]:
+        """Return the addresses of this host's pods to which the kernel has routes, likewise."""
+        routed = (one.pods for one in self._routed.values() if one.pods is not None)
+        return [address for pods in routed for address in pods.addresses]
 
     async def route(self, wanted: HostInterface) -> None:
         """Set the routes by an interface that exists, and no others. Raises HostError."""
@@ -125,16 +158,21 @@ class HostPorts:
             gone, new = _differing(before, wanted)
             if gone or new:
                 await self._links.change_routes(wanted.name, gone, new)
-            self._routed[wanted.name] = wanted
+            self._note(wanted, before)
 
     async def _set_routes(self, wanted: HostInterface) -> None:
-        self._routed.pop(wanted.name, None)
+        before = self._routed.pop(wanted.name, None)
         if wanted.source6 is not None:
             await self._links.ensure_source(wanted.name, wanted.source6)
         if wanted.neighbours:
             await self._links.ensure_neighbours(wanted.name, wanted.neighbours)
         await self._links.ensure_routes(wanted.name, wanted.all_routes())
+        self._note(wanted, before)
+
+    def _note(self, wanted: HostInterface, before: HostInterface | None) -> None:
         self._routed[wanted.name] = wanted
+        if before is None or before.routes != wanted.routes:
+            self._subnets_changed.notify()
 
     async def _ready(self, name: str) -> PortRow:
         row = self._ovsdb.ports().get(name)
@@ -197,7 +235,9 @@ class InterfaceContext:
 
     `interval` is the number of seconds after which links, routes and rules are checked anyway.
     `show` replaces the faults of a loop; `firewall_lost` returns an event that is set when others
-    removed rules of the host (`netplugin.kernel.firewall_watch`).
+    removed rules of the host (`netplugin.kernel.firewall_watch`). `underlay_changed` returns an
+    event that the next change of the underlay's addresses sets; `settle_underlay` excepts them,
+    before any route is set.
     """
 
     ovsdb: Ovsdb
@@ -207,3 +247,5 @@ class InterfaceContext:
     interval: float
     show: ShowFaults
     firewall_lost: Callable[[], asyncio.Event]
+    underlay_changed: Callable[[], asyncio.Event]
+    settle_underlay: Callable[[], Awaitable[None]]

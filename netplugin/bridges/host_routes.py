@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final
 
-from netplugin.kernel.host_links import HostRoute
 from netplugin.kernel.netlink import Address
+from netplugin.kernel.route_table import HostRoute
 from netplugin.world import port_names
 from netplugin.world.host_routes import Contested
 from ofnet.pipelines.stages import ROUTER_MAC
@@ -23,9 +23,7 @@ from ofnet.world import tunnel_source6
 Subnet = IPv4Network | IPv6Network
 
 METRIC: Final = 512
-METRIC6: Final = 2048
-"""Of routes to networks: more than that of any other route to the same subnet, as a rule 0, and
-1024 of IPv6."""
+"""Of routes to networks: more than that of an infra network's route to the same subnet."""
 NEXT_HOP6: Final = IPv6Address("fe80::1")
 
 
@@ -75,7 +73,7 @@ def network_routes(
             subnet=subnet,
             source=source if four else tunnel_source6(source),
             via=_next_hop(subnet, private),
-            metric=METRIC if four else METRIC6,
+            metric=METRIC,
         )
 
 

@@ -16,7 +16,7 @@ from core.ids import EndpointKey, HostLabel, NetworkId, endpoint_key, split_netw
 from core.logs import fields
 from netplugin.bridges.host_ports import HostInterface, InterfaceContext
 from netplugin.bridges.reconcile_loop import ReconcileLoop
-from netplugin.kernel.host_links import HostRoute
+from netplugin.kernel.route_table import HostRoute
 from netplugin.masters.client import MasterApi, WantedEndpoint
 from netplugin.ovsdb import PortRow
 from netplugin.world import port_names
@@ -62,7 +62,11 @@ class Infra:
             name="infra networks",
             converge=self.converge,
             observe=self._observe,
-            triggers=(self._ovsdb.changed, self._context.records.records_changed),
+            triggers=(
+                self._ovsdb.changed,
+                self._context.records.records_changed,
+                self._context.underlay_changed,
+            ),
             interval=self._context.interval,
             show=self._context.show,
         ).run()
@@ -72,17 +76,25 @@ class Infra:
 
     def _inputs(self) -> object:
         """Return everything that determines the interfaces, except their ports."""
-        return [(one, self._record(one), list(self._routed(one))) for one in self._networks()]
+        taking = self._world.underlay.findings(self._networks())
+        return taking, [
+            (one, self._record(one), list(self._routed(one))) for one in self._networks()
+        ]
 
     async def converge(self) -> object:
         """Create, correct and remove interfaces, once; return what `observe` then returns.
 
         One that fails stops no other; raises the last ContivError.
         """
+        await self._context.settle_underlay()
         failure: ContivError | None = None
         inputs, made = self._inputs(), {}
+        routable = self._world.underlay.routable(self._networks())
         for network in self._networks():
             try:
+                if network not in routable:
+                    await self._take_off(network)
+                    continue
                 made[self._key(network)] = await self._ensure(network)
             except ContivError as exc:
                 about = fields(network=network.id, error=exc)
@@ -93,6 +105,20 @@ class Infra:
         if failure is not None:
             raise failure
         return inputs, made
+
+    async def _take_off(self, network: NetworkRecord) -> None:
+        """Remove the interface on a network that takes what this host needs, not its endpoint.
+
+        `netplugin.bridges.host_access` names the network as a fault of the host.
+        """
+        row = self._rows().get(self._key(network))
+        if row is not None:
+            self._world.endpoints.remove_port(self._key(network))
+            await self._ovsdb.delete_port(row.bridge, row.name)
+            log.warning(
+                "host interface removed, the underlay needs its addresses",
+                extra=fields(port=row.name),
+            )
 
     def _obsolete(self) -> dict[EndpointKey, PortRow]:
         """Return the ports of networks that no longer exist; none before the World is complete."""
@@ -176,7 +202,7 @@ class Infra:
             return
         if self._services is not None:
             yield self._services
-        for other in self._world.networks.all():
+        for other in self._world.underlay.routable(self._world.networks.all()):
             reached = other.encap is Encap.VXLAN and other.type is not NetworkType.INFRA
             if reached and other.tenant == network.tenant:
                 yield _subnet(other)

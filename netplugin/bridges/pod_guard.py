@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Set
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from core import keys
 from core.errors import ContivError, Invalid
@@ -20,12 +20,17 @@ from core.numbers import bounded
 from netplugin.bridges.reconcile_loop import ReconcileLoop, ShowFaults
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from netplugin.settings import Settings
-from netplugin.world import port_names
+from netplugin.world import port_names, underlay
 from netplugin.world.management import Management, management_ports
+from netplugin.world.underlay import KnownUnderlay
 from objdb.api import Backend, Entry, Snapshot
 from objdb.connect import StoreKind
 from ofnet.world import ManagementPort
 from state import codec
+from state.underlay import of_master
+
+if TYPE_CHECKING:
+    from state.records import ServiceInstance
 
 log = logging.getLogger(__name__)
 
@@ -78,9 +83,11 @@ class PodGuard:
         *,
         show: ShowFaults,
         firewall_lost: Callable[[], asyncio.Event],
+        known: KnownUnderlay,
     ) -> None:
         self._settings = settings
         self._management = management
+        self._underlay = known
         self._store = store
         self._host = host
         self._iptables = iptables
@@ -94,7 +101,7 @@ class PodGuard:
             show=show,
             anew=(firewall_lost,),
         )
-        self._registered: dict[str, tuple[str, int]] = {}
+        self._registered: dict[str, ServiceInstance] = {}
         self._looking = asyncio.Lock()
 
     async def start(self) -> None:
@@ -185,12 +192,15 @@ class PodGuard:
             instance = codec.decode_service(entry.key, entry.value)
         except Invalid:
             return  # `netplugin.masters.control` logs it
-        self._registered[entry.key] = instance.address, instance.port
+        self._registered[entry.key] = instance
 
     def _publish(self) -> None:
         known = self._registered.values()
-        self._management.set_addresses("masters", (address for address, _ in known))
-        self._management.set_ports("masters", management_ports(port for _, port in known))
+        self._management.set_addresses("masters", (one.address for one in known))
+        self._management.set_ports("masters", management_ports(one.port for one in known))
+        self._underlay.set_needed(
+            underlay.MASTERS, (one for each in known for one in of_master(each))
+        )
 
 
 def own_ports(settings: Settings) -> frozenset[ManagementPort]:

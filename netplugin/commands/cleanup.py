@@ -1,9 +1,10 @@
 """`netplugin cleanup`: removes the agent's objects from this host, and nothing else.
 
 These are both bridges with their ports (uplink NICs are released, not removed), the links of pods,
-marked iptables rules, the namespaces of the name service, the journal of endpoints, the CNI socket
-and those of OpenFlow. The host's records in the store stay until `netctl host rm`. The command may
-be repeated after an interruption; with `--dry-run` it only prints what it would remove.
+marked iptables rules, the rules of routing and their table, the namespaces of the name service, the
+journal of endpoints, the CNI socket and those of OpenFlow. The host's records in the store stay
+until `netctl host rm`. The command may be repeated after an interruption; with `--dry-run` it only
+prints what it would remove.
 """
 
 import asyncio
@@ -61,6 +62,7 @@ class Leftovers:
     bridges: tuple[str, ...]
     links: tuple[str, ...]
     rules: tuple[str, ...]
+    routing: tuple[str, ...]
     name_spaces: tuple[Path, ...]
     paths: tuple[Path, ...]
 
@@ -69,6 +71,7 @@ class Leftovers:
             *(f"bridge {name}" for name in self.bridges),
             *(f"link {name}" for name in self.links),
             *(f"rule {rule}" for rule in self.rules),
+            *(f"routing {line}" for line in self.routing),
             *(f"namespace {path}" for path in self.name_spaces),
             *(f"path {path}" for path in self.paths),
         ]
@@ -141,6 +144,7 @@ async def _find(
         bridges=tuple(sorted(ovsdb.bridges() & set(Bridge))),
         links=tuple(sorted(filter(_is_agents, present))),
         rules=tuple(rules),
+        routing=tuple(await links.routing()),
         name_spaces=tuple(path for path in name_spaces if path.exists()),
         paths=tuple(path for path in paths if path.exists()),
     )
@@ -153,6 +157,7 @@ def _is_agents(link: str) -> bool:
 async def _remove(ovsdb: Ovsdb, links: KernelLinks, found: Leftovers) -> None:
     for bridge in found.bridges:
         await ovsdb.delete_bridge(bridge)
+    await links.withdraw_routing()
     await links.delete_links(found.links)
     for path in found.name_spaces:
         await links.remove_name_space(path)

@@ -1,4 +1,6 @@
-"""Links, addresses and routes of the host itself; `netplugin.kernel.pod_links` has those of pods.
+"""Links and addresses of the host itself; `netplugin.kernel.pod_links` has those of pods.
+
+The agent's routes are in `netplugin.kernel.route_table`.
 
 Each function works in the network namespace of the calling thread and blocks while the kernel
 works: `netplugin.kernel.netns` calls it in a thread pool. State is read by pyroute2, changes are
@@ -9,10 +11,10 @@ import errno
 import fcntl
 import socket
 import struct
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+from ipaddress import IPv4Interface, IPv4Network, IPv6Address, IPv6Interface
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,9 +25,7 @@ from pyroute2.netlink.generic import GenericNetlinkSocket
 from core.errors import HostError
 from netplugin.kernel import netlink
 from netplugin.kernel.netlink import Address, Interface
-
-ROUTE_PROTOCOL: Final = 201
-"""The protocol number that marks routes of this agent; no other program is known to use it."""
+from netplugin.kernel.route_table import has_ipv6_on
 
 _DEFAULT: Final = "0.0.0.0"  # nosec B104 - the default route's destination, not a listener
 _MAIN_TABLE: Final = 254
@@ -33,10 +33,7 @@ _SCOPE_LINK: Final = 253
 _GLOBAL_SCOPE: Final = 0
 _IFF_UP: Final = 0x01
 _SETTINGS: Final = Path("/proc/sys/net/ipv4/conf")
-_SETTINGS6: Final = Path("/proc/sys/net/ipv6/conf")
 _LOOSE: Final = "2"
-_METRIC6: Final = 1024
-"""The kernel's for routes of IPv6 that name none."""
 _SIOCGIFMTU: Final = 0x8921
 _IFREQ: Final = struct.Struct("16si20x")
 """A link's name and a number (netdevice(7))."""
@@ -53,21 +50,6 @@ class Nic:
     mac: str
     addresses: tuple[str, ...] = ()
     default_route: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostRoute:
-    """A route of the host by one of the agent's links, with its preferred source address.
-
-    Without a source the kernel chooses. With `via` the packets go to that neighbour's MAC address
-    (`ensure_neighbours`), else each address of the subnet is resolved.
-    """
-
-    subnet: IPv4Network | IPv6Network
-    source: Address | None
-    via: Address | None = None
-    metric: int = 0
-    """Of two routes to one subnet the one with the lower metric is taken."""
 
 
 def names() -> frozenset[str]:
@@ -118,78 +100,6 @@ def _correct_addresses(iproute: Any, index: int, wanted: Sequence[Interface]) ->
     netlink.change(*(netlink.address(index, held, routed=False) for held in right.values()))
 
 
-def ensure_routes(name: str, routes: Collection[HostRoute]) -> None:
-    """Set the routes by a link; remove all others of IPv4, and the agent's own of IPv6.
-
-    Where the link has no IPv6 there are none of that.
-    """
-    with netlink.host_errors(f"routes of link {name}"), _iproute() as iproute:
-        index = netlink.required_index(name)
-        missing = {_present(route): route for route in _possible(name, routes)}
-        for family in _FAMILIES:
-            for held in iproute.get_routes(family=family, oif=index, table=_MAIN_TABLE):
-                ours = held["proto"] == ROUTE_PROTOCOL
-                if ours and missing.pop(_held(held), None) is not None:
-                    continue
-                # the kernel itself has IPv6 routes by every link, to link-local addresses
-                if ours or family == socket.AF_INET:
-                    subnet, _, _, metric = _held(held)
-                    which = {"proto": held["proto"], "scope": held["scope"], "priority": metric}
-                    iproute.route("del", family=family, dst=subnet, oif=index, **which)
-        netlink.change(*_additions(index, (missing[key] for key in sorted(missing))))
-
-
-def change_routes(name: str, gone: Iterable[HostRoute], new: Iterable[HostRoute]) -> None:
-    """Remove routes by a link that `ensure_routes` set, and add others.
-
-    A missing one is a success. Where the link has no IPv6 there are no routes of that.
-    """
-    with netlink.host_errors(f"routes of link {name}"):
-        index = netlink.required_index(name)
-        removals = (
-            netlink.unrouted(
-                index, one.subnet, via=one.via, metric=one.metric, protocol=ROUTE_PROTOCOL
-            )
-            for one in _possible(name, gone)
-        )
-        netlink.change(*removals, unless=errno.ESRCH)
-        netlink.change(*_additions(index, _possible(name, new)))
-
-
-def _present(route: HostRoute) -> tuple[str, str, str, int]:
-    """Return what the kernel shows of a route: subnet, source, next hop, metric."""
-    metric = route.metric or (_METRIC6 if route.subnet.version == 6 else 0)
-    return str(route.subnet), str(route.source or ""), str(route.via or ""), metric
-
-
-def _held(route: Any) -> tuple[str, str, str, int]:
-    anywhere = "0.0.0.0" if route["family"] == socket.AF_INET else "::"
-    subnet = f"{route.get('dst') or anywhere}/{route['dst_len']}"
-    metric = int(route.get("priority") or 0)
-    return subnet, route.get("prefsrc") or "", route.get("gateway") or "", metric
-
-
-def _possible(name: str, routes: Iterable[HostRoute]) -> list[HostRoute]:
-    """Return the routes that a link can have, which may have no IPv6."""
-    has_ipv6 = has_ipv6_on(name)
-    return [one for one in routes if has_ipv6 or one.subnet.version == 4]
-
-
-def _additions(index: int, routes: Iterable[HostRoute]) -> list[bytes]:
-    """Return the requests that add routes by a link. One that is refused ends no other."""
-    return [
-        netlink.routed(
-            index,
-            one.subnet,
-            source=one.source,
-            via=one.via,
-            metric=one.metric,
-            protocol=ROUTE_PROTOCOL,
-        )
-        for one in routes
-    ]
-
-
 def ensure_source(name: str, source: IPv6Address) -> None:
     """Give a link an address that the kernel takes where a route names it; none without IPv6."""
     with netlink.host_errors(f"link {name}"):
@@ -197,12 +107,6 @@ def ensure_source(name: str, source: IPv6Address) -> None:
             index = netlink.required_index(name)
             held = IPv6Interface(source)
             netlink.change(netlink.address(index, held, routed=False, deprecated=True))
-
-
-def has_ipv6_on(name: str) -> bool:
-    """Return whether the kernel has IPv6, and the administrator leaves it to a link."""
-    switch = _SETTINGS6 / name / "disable_ipv6"
-    return switch.exists() and switch.read_text(encoding="ascii").strip() == "0"
 
 
 def loosen(name: str) -> None:
@@ -273,6 +177,33 @@ def link_towards(address: Address) -> str:
             raise
         (link,) = iproute.link("get", index=route.get_attr("RTA_OIF"))
         return str(link.get("ifname"))
+
+
+def ways(addresses: Sequence[Address]) -> dict[Address, tuple[str, Address | None]]:
+    """Return the link by which the host sends to each address, "" for none, and the next hop."""
+    with netlink.host_errors("cannot ask for routes"):
+        names = dict(socket.if_nameindex())
+        found = netlink.ways(addresses)
+    nowhere = netlink.Way(0, None)
+    return {
+        one: (names.get(way.link, ""), way.via)
+        for one in addresses
+        for way in (found.get(one, nowhere),)
+    }
+
+
+def drop_addresses(wrong: Callable[[Interface, str], bool]) -> list[str]:
+    """Remove IPv4 addresses of links, which `wrong` tells by the address and the link's MAC."""
+    with netlink.host_errors("cannot remove addresses"), _iproute() as iproute:
+        macs = {link["index"]: str(link.get("address")) for link in iproute.get_links()}
+        dropped = []
+        for held in iproute.get_addr(family=socket.AF_INET):
+            address, length = held.get("local") or held.get("address"), held["prefixlen"]
+            index = held["index"]
+            if wrong(IPv4Interface((address, length)), macs.get(index, "")):
+                iproute.addr("del", index=index, address=address, prefixlen=length)
+                dropped.append(f"{address}/{length}")
+        return dropped
 
 
 def cards(wanted: Iterable[str]) -> tuple[Nic, ...]:

@@ -11,7 +11,7 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from ipaddress import (
     IPv4Address,
@@ -20,6 +20,7 @@ from ipaddress import (
     IPv6Address,
     IPv6Interface,
     IPv6Network,
+    ip_address,
 )
 from typing import Any, Final, NamedTuple
 
@@ -37,17 +38,21 @@ from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.rtnl import (
     RTM_DELLINK,
     RTM_DELROUTE,
+    RTM_DELRULE,
     RTM_GETADDR,
+    RTM_GETROUTE,
     RTM_NEWADDR,
     RTM_NEWLINK,
     RTM_NEWNEIGH,
     RTM_NEWQDISC,
     RTM_NEWROUTE,
+    RTM_NEWRULE,
     TC_H_ROOT,
     rt_proto,
     rt_scope,
     rt_type,
 )
+from pyroute2.netlink.rtnl.fibmsg import FR_ACT_TO_TBL, fibmsg
 from pyroute2.netlink.rtnl.ifaddrmsg import IFA_F_NODAD, ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import IFF_NOARP, IFF_UP, ifinfmsg
 from pyroute2.netlink.rtnl.ndmsg import ndmsg
@@ -63,7 +68,13 @@ free_messages_at_once()
 Address = IPv4Address | IPv6Address
 Interface = IPv4Interface | IPv6Interface
 
+Network = IPv4Network | IPv6Network
+
 _MAIN_TABLE: Final = 254
+_NUMBER_IN_ATTRIBUTE: Final = 252
+"""In the field of a table, which has one byte (RT_TABLE_COMPAT)."""
+_ANY_SCOPE: Final = 255
+"""RT_SCOPE_NOWHERE: a deletion matches routes of every scope."""
 _IFA_F_NOPREFIXROUTE: Final = 0x200
 _DEPRECATED: Final = {"ifa_preferred": 0, "ifa_valid": 2**32 - 1, "cstamp": 0, "tstamp": 0}
 """An address that is valid for ever, and preferred for no time (RFC 4862 §5.5.4)."""
@@ -88,6 +99,13 @@ class TokenBucket(NamedTuple):
     mtu: int = 0
 
 
+class Way(NamedTuple):
+    """How the host sends to an address: the number of the link, and the next hop, if any."""
+
+    link: int
+    via: Address | None
+
+
 _HEADER: Final = struct.Struct("=IHHII")
 _SEQUENCE_AT: Final = 8
 _REPLIES: Final = 1 << 16
@@ -95,6 +113,12 @@ _ADDRESS: Final = struct.Struct("=BBBBI")
 """Family, prefix length, flags, scope and link of an address (rtnetlink(7))."""
 _ATTRIBUTE: Final = struct.Struct("=HH")
 _IFA_ADDRESS: Final = 1
+_ROUTE: Final = struct.Struct("=BBBBBBBBI")
+"""Family, prefix lengths, and more of a route (rtnetlink(7))."""
+_RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_VIA = 1, 4, 5, 18
+_FAMILY_AT: Final = 2
+_ASKED_AT_ONCE: Final = 32
+"""The answers to so many questions fit into the buffer of a socket."""
 
 
 def send(*requests: bytes) -> list[int]:
@@ -156,6 +180,52 @@ def _held_address(message: bytes) -> Iterator[tuple[int, Address]]:
             packed = message[at + _ATTRIBUTE.size : at + length]
             yield index, IPv4Address(packed) if len(packed) == 4 else IPv6Address(packed)
         at += (length + 3) & ~3
+
+
+def ways(addresses: Sequence[Address]) -> dict[Address, Way]:
+    """Return how the host sends to addresses, by its rules and tables; without those it cannot."""
+    found: dict[Address, Way] = {}
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as sock:
+        for start in range(0, len(addresses), _ASKED_AT_ONCE):
+            asked = addresses[start : start + _ASKED_AT_ONCE]
+            sock.send(b"".join(_question(one, number) for number, one in enumerate(asked)))
+            answered = 0
+            while answered < len(asked):
+                data = sock.recv(_REPLIES)
+                for kind, number, message in _messages(data):
+                    answered += 1
+                    if kind == RTM_NEWROUTE:
+                        found[asked[number]] = _way(message)
+    return found
+
+
+def _question(address: Address, number: int) -> bytes:
+    held = address.packed
+    attribute = _ATTRIBUTE.pack(_ATTRIBUTE.size + len(held), _RTA_DST) + held
+    route = _ROUTE.pack(_family(address), len(held) * 8, 0, 0, 0, 0, 0, 0, 0)
+    length = _HEADER.size + len(route) + len(attribute)
+    return _HEADER.pack(length, RTM_GETROUTE, NLM_F_REQUEST, number, 0) + route + attribute
+
+
+def _messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    at = 0
+    while at < len(data):
+        length, kind, _, number, _ = _HEADER.unpack_from(data, at)
+        yield kind, number, data[at + _HEADER.size : at + length]
+        at += (length + 3) & ~3
+
+
+def _way(message: bytes) -> Way:
+    index, via, at = 0, None, _ROUTE.size
+    while at < len(message):
+        length, kind = _ATTRIBUTE.unpack_from(message, at)
+        value = message[at + _ATTRIBUTE.size : at + length]
+        if kind == _RTA_OIF:
+            (index,) = struct.unpack("=I", value)
+        elif kind in {_RTA_GATEWAY, _RTA_VIA}:  # the next hop of IPv4 may be one of IPv6
+            via = ip_address(value[_FAMILY_AT:] if kind == _RTA_VIA else value)
+        at += (length + 3) & ~3
+    return Way(index, via)
 
 
 @contextmanager
@@ -301,60 +371,113 @@ def _subnet_route(index: int, subnet: IPv4Network, *, kind: str, scope: str) -> 
 
 def routed(
     index: int,
-    subnet: IPv4Network | IPv6Network,
+    subnet: Network,
     *,
     source: Address | None,
     via: Address | None,
     metric: int,
     protocol: int,
+    table: int,
 ) -> bytes:
-    """Add a route by a link, with the kernel's choices for what is None or 0.
+    """Add a route by a link, with the kernel's choices for what is None.
 
     EEXIST for one to the same subnet with the same metric. `via` is on the link.
     """
-    message = _route(index, subnet, via=via, metric=metric, protocol=protocol)
+    near = via is None and subnet.version == 4
+    message = _route(subnet, metric=metric, protocol=protocol, table=table)
+    message["type"] = rt_type["unicast"]
+    message["scope"] = rt_scope["link" if near else "universe"]
+    message["attrs"] += _hop(index, via)
+    message["flags"] = 0 if via is None else _ON_LINK
     if source is not None:
         message["attrs"] += _attributes(RTA_PREFSRC=str(source))
     return _request(message, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL)
 
 
 def unrouted(
-    index: int,
-    subnet: IPv4Network | IPv6Network,
-    *,
-    via: Address | None,
-    metric: int,
-    protocol: int,
+    index: int, subnet: Network, *, via: Address | None, metric: int, protocol: int, table: int
 ) -> bytes:
     """Delete a route that `routed` added; ESRCH if there is none."""
-    return _request(_route(index, subnet, via=via, metric=metric, protocol=protocol), RTM_DELROUTE)
+    message = _route(subnet, metric=metric, protocol=protocol, table=table)
+    message["scope"] = _ANY_SCOPE
+    message["attrs"] += _hop(index, via)
+    return _request(message, RTM_DELROUTE)
 
 
-def _route(
-    index: int,
-    subnet: IPv4Network | IPv6Network,
-    *,
-    via: Address | None,
-    metric: int,
-    protocol: int,
-) -> Any:
-    attributes = _attributes(RTA_DST=str(subnet.network_address), RTA_OIF=index)
-    if via is not None:
-        attributes += _attributes(RTA_GATEWAY=str(via))
-    if metric:
-        attributes += _attributes(RTA_PRIORITY=metric)
-    near = via is None and subnet.version == 4
+def unrouted_as_read(route: Any) -> bytes:
+    """Delete a route that was read; ESRCH if it is gone."""
+    kept = ("RTA_DST", "RTA_OIF", "RTA_PRIORITY", "RTA_TABLE")
+    message = _message(
+        rtmsg,
+        [(name, value) for name, value in route["attrs"] if name in kept],
+        **{name: route[name] for name in ("family", "dst_len", "table", "proto", "type", "scope")},
+    )
+    return _request(message, RTM_DELROUTE)
+
+
+def thrown(subnet: Network, *, metric: int, protocol: int, table: int) -> bytes:
+    """Except a subnet from a table, as if that had no route to it; EEXIST if it is."""
+    message = _route(subnet, metric=metric, protocol=protocol, table=table)
+    message["type"] = rt_type["throw"]
+    return _request(message, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL)
+
+
+def not_thrown(subnet: Network, *, metric: int, protocol: int, table: int) -> bytes:
+    """Undo `thrown`; ESRCH if it is undone."""
+    message = _route(subnet, metric=metric, protocol=protocol, table=table)
+    message["scope"] = _ANY_SCOPE
+    message["type"] = rt_type["throw"]
+    return _request(message, RTM_DELROUTE)
+
+
+def _route(subnet: Network, *, metric: int, protocol: int, table: int) -> Any:
     return _message(
         rtmsg,
-        attributes,
+        _attributes(RTA_DST=str(subnet.network_address), RTA_TABLE=table, RTA_PRIORITY=metric),
         family=socket.AF_INET if subnet.version == 4 else socket.AF_INET6,
         dst_len=subnet.prefixlen,
-        table=_MAIN_TABLE,
+        table=_NUMBER_IN_ATTRIBUTE,
         proto=protocol,
-        type=rt_type["unicast"],
-        scope=rt_scope["link" if near else "universe"],
-        flags=0 if via is None else _ON_LINK,
     )
+
+
+def _hop(index: int, via: Address | None) -> list[tuple[str, Any]]:
+    hop = _attributes(RTA_OIF=index)
+    return hop if via is None else [*hop, *_attributes(RTA_GATEWAY=str(via))]
+
+
+class Rule(NamedTuple):
+    """Which table is looked up, in the order of preferences, for which destinations.
+
+    With `suppress` what has a prefix of no more than that length is passed over.
+    """
+
+    preference: int
+    table: int
+    to: Network | None = None
+    suppress: int | None = None
+
+
+def rule(family: int, wanted: Rule, protocol: int) -> bytes:
+    """Add a rule; EEXIST if there is one like it."""
+    return _request(_rule(family, wanted, protocol), RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL)
+
+
+def no_rule(family: int, wanted: Rule, protocol: int) -> bytes:
+    """Delete a rule; ENOENT if there is none."""
+    return _request(_rule(family, wanted, protocol), RTM_DELRULE)
+
+
+def _rule(family: int, wanted: Rule, protocol: int) -> Any:
+    attributes = _attributes(
+        FRA_PRIORITY=wanted.preference, FRA_TABLE=wanted.table, FRA_PROTOCOL=protocol
+    )
+    if wanted.suppress is not None:
+        attributes += _attributes(FRA_SUPPRESS_PREFIXLEN=wanted.suppress)
+    if wanted.to is not None:
+        attributes += _attributes(FRA_DST=str(wanted.to.network_address))
+    length = 0 if wanted.to is None else wanted.to.prefixlen
+    return _message(fibmsg, attributes, family=family, dst_len=length, action=FR_ACT_TO_TBL)
 
 
 def neighbour(index: int, held: Address, mac: str) -> bytes:

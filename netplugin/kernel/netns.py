@@ -27,13 +27,15 @@ from netplugin.kernel import (
     pod_links,
     pod_places,
     receive_limit,
+    route_table,
 )
-from netplugin.kernel.host_links import HostRoute, Nic
+from netplugin.kernel.host_links import Nic
 from netplugin.kernel.name_space import NameSpace
-from netplugin.kernel.netlink import Address, Interface
+from netplugin.kernel.netlink import Address, Interface, Network
 from netplugin.kernel.pod_link_state import FoundLink
 from netplugin.kernel.pod_links import PodLink
 from netplugin.kernel.pod_places import PodPlace
+from netplugin.kernel.route_table import HostRoute
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -121,11 +123,11 @@ class KernelLinks:
         await self._call(host_links.configure, name, mac, addresses)
 
     async def ensure_routes(self, name: str, routes: Collection[HostRoute]) -> None:
-        """Set the routes by a link of the agent; remove all others by it that concern pods.
+        """Set the routes by a link of the agent, in its own table; remove all others by it.
 
-        Raises HostError when another program has a route to one of the subnets.
+        Raises HostError when another link of the agent has the route to one of the subnets.
         """
-        await self._call(host_links.ensure_routes, name, routes)
+        await self._call(route_table.ensure_routes, name, routes)
 
     async def change_routes(
         self, name: str, gone: Collection[HostRoute], new: Collection[HostRoute]
@@ -134,7 +136,42 @@ class KernelLinks:
 
         Raises HostError as `ensure_routes`.
         """
-        await self._call(host_links.change_routes, name, gone, new)
+        await self._call(route_table.change_routes, name, gone, new)
+
+    async def ensure_rules(self, first: Collection[Network]) -> None:
+        """Have the agent's routing table looked up, after the host's own routes but its default.
+
+        For destinations in `first` it is looked up before.
+        """
+        await self._call(route_table.ensure_rules, first)
+
+    async def adopt_routes(self) -> int:
+        """Move the routes of an earlier release to the agent's table; return their number."""
+        return await self._call(route_table.adopt)
+
+    async def ensure_exceptions(self, addresses: Collection[Address], *, only: bool) -> None:
+        """Have no route of the agent's table take these addresses; with `only` no others."""
+        await self._call(partial(route_table.ensure_exceptions, addresses, only=only))
+
+    async def change_exceptions(self, gone: Collection[Address], new: Collection[Address]) -> None:
+        """Have no route take more addresses; have routes take others again."""
+        await self._call(route_table.change_exceptions, gone, new)
+
+    async def routing(self) -> list[str]:
+        """Return the agent's rules and its table, a line of text for each that is there."""
+        return await self._call(route_table.picture)
+
+    async def withdraw_routing(self) -> None:
+        """Remove the agent's rules, and the routes of its table."""
+        await self._call(route_table.withdraw)
+
+    async def ways(self, addresses: Sequence[Address]) -> dict[Address, tuple[str, Address | None]]:
+        """Return the link by which the host sends to each address, "" for none, and next hops."""
+        return await self._call(host_links.ways, addresses)
+
+    async def drop_addresses(self, wrong: Callable[[Interface, str], bool]) -> list[str]:
+        """Remove IPv4 addresses of links, which `wrong` tells by the address and the MAC."""
+        return await self._call(host_links.drop_addresses, wrong)
 
     async def ensure_source(self, name: str, source: IPv6Address) -> None:
         """Give a link an address for routes alone: the kernel chooses it for nothing else."""
@@ -142,7 +179,7 @@ class KernelLinks:
 
     async def has_ipv6(self, name: str) -> bool:
         """Return whether the kernel has IPv6, and the administrator leaves it to a link."""
-        return await self._call(host_links.has_ipv6_on, name)
+        return await self._call(route_table.has_ipv6_on, name)
 
     async def loosen(self, name: str) -> None:
         """Have a link of the host take packets whose answers leave by another one."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from core.errors import OrchestratorUnavailable
 from netplugin.kube.config import KubeConfig
@@ -159,6 +160,16 @@ def access_of(
         token_file=own_token,
     )
     return KubeAccess(servers=servers, credentials=credentials)
+
+
+def api_hosts(config: KubeConfig, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the hosts of the API servers, by name or address; none without Kubernetes.
+
+    Raises UsageError as `access_of`.
+    """
+    access = access_of(config, environ)
+    hosts = (urlsplit(one).hostname for one in access.servers) if access is not None else ()
+    return tuple(host for host in hosts if host)
 
 
 def _in_pod(account: Path) -> bool:

@@ -6,7 +6,7 @@ last. `netplugin.startup.dataplane`, `netplugin.startup.host_services` and
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,8 +18,10 @@ from netplugin.bgp.passwords import PasswordFile
 from netplugin.bridges.bridges import owner_of
 from netplugin.bridges.host_ports import HostPorts
 from netplugin.bridges.megaflow_purge import Control
+from netplugin.bridges.pod_guard import resolve
 from netplugin.bridges.service_access import route_localnet
 from netplugin.bridges.stale_datagrams import SweepDatagrams, sweep
+from netplugin.bridges.underlay_routes import UnderlayRoutes
 from netplugin.kernel.firewall_watch import FirewallWatch
 from netplugin.kernel.iptables import Chain, Iptables
 from netplugin.kernel.iptables_chains import OwnChains
@@ -42,7 +44,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clients:
-    """The clients, and `host_ports`, which only combines two of them."""
+    """The clients, and `host_ports` and `underlay_routes`, which only combine some of them."""
 
     store: Backend
     ovsdb: Ovsdb
@@ -50,6 +52,7 @@ class Clients:
     links: KernelLinks
     journal: Journal
     host_ports: HostPorts
+    underlay_routes: UnderlayRoutes
     iptables: Callable[[Collection[Chain]], Iptables] = Iptables
     """Returns the client of the agent's rules in the chains given."""
     chains: Callable[[str], OwnChains] = OwnChains
@@ -63,9 +66,16 @@ class Clients:
     dial_bgp: Connect = dial
 
 
-async def connect_clients(context: Context) -> Clients:
-    """Connect all of them. Raises ContivError for a store or an OVSDB that cannot be used."""
+async def connect_clients(context: Context, servers: Sequence[str]) -> Clients:
+    """Connect all of them; `servers` are the hosts of Kubernetes' API servers.
+
+    Raises ContivError for a store or an OVSDB that cannot be used.
+    """
     settings, stack = context.settings, context.stack
+    links = stack.enter_context(closing(KernelLinks()))
+    underlay = UnderlayRoutes(settings, links, resolve=resolve, servers=servers)
+    # Before the store, to which a network of the cluster may have led this host astray.
+    await underlay.prepare()
     store = connect(settings.store)
     stack.push_async_callback(store.close)
     # The schema is checked before anything on this host is touched: an agent too old for the
@@ -73,7 +83,6 @@ async def connect_clients(context: Context) -> Clients:
     stamp = await wait_for_store(settings.store, store, keys.SCHEMA)
     if stamp is not None:
         schema.check_version(stamp.value)
-    links = stack.enter_context(closing(KernelLinks()))
     journal = stack.enter_context(closing(Journal(settings.journal)))
     ovsdb = await _connect_ovsdb(context)
     return Clients(
@@ -82,7 +91,8 @@ async def connect_clients(context: Context) -> Clients:
         vswitchd=ControlSocket(rundir_of(settings.ovsdb)),
         links=links,
         journal=journal,
-        host_ports=HostPorts(ovsdb, links),
+        host_ports=HostPorts(ovsdb, links, underlay.known),
+        underlay_routes=underlay,
         dial_bgp=PasswordFile(settings.bgp_password_file).dial,
     )
 

@@ -2,7 +2,8 @@
 
 The order is docs/original/netplugin-agent.md §2; each step has a module.
 
-1. `netplugin.startup.clients` connects to store, OVSDB and kernel. From then on
+1. `netplugin.startup.clients` keeps this host's own addresses from routes to pods
+   (`netplugin.bridges.underlay_routes`), and connects to store, OVSDB and kernel. From then on
    `netplugin.startup.early_health` says what the agent waits for.
 2. `netplugin.startup.cluster_settings` waits for netmaster; the host record is written, so that
    peers create their tunnels (`netplugin.masters.label_claim`), unless no link has its addresses.
@@ -30,7 +31,7 @@ from daemons import metrics_page
 from daemons.memory import reclaim_regularly
 from daemons.tls import contexts_of
 from netplugin.kube import config
-from netplugin.kube.access import access_of
+from netplugin.kube.access import access_of, api_hosts
 from netplugin.kube.config import KubeConfig
 from netplugin.masters import registration
 from netplugin.masters.client import LeaderClient
@@ -91,7 +92,7 @@ async def _start(context: Context, kube_config: KubeConfig) -> None:
     settings = context.settings
     # First of all: an engine that starts beside this agent waits for the driver, but not for long.
     plugin = await open_plugin(context)
-    clients = await connect_clients(context)
+    clients = await connect_clients(context, api_hosts(kube_config, os.environ))
     health = EarlyHealth(context)
     await health.start()
     health.step = "waiting for netmaster's settings in the store"

@@ -134,6 +134,7 @@ async def build_dataplane(
         guard=settings.source_guard,
         cluster_domain=settings.cluster_domain,
         dns_address=settings.dns_address,
+        underlay=clients.underlay_routes.known,
     )
     names = _name_server(context, world)
     policy_log = PolicyLog(world.endpoints, partial(datetime.now, UTC))

@@ -46,6 +46,8 @@ def build_host_services(
         interval=settings.audit_interval,
         show=dataplane.progress.show,
         firewall_lost=clients.firewall_watch.lost,
+        underlay_changed=clients.underlay_routes.changed,
+        settle_underlay=clients.underlay_routes.settle,
     )
     return HostServices(
         host_access=HostAccess(
@@ -81,6 +83,7 @@ def build_host_services(
             clients.iptables(pod_guard.CHAINS),
             show=dataplane.progress.show,
             firewall_lost=clients.firewall_watch.lost,
+            known=dataplane.world.underlay,
         ),
         host_guard=HostGuard(
             interfaces, clients.iptables(host_guard.CHAINS), clients.chains(host_guard.PREFIX)

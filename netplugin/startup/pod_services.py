@@ -175,6 +175,8 @@ def _name_ports(
         interval=context.settings.audit_interval,
         show=dataplane.progress.show,
         firewall_lost=clients.firewall_watch.lost,
+        underlay_changed=clients.underlay_routes.changed,
+        settle_underlay=clients.underlay_routes.settle,
     )
     servers = {
         bridge: TcpServer(agent.attachment, dataplane.names.resolve, pod_socket)

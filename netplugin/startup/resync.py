@@ -59,6 +59,7 @@ async def resync(
     if dataplane.concern is not None:
         dataplane.concern.follow(partial(_used_networks, pod_services.host))
     await _read_records(context, dataplane)
+    await clients.underlay_routes.start(clients.store)
     await _adopt_pods(pod_services)
     await pod_services.claims.mark()
     await _publish_ports(dataplane, host_services, pod_services)
@@ -194,6 +195,7 @@ def _start_loops(
     supervise("tunnel ports", dataplane.ports.run())
     supervise("host access", host_services.host_access.run())
     supervise("firewall watch", clients.firewall_watch.run())
+    supervise("underlay", _keep_underlay(context, clients, dataplane))
     supervise("pod guard", host_services.pod_guard.run())
     supervise("host guard", host_services.host_guard.run())
     supervise("infra networks", host_services.infra.run())
@@ -210,6 +212,18 @@ def _start_loops(
         path_mtu = _build_path_mtu(context.settings, dataplane, pod_services.mtus, lanes)
         supervise("path MTU", path_mtu.run())
     supervise("interfaces to the host", pod_services.host_interfaces.run())
+
+
+async def _keep_underlay(context: Context, clients: Clients, dataplane: Dataplane) -> None:
+    await clients.underlay_routes.run(
+        complete=lambda: dataplane.world.complete,
+        subnets=clients.host_ports.subnets,
+        subnets_changed=clients.host_ports.subnets_changed,
+        pods=clients.host_ports.pods,
+        is_ours=lambda link: link in clients.ovsdb.ports(),
+        show=dataplane.progress.show,
+        interval=context.settings.audit_interval,
+    )
 
 
 def _build_lanes(settings: Settings, clients: Clients, dataplane: Dataplane) -> Lanes:

@@ -11,6 +11,7 @@ it to the modules it concerns, in the order that their dependencies need:
 * `pod_policies`: Kubernetes' policies;
 * `policies`, `aci_announcements`: rules, and the groups whose endpoints are announced;
 * `peers`: the other hosts, and this host's BGP peer; `management`: what pods must not reach;
+  `underlay`: what routes to pods must not take;
 * `dns_records`: names and addresses; `network_tenants`: the tenant of each network.
 
 They translate records by `netplugin.world.conversion` and set the results on the state of a bridge
@@ -42,6 +43,7 @@ from netplugin.world.peers import Peers
 from netplugin.world.pod_policies import PodPolicies
 from netplugin.world.policies import Policies
 from netplugin.world.services import Services
+from netplugin.world.underlay import KnownUnderlay
 from netplugin.world.vrfs import VrfIds
 from ofnet.changes import Changes
 from ofnet.world import Bridge, FwdMode, World
@@ -91,6 +93,7 @@ class WorldBuilder:
         guard: bool = True,
         cluster_domain: str = CLUSTER_DOMAIN,
         dns_address: IPv4Address | None = None,
+        underlay: KnownUnderlay | None = None,
     ) -> None:
         self._host = host
         self._dns_address = dns_address
@@ -111,6 +114,7 @@ class WorldBuilder:
         self.peers = Peers(host, self.vlan)
         self.docker_networks = DockerNetworks()
         self.management = Management(self._bridges)
+        self.underlay = underlay or KnownUnderlay(host)
         self.names = DnsRecords(self._tenants, cluster_domain)
         self._policies = Policies()
         self.pod_policies = PodPolicies(
@@ -230,10 +234,12 @@ class WorldBuilder:
     def _put_host(self, record: HostRecord) -> None:
         self.peers.put(record)  # first, for it raises Invalid
         self.management.put_host(record)
+        self.underlay.put_host(record)
 
     def _remove_host(self, record: HostRecord) -> None:
         self.peers.remove(record.label)
         self.management.remove_host(record)
+        self.underlay.remove_host(record.label)
 
     def _set_tenant(self, nid: NetworkId, tenant: TenantName) -> None:
         """Set the tenant of a network, and with it that of its endpoints' names and services."""

@@ -15,6 +15,8 @@ from tests.system.service_ways import EXTERNAL, EXTERNAL6
 
 ROUTER = f"{UNDERLAY}.253"
 VLAN_SUBNET, VLAN_SUBNET6 = NETWORKS["vlan"][0], NETWORKS["vlan"][2]
+PODS_FIRST = ("--pod-prefixes", f"{VLAN_SUBNET},{VLAN_SUBNET6}")
+"""Of agents: the hosts' own routes to the physical network lead to their own pods there as well."""
 UNDERLAY6 = "fd77::"
 ROUTER6, OUTSIDE6 = f"{UNDERLAY6}253", f"{UNDERLAY6}fe"
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from netplugin.kernel.route_table import TABLE
 from tests.bed.bgp_router import ADDRESS, BEHIND, BEHIND6, EXTRA
 from tests.bed.cluster import AGENT_PORT
 from tests.bed.hosts import UPLINK, Host
@@ -192,7 +193,8 @@ def test_a_cable_that_is_pulled_ends_the_session_until_it_is_back(site: Site) ->
 def test_the_hosts_interface_is_mended(site: Site, done: list[str]) -> None:
     host = site.bed.hosts[0]
     host.namespace.run(["ip", "link", *done])
-    shown = partial(host.namespace.run, ["ip", "route", "show", "dev", "inb01"], check=False)
+    words = ["ip", "route", "show", "table", str(TABLE), "dev", "inb01"]
+    shown = partial(host.namespace.run, words, check=False)
     eventually(lambda: "50.1.1.0/24" in shown().stdout, "interface and route are back", within=SLOW)
     in_session(site, host)
 

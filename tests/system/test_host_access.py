@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from netplugin.kernel.route_table import ROUTE_PROTOCOL, TABLE
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.pods import Pod
@@ -175,7 +176,8 @@ def test_what_somebody_takes_away_comes_back(bed: Bed, host: Host, pod: Pod) -> 
     for words in (
         ["iptables", "-w", "-t", "nat", "-F"],
         ["ip", "address", "flush", "dev", PORT],
-        ["ip", "route", "flush", "dev", PORT],
+        ["ip", "route", "flush", "table", str(TABLE)],
+        ["ip", "rule", "flush", "protocol", str(ROUTE_PROTOCOL)],
         ["ip", "link", "set", PORT, "down"],
         ["ip", "link", "delete", PORT],
         ["ovs-vsctl", "del-port", PORT],

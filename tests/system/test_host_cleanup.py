@@ -49,7 +49,12 @@ def footprint(host: Host) -> dict[str, Any]:
         "links": {link["ifname"]: [a["local"] for a in link["addr_info"]] for link in links},
         **{
             " ".join(words): sorted(host.namespace.run(["ip", *words]).stdout.splitlines())
-            for words in (["-4", "route", "show", "table", "all"], ["-6", "route"], ["rule"])
+            for words in (
+                ["-4", "route", "show", "table", "all"],
+                ["-6", "route"],
+                ["rule"],
+                ["-6", "rule"],
+            )
         },
         **{
             table: host.namespace.run(["iptables", "-w", "-t", table, "-S"]).stdout
@@ -90,7 +95,7 @@ def test_a_host_is_left_as_it_was(bed: Untouched) -> None:
     status, said = clean_up(bed, "--dry-run")
     assert status == 0, said
     assert {line.split()[0] for line in said.splitlines()} == {
-        *("bridge", "link", "namespace", "path", "rule")
+        *("bridge", "link", "namespace", "path", "routing", "rule")
     }
     assert "contivVlanBridge" in footprint(host)["Bridge"], "so far it was only said"
     assert clean_up(bed) == (0, said)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from netplugin.kernel.route_table import TABLE
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.waiting import eventually
@@ -40,7 +41,8 @@ def address_of(host: Host, name: str) -> str:
 
 
 def routes(host: Host, name: str = GATEWAY) -> set[str]:
-    listed = host.namespace.run(["ip", "-json", "route", "show", "dev", name], check=False).stdout
+    words = ["ip", "-json", "route", "show", "table", str(TABLE), "dev", name]
+    listed = host.namespace.run(words, check=False).stdout
     return {route["dst"] for route in json.loads(listed or "[]")}
 
 

@@ -28,7 +28,7 @@ from tests.bed.netns import Namespace
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.echoes import answering, asks, dials, echoing, reaches
-from tests.system.joined import OUTSIDE6, address6, join_networks
+from tests.system.joined import OUTSIDE6, PODS_FIRST, address6, join_networks
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, applied, planes
 from tests.system.service_ways import (
     ADDRESS,
@@ -177,7 +177,7 @@ def bed(
     file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
     server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
     file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
-    flags = {"netplugin": ["--k8s-config", str(file), "--audit-interval", "2"]}
+    flags = {"netplugin": ["--k8s-config", str(file), "--audit-interval", "2", *PODS_FIRST]}
     with planes(next(bed_dirs), request.param, flags=flags, cards=[UPLINK]) as bed:
         join_networks(bed)
         first, outside = bed.hosts[0], bed.fabric.namespace

@@ -22,7 +22,7 @@ from tests.bed.hosts import FABRIC_ADDRESS, UPLINK, Host
 from tests.bed.kubernetes import ApiServer, endpoint_slice
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
-from tests.system.joined import address6, join_networks
+from tests.system.joined import PODS_FIRST, address6, join_networks
 from tests.system.kube_proxy import ANSWERS
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, planes
 from tests.system.service_ways import (
@@ -128,7 +128,7 @@ def bed(
     file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
     server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
     file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
-    flags = {"netplugin": ["--k8s-config", str(file), "--audit-interval", "2"]}
+    flags = {"netplugin": ["--k8s-config", str(file), "--audit-interval", "2", *PODS_FIRST]}
     with planes(next(bed_dirs), request.param, flags=flags, cards=[UPLINK]) as bed:
         join_networks(bed)
         with ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace) as api:

@@ -15,7 +15,6 @@ from ipaddress import (
     IPv4Network,
     IPv6Address,
     IPv6Interface,
-    IPv6Network,
     ip_address,
 )
 from pathlib import Path
@@ -25,7 +24,7 @@ import pytest
 
 from core.errors import HostError
 from netplugin.kernel import host_links, netns, pod_places
-from netplugin.kernel.host_links import HostRoute, Nic
+from netplugin.kernel.host_links import Nic
 from netplugin.kernel.netlink import Address, Interface
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.pod_links import PodLink
@@ -434,60 +433,6 @@ async def test_a_card_tells_of_the_default_route(
     assert after.default_route
 
 
-async def test_a_link_of_ours_has_the_routes_it_is_to_have(
-    links: KernelLinks, host: Namespace
-) -> None:
-    host.run(["ip", "link", "add", "contivh0", "type", "veth", "peer", "name", "contivh1"])
-    host.run(["ip", "link", "set", "contivh1", "up"])
-    host.run(["ip", "address", "add", "192.0.2.1/32", "dev", "lo"])
-    await links.configure_host_link(
-        "contivh0", "02:02:ac:13:ff:fe", [IPv4Interface("172.19.255.254/16")]
-    )
-    host.run(["ip", "route", "add", "default", "dev", "contivh1"])
-    await links.ensure_routes("contivh1", [])
-    assert not shown(host, "route", "show", "dev", "contivh1")
-    source = IPv4Address("192.0.2.1")
-    for subnets in (["172.19.0.0/16"], ["172.19.0.0/16", "10.1.0.0/16"], ["10.1.0.0/16"], []):
-        routes = [HostRoute(subnet=IPv4Network(subnet), source=source) for subnet in subnets]
-        for _ in range(2):
-            await links.ensure_routes("contivh0", routes)
-        held = shown(host, "route", "show", "dev", "contivh0")
-        assert sorted(one["dst"] for one in held) == sorted(subnets)
-        assert {(one["prefsrc"], one["protocol"]) for one in held} <= {("192.0.2.1", "201")}
-
-
-async def test_a_source_of_routes_is_taken_for_nothing_else(
-    links: KernelLinks, host: Namespace
-) -> None:
-    host.run(["ip", "link", "add", "contivh0", "up", "type", "veth", "peer", "name", "contivh1"])
-    host.run(["ip", "link", "set", "contivh1", "up"])
-    host.run(["ip", "address", "add", "2001:db8::1/64", "dev", "lo", "nodad"])
-    source = IPv6Address("fd63::1")
-    for _ in range(2):
-        await links.ensure_source("contivh0", source)
-    ways = {IPv6Network("fd00:1::/64"): source, IPv6Network("fd00:2::1/128"): None}
-    routes = [HostRoute(subnet=subnet, source=one) for subnet, one in ways.items()]
-    await links.ensure_routes("contivh0", routes)
-    for subnet, chosen in zip(ways, ("fd63::1", "2001:db8::1"), strict=True):
-        (way,) = shown(
-            host, "-6", "route", "get", str(subnet[0] if chosen[0] == "2" else subnet[1])
-        )
-        assert way["prefsrc"] == chosen
-
-
-async def test_a_link_without_ipv6_has_the_routes_of_ipv4(
-    links: KernelLinks, host: Namespace
-) -> None:
-    host.run(["ip", "link", "add", "contivh0", "up", "type", "veth", "peer", "name", "contivh1"])
-    host.run(["sysctl", "-q", "-w", "net.ipv6.conf.contivh0.disable_ipv6=1"])
-    await links.ensure_source("contivh0", IPv6Address("fd63::1"))
-    four, six = IPv4Network("10.1.0.0/16"), IPv6Network("fd00:1::/64")
-    routes = [HostRoute(subnet=four, source=None), HostRoute(subnet=six, source=None)]
-    await links.ensure_routes("contivh0", routes)
-    (made,) = shown(host, "route", "show", "dev", "contivh0")
-    assert made["dst"] == "10.1.0.0/16"
-
-
 async def test_a_link_without_ipv6_has_the_addresses_and_next_hops_of_ipv4(
     links: KernelLinks, host: Namespace
 ) -> None:
@@ -504,21 +449,6 @@ async def test_a_link_without_ipv6_has_the_addresses_and_next_hops_of_ipv4(
     assert neighbour["dst"] == "172.19.255.253"
 
 
-async def test_a_route_that_is_refused_stops_no_other(links: KernelLinks, host: Namespace) -> None:
-    host.run(["ip", "link", "add", "contivh1", "type", "veth", "peer", "name", "far0"])
-    host.run(["ip", "link", "set", "contivh1", "up"])
-    host.run(["ip", "link", "set", "far0", "up"])
-    host.run(["ip", "address", "add", "192.0.2.1/32", "dev", "lo"])
-    host.run(["ip", "route", "add", "10.1.0.0/16", "dev", "far0"])
-    source = IPv4Address("192.0.2.1")
-    subnets = ["10.1.0.0/16", "10.2.0.0/16"]
-    routes = [HostRoute(subnet=IPv4Network(subnet), source=source) for subnet in subnets]
-    with pytest.raises(HostError, match="routes of link contivh1: File exists"):
-        await links.ensure_routes("contivh1", routes)
-    (made,) = shown(host, "route", "show", "dev", "contivh1")
-    assert made["dst"] == "10.2.0.0/16"
-
-
 async def test_a_pod_gets_a_route_by_one_of_its_links(
     links: KernelLinks,
     host: Namespace,  # noqa: ARG001 - stand in it
@@ -533,19 +463,6 @@ async def test_a_pod_gets_a_route_by_one_of_its_links(
     assert "gateway" not in way
     with pytest.raises(HostError, match=r"route to 10\.96\.0\.0/12 by eth9 in .*: No such device"):
         await links.route_pod(str(pod.path), "eth9", IPv4Network("10.96.0.0/12"))
-
-
-async def test_a_route_of_somebody_else_is_left_alone(links: KernelLinks, host: Namespace) -> None:
-    for name in ("contivh0", "docker0"):
-        host.run(["ip", "link", "add", name, "type", "veth", "peer", "name", f"{name}-end"])
-        host.run(["ip", "link", "set", f"{name}-end", "up"])
-        host.run(["ip", "link", "set", name, "up"])
-    host.run(["ip", "address", "add", "172.19.0.1/16", "dev", "docker0"])
-    route = HostRoute(subnet=IPv4Network("172.19.0.0/16"), source=IPv4Address("172.19.0.1"))
-    with pytest.raises(HostError, match="routes of link contivh0: File exists"):
-        await links.ensure_routes("contivh0", [route])
-    (kept,) = shown(host, "route", "show", "172.19.0.0/16")
-    assert kept["dev"] == "docker0"
 
 
 async def test_other_addresses_of_a_link_of_ours_go(links: KernelLinks, host: Namespace) -> None:
@@ -594,40 +511,3 @@ async def test_a_namespace_without_a_name_is_found_by_its_process(
     monkeypatch.setattr(pod_places, "NAMED", ())
     place = (await links.pod_places(["vvport1"]))["vvport1"]
     assert place == PodPlace(f"/proc/{process}/ns/net", "eth0", inside=True)
-
-
-async def test_routes_of_a_link_are_changed_one_by_one(links: KernelLinks, host: Namespace) -> None:
-    host.run(["ip", "link", "add", "contivh0", "type", "veth", "peer", "name", "contivh1"])
-    host.run(["ip", "link", "set", "contivh1", "up"])
-    host.run(["ip", "address", "add", "192.0.2.1/32", "dev", "lo"])
-    private, hop = [IPv4Interface("172.19.255.254/16")], IPv4Address("172.19.255.253")
-    await links.configure_host_link("contivh0", "02:02:ac:13:ff:fe", private)
-    source, six = IPv4Address("192.0.2.1"), IPv6Address("fe80::1")
-    plain = HostRoute(subnet=IPv4Network("172.19.0.0/16"), source=source)
-    pods = [
-        HostRoute(subnet=IPv4Network("10.1.0.2/32"), source=source, via=hop),
-        HostRoute(subnet=IPv4Network("10.1.0.3/32"), source=source, via=hop, metric=7),
-        HostRoute(subnet=IPv6Network("fd00:1::2/128"), source=None, via=six),
-        HostRoute(subnet=IPv6Network("fd00:1::/64"), source=None),
-    ]
-
-    def held() -> list[tuple[str, str, str]]:
-        found = []
-        for family in ("-4", "-6"):
-            found += shown(host, family, "route", "show", "dev", "contivh0", "proto", "201")
-        return sorted(
-            (one["dst"], one.get("gateway", ""), str(one.get("metric", ""))) for one in found
-        )
-
-    await links.ensure_routes("contivh0", [plain, *pods])
-    wanted = held()
-    assert len(wanted) == 5
-    await links.ensure_routes("contivh0", [plain])
-    await links.change_routes("contivh0", [], pods)
-    assert held() == wanted, "as if all had been set at once"
-    await links.change_routes("contivh0", pods, [])
-    await links.change_routes("contivh0", pods, [])
-    assert [one[0] for one in held()] == ["172.19.0.0/16"]
-    with pytest.raises(HostError, match="routes of link contivh0: File exists"):
-        await links.change_routes("contivh0", [], [plain, pods[0]])
-    assert [one[0] for one in held()] == ["10.1.0.2", "172.19.0.0/16"]

@@ -17,6 +17,7 @@ from netplugin.bridges.infra import Infra
 from netplugin.bridges.port_reconciler import PortReconciler
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.bridges.record_events import RecordEvents
+from netplugin.bridges.underlay_routes import UnderlayRoutes
 from netplugin.cni.request import PodRequest
 from netplugin.kernel.conntrack import End
 from netplugin.masters.progress import Progress
@@ -120,13 +121,15 @@ class Outside:
 
     def clients(self, store: Backend) -> Clients:
         """Return what `netplugin.startup.clients` connects to, as fakes."""
+        routes = UnderlayRoutes(self.settings, self.links, resolve=pod_guard.resolve)
         return Clients(
             store=store,
             ovsdb=self.ovsdb,
             vswitchd=FakeControl("3.1.3"),
             links=self.links,
             journal=self.journal,
-            host_ports=HostPorts(self.ovsdb, self.links),
+            host_ports=HostPorts(self.ovsdb, self.links, routes.known),
+            underlay_routes=routes,
             iptables=self._firewall,
             route_localnet=self._route_localnet,
             chains=lambda _prefix: self.chains,

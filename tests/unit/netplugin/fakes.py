@@ -30,14 +30,15 @@ from core.ids import (
     network_id,
 )
 from netplugin.kernel.families import FAMILIES
-from netplugin.kernel.host_links import HostRoute, Nic
+from netplugin.kernel.host_links import Nic
 from netplugin.kernel.iptables import Iptables, IptablesRule
 from netplugin.kernel.iptables_chains import Chains, OwnChains
-from netplugin.kernel.netlink import Address, Interface
+from netplugin.kernel.netlink import Address, Interface, Network
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.pod_link_state import FoundLink
 from netplugin.kernel.pod_links import PodLink
 from netplugin.kernel.pod_places import PodPlace
+from netplugin.kernel.route_table import HostRoute
 from netplugin.masters.address_blocks import BlocksAnswer, BlocksAsked, HeldAddress
 from netplugin.masters.client import Granted, WantedEndpoint
 from netplugin.ovsdb import BondMember, BridgeRow, BridgeSpec, Ovsdb, PortRow, PortSpec
@@ -218,6 +219,12 @@ class FakeLinks(KernelLinks):
         """What was set in which namespace, by the name of a link's end on the host."""
         self.dead: set[str] = set()
         """Namespaces that are gone, by their paths."""
+        self.first: list[Network] | None = None
+        """The destinations that are looked up in the agent's table first; None if none is."""
+        self.spared: set[Address] = set()
+        """Addresses that no route of it takes."""
+        self.led: dict[Address, tuple[str, Address | None]] = {}
+        """Addresses that the host sends elsewhere: to which link, by which next hop."""
         self._faults = faults
 
     async def has_kernel_datapath(self) -> bool:
@@ -276,6 +283,33 @@ class FakeLinks(KernelLinks):
     ) -> None:
         held = [one for one in self.routes.get(name, []) if one not in gone]
         await self._faults.work("routes", lambda: self.routes.update({name: [*held, *new]}))
+
+    async def ensure_rules(self, first: Collection[Network]) -> None:
+        await self._faults.work("routing", lambda: setattr(self, "first", [*first]))
+
+    async def adopt_routes(self) -> int:
+        return 0
+
+    async def ensure_exceptions(self, addresses: Collection[Address], *, only: bool) -> None:
+        def change() -> None:
+            self.spared = {*addresses, *(() if only else self.spared)}
+
+        await self._faults.work("routing", change)
+
+    async def change_exceptions(self, gone: Collection[Address], new: Collection[Address]) -> None:
+        def change() -> None:
+            self.spared = (self.spared - set(gone)) | set(new)
+
+        await self._faults.work("routing", change)
+
+    async def ways(self, addresses: Sequence[Address]) -> dict[Address, tuple[str, Address | None]]:
+        return {one: self.led.get(one, ("contivh0", None)) for one in addresses}
+
+    async def drop_addresses(
+        self,
+        wrong: Callable[[Interface, str], bool],  # noqa: ARG002 - none of an earlier release
+    ) -> list[str]:
+        return []
 
     async def ensure_source(self, name: str, source: IPv6Address) -> None:
         self.sources[name] = source

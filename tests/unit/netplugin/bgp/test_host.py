@@ -13,7 +13,7 @@ from core import keys
 from core.tasks import background, supervisor
 from netplugin.bgp.host import BgpTiming
 from netplugin.bgp.router_port import router_interface
-from netplugin.kernel.host_links import HostRoute
+from netplugin.kernel.route_table import HostRoute
 from netplugin.ovsdb import PortSpec
 from netplugin.startup.context import Timing
 from netplugin.world import port_names

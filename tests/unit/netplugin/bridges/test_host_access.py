@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from functools import partial
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, ip_address
 from pathlib import Path
 
 import pytest
@@ -13,13 +13,14 @@ from core.errors import Conflict, HostError
 from netplugin.bridges import reconcile_loop
 from netplugin.bridges.host_access import masquerade, warn_unless_forwarding
 from netplugin.bridges.host_routes import NEXT_HOP6
-from netplugin.kernel.host_links import HostRoute
+from netplugin.kernel.route_table import HostRoute
 from netplugin.ovsdb import PortSpec
 from netplugin.world import port_names
 from netplugin.world.conversion import LocalPort
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.world import FORWARDED_SOURCE6, Bridge, HostPort, World, tunnel_source6
 from state.records import Encap, GlobalRecord
+from state.underlay import Kind, UnderlayAddress
 from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running
 from tests.unit.netplugin.fakes import Inside
 from tests.unit.netplugin.records import endpoint, key, network
@@ -141,7 +142,6 @@ async def test_networks_of_ipv6_have_a_source_that_other_hosts_know(outside: Out
             one for one in outside.links.routes[port_names.HOST_PORT] if one.via == NEXT_HOP6
         ]
         assert route.source == source
-        assert route.metric > 1024, "the kernel's own for others' routes"
         port = world_of(agent).host_port
         assert port is not None
         assert source in port.tunnel_sources
@@ -329,3 +329,41 @@ def _recorded(outside: Outside, read: list[str]) -> Callable[..., Awaitable[None
         await ensure(name, routes)
 
     return recorded
+
+
+STORE = UnderlayAddress(ip_address("10.1.0.0") + 7, Kind.STORE, "this host")
+
+
+async def test_a_network_that_takes_what_the_host_needs_has_no_route(outside: Outside) -> None:
+    def ways() -> set[str]:
+        return {str(one.subnet) for one in outside.links.routes[port_names.HOST_PORT]}
+
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        agent.sup.supervise("host access", agent.host_access.run())
+        await eventually(lambda: port_names.HOST_PORT in outside.links.routes)
+        await eventually(lambda: "10.1.0.0/16" in ways())
+        for number in (6, 7):
+            port = LocalPort(record=endpoint(number), ofport=number, number=number)
+            agent.world.endpoints.put_port(port.record.key, port)
+        agent.world.underlay.set_needed("store", [STORE])
+        await eventually(lambda: ways() == {"172.19.0.0/16", "10.1.0.6/32"})
+        assert STORE.address in outside.links.spared
+        await eventually(lambda: agent.progress.standing.errors != ())
+        (fault,) = agent.progress.standing.errors
+        assert "subnet 10.1.0.0/16 of network n1.default holds 10.1.0.7, the store's" in fault
+        agent.world.underlay.set_needed("store", [])
+        await eventually(lambda: {"10.1.0.0/16", "10.1.0.7/32"} <= ways())
+        assert agent.progress.standing.errors == ()
+
+
+async def test_no_interface_of_the_host_takes_what_the_underlay_needs(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings("10.1.0.0/16"))
+        await agent.host_access.converge()
+        last = UnderlayAddress(ip_address("10.1.255.254"), Kind.TUNNEL, "host h2")
+        agent.world.underlay.set_others("host h2", [last])
+        with pytest.raises(Conflict, match=r"contivh0 would take 10\.1\.255\.254, which"):
+            await agent.host_access.converge()
+        assert port_names.HOST_PORT not in outside.ovsdb.ports()
+        assert port_names.HOST_PORT not in outside.links.there

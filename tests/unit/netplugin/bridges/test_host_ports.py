@@ -8,11 +8,13 @@ from typing import cast
 import pytest
 
 from core.errors import HostError
+from core.ids import HostLabel
 from netplugin.bridges.host_ports import HostInterface, HostPorts
 from netplugin.bridges.host_routes import PodRoutes
-from netplugin.kernel.host_links import HostRoute
 from netplugin.kernel.netns import KernelLinks
+from netplugin.kernel.route_table import HostRoute
 from netplugin.ovsdb import Ovsdb
+from netplugin.world.underlay import KnownUnderlay
 from ofnet.world import Bridge
 from tests.unit.netplugin.fakes import FakeLinks, FakeOvsdb, Faults
 
@@ -49,7 +51,8 @@ def links() -> Counting:
 @pytest.fixture
 async def host_ports(links: Counting) -> HostPorts:
     ovsdb = FakeOvsdb(Faults(), links)
-    return HostPorts(cast("Ovsdb", ovsdb), cast("KernelLinks", links))
+    known = KnownUnderlay(HostLabel("h1"))
+    return HostPorts(cast("Ovsdb", ovsdb), cast("KernelLinks", links), known)
 
 
 def interface(*pods: str, routes: Collection[HostRoute] = (NETWORK,)) -> HostInterface:

@@ -4,7 +4,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from core.ids import EndpointKey
 from netplugin.bridges.host_routes import NEXT_HOP6, PodRoutes, faults, neighbours
-from netplugin.kernel.host_links import HostRoute
+from netplugin.kernel.route_table import HostRoute
 from netplugin.world.host_routes import Contested
 from ofnet.pipelines.stages import ROUTER_MAC
 

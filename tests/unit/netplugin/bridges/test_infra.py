@@ -1,7 +1,7 @@
 """Infra networks: an interface of the host on each, and routes by `contivh1`."""
 
 from dataclasses import replace
-from ipaddress import IPv4Interface, IPv4Network, IPv6Network
+from ipaddress import IPv4Interface, IPv4Network, IPv6Network, ip_address
 
 import pytest
 
@@ -13,6 +13,7 @@ from netplugin.world import port_names
 from netplugin.world.conversion import LocalPort
 from ofnet.world import Bridge
 from state.records import Encap, NetworkRecord, NetworkType
+from state.underlay import Kind, UnderlayAddress
 from state.watch import Removed
 from tests.unit.netplugin.agent import Agent, Outside, eventually, running
 from tests.unit.netplugin.fakes import Inside
@@ -198,3 +199,27 @@ async def test_one_that_cannot_be_made_stops_no_other(
             await agent.infra.converge()
         assert "contivh1" in outside.ovsdb.ports()
         assert name not in outside.ovsdb.ports()
+
+
+async def test_an_infra_network_that_takes_what_the_host_needs_has_no_interface(
+    outside: Outside,
+) -> None:
+    async with running(outside, services=IPv4Network("10.96.0.0/12")) as agent:
+        learn(agent, infra(), another("web", "10.8.0.0"))
+        granted(outside, agent, infra(), "10.9.0.1")
+        await agent.infra.converge()
+        assert "contivh1" in outside.links.own
+        hop = UnderlayAddress(ip_address("10.9.3.3"), Kind.NEXT_HOP, "this host")
+        agent.world.underlay.set_needed("next hops", [hop])
+        for _ in range(2):
+            await agent.infra.converge()
+            assert "contivh1" not in outside.ovsdb.ports()
+            assert "contivh1" not in outside.links.there
+        assert KEY not in agent.world.take(Bridge.VXLAN)[0].local
+        assert KEY in outside.master.endpoints, "it is the host's when the network is mended"
+        hop = UnderlayAddress(ip_address("10.8.3.3"), Kind.NEXT_HOP, "this host")
+        agent.world.underlay.set_needed("next hops", [hop])
+        await agent.infra.converge()
+        subnets = {str(one.subnet) for one in outside.links.routes["contivh1"]}
+        assert "10.8.0.0/16" not in subnets
+        assert {"10.9.0.0/16", "10.96.0.0/12"} <= subnets

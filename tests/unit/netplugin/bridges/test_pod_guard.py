@@ -90,6 +90,7 @@ async def running(settings: Settings = GUARDED) -> AsyncIterator[Scene]:
         HostAddresses(current=scene.kernel.current, changes=scene.kernel.changes),
         FakeFirewall(Faults()),
         **NO_LOOP,
+        known=scene.world.underlay,
     )
     await guard.start()
     async with background("pod guard", guard.run()) as task:
@@ -202,7 +203,13 @@ async def test_what_comes_by_a_pods_link_is_left_to_the_switch(
     scene = Scene(MemoryBackend(), Kernel(), WorldBuilder(HOST, FwdMode.ROUTING))
     host_addresses = HostAddresses(current=scene.kernel.current, changes=scene.kernel.changes)
     guard = PodGuard(
-        settings, scene.world.management, scene.store, host_addresses, firewall, **NO_LOOP
+        settings,
+        scene.world.management,
+        scene.store,
+        host_addresses,
+        firewall,
+        known=scene.world.underlay,
+        **NO_LOOP,
     )
     await guard.start()
     assert [rule.match for rule in firewall.rules] == [("-i", "vvport+"), ("-i", "hport+")]

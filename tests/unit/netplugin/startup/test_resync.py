@@ -86,7 +86,7 @@ async def test_a_restart_changes_no_flow(outside: Outside) -> None:
         assert {b: s.table for b, s in outside.switches.items()} == before
         assert (dict(outside.ovsdb.ports()), dict(outside.links.there)) == (rows, links)
         changed = {step for step, times in outside.faults.reached.items() if times}
-        checked = {"bridge", "own link", "neighbours", "routes", "rules", "chains"}
+        checked = {"bridge", "own link", "neighbours", "routes", "routing", "rules", "chains"}
         assert changed == checked, "these are only checked"
 
 
