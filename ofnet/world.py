@@ -361,7 +361,8 @@ class Service:
 
     `vrf` is that of its clients, 0 for clients of every tenant, each of which gets providers in its
     own VRF and those that are no pods. With an `affinity` a client gets the same provider for that
-    many seconds after its last new connection.
+    many seconds after its last new connection. `clients` are the addresses that may be clients, ()
+    for all.
     """
 
     key: str
@@ -369,6 +370,7 @@ class Service:
     address: IPv4Address | IPv6Address
     ports: tuple[ServicePort, ...]
     affinity: int = 0
+    clients: tuple[IPv4Network | IPv6Network, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -232,7 +232,7 @@ def health_checks(services: Iterable[KubeService], here: Here) -> dict[int, Heal
             len(_on_host(service, here)),
         )
         for service in services
-        if service.health_check_node_port
+        if service.health_check_node_port and not service.left_alone
     }
 
 

@@ -11,6 +11,9 @@ outside addresses. In come the services and what this host is; out come chains f
 * from outside it gets an address of this host as source, so that the answer comes back here; to a
   pod it keeps its own, by which policies judge it (`ofnet.pipelines.host_forwarding`); with
   externalTrafficPolicy Local it goes to targets of this host alone;
+* at an address of a load balancer clients are held to `loadBalancerSourceRanges`, this host too; a
+  range with the host's address lets in the balancer's own as well, which the host may have;
+* what another proxy serves, by the service's labels, has no rules;
 * where the targets of this host alone may be used and none is ready, those that terminate but still
   serve are;
 * a port without targets refuses; one without targets here, if these alone may be used, is silent.
@@ -25,9 +28,9 @@ master of the cluster otherwise. What is refused is named.
 # other chains stay while services come and go, and a client's affinity with them.
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final
 
 from netplugin.bridges.stale_datagrams import Ways
@@ -38,6 +41,7 @@ from netplugin.world.management import NOTHING, ManagementEnds
 from ofnet.world import tunnel_source6
 
 Address = IPv4Address | IPv6Address
+Block = IPv4Network | IPv6Network
 
 SERVICES: Final = f"{PREFIX}SERVICES"
 NODE_PORTS: Final = f"{PREFIX}NODEPORTS"
@@ -89,7 +93,7 @@ def rules(
         nat={SERVICES: [], NODE_PORTS: [], SOURCES: list(_sources(version, here))},
         filter={REFUSED: []},
     )
-    ours = sorted(services, key=lambda service: service.key)
+    ours = sorted((one for one in services if not one.left_alone), key=lambda service: service.key)
     for service in ours:
         for port in service.ports:
             if port.protocol.lower() in _PROTOCOLS:
@@ -128,14 +132,15 @@ class _Port:
         for address in self._own(self.service.addresses):
             self._lead(SERVICES, self._to(address), "S", inside)
         outside = (*self.service.external_ips, *self.service.load_balancer_ips)
-        ways = [(SERVICES, self._to(address)) for address in self._own(outside)]
+        for address in dict.fromkeys(self._own(outside)):
+            clients = self._clients_of(address)
+            self._lead_from_outside(SERVICES, self._to(address), everywhere, on_host, clients)
         if self.port.node_port and (not self.service.addresses or self._has_family()):
             if not self.here.known.has_port(self.port.protocol, self.port.node_port):
-                ways.append((NODE_PORTS, self._at(self.port.node_port)))
+                way = NODE_PORTS, self._at(self.port.node_port)
+                self._lead_from_outside(*way, everywhere, on_host)
             else:
                 self._refuse(f"its node port {self.port.node_port} is one of the management")
-        for chain, match in ways:
-            self._lead_from_outside(chain, match, everywhere, on_host)
         if self.port.protocol.lower() == "udp":
             self._note_datagrams(inside, [*everywhere, *on_host])
 
@@ -151,6 +156,13 @@ class _Port:
                     lead(address, port.port, ((one.address, one.port) for one in found))
         if port.node_port and not refused.has_port(port.protocol, port.node_port):
             lead(None, port.node_port, ((one.address, one.port) for one in outside))
+
+    def _clients_of(self, address: Address) -> list[Block]:
+        """Return who may use an address; [] for all."""
+        clients: list[Block] = list(self.service.clients_of(address))
+        if any(self.here.address in block for block in clients):
+            clients.append(ip_network(address))
+        return clients
 
     def _on_host(self, targets: Iterable[KubeTarget]) -> list[KubeTarget]:
         here = (one for one in targets if one.address in self.here.targets)
@@ -198,7 +210,12 @@ class _Port:
             self.made.filter[REFUSED].append(f"{match} {self._refusal()}")
 
     def _lead_from_outside(
-        self, chain: str, match: str, everywhere: list[KubeTarget], on_host: list[KubeTarget]
+        self,
+        chain: str,
+        match: str,
+        everywhere: list[KubeTarget],
+        on_host: list[KubeTarget],
+        clients: Sequence[Block] = (),
     ) -> None:
         local_address = "-m addrtype --dst-type LOCAL " if chain == NODE_PORTS else ""
         if not everywhere:
@@ -217,7 +234,12 @@ class _Port:
                 silent = f"{local_address}{match} -m addrtype ! --src-type LOCAL -j DROP"
                 self.made.filter[REFUSED].append(silent)
         self.made.nat[entrance] = lines
-        self.made.nat[chain].append(f"{match} -j {entrance}")
+        if not clients:
+            self.made.nat[chain].append(f"{match} -j {entrance}")
+            return
+        self.made.nat[chain] += [f"-s {client} {match} -j {entrance}" for client in clients]
+        # of others: what was not translated still has this target
+        self.made.filter[REFUSED].append(f"{match} -j DROP")
 
     def _inside(self) -> Iterator[str]:
         yield _HERE

@@ -6,7 +6,14 @@ default. Any other field is ignored, so that newer servers are understood.
 """
 
 from collections.abc import Mapping
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -15,6 +22,7 @@ from core.errors import Invalid
 
 KubeObject = Mapping[str, Any]
 Ip = IPv4Address | IPv6Address
+Block = IPv4Network | IPv6Network
 
 AFFINITY_SECONDS: Final = 10800
 """The API's default of `sessionAffinityConfig.clientIP.timeoutSeconds`: three hours."""
@@ -23,6 +31,8 @@ _LONGEST_AFFINITY: Final = 86400
 """The API's limit of it."""
 
 SERVICE_LABEL: Final = "kubernetes.io/service-name"
+LEFT_ALONE: Final = ("service.kubernetes.io/service-proxy-name", "service.kubernetes.io/headless")
+"""Labels of services that another proxy serves, or none; whatever their values are."""
 _HOSTNAME: Final = "kubernetes.io/hostname"
 
 
@@ -86,6 +96,13 @@ def _empty_is_none(value: object) -> object:
     return None if isinstance(value, str) and value in {"", "None"} else value
 
 
+def _block(value: object) -> Block:
+    """Return a range of addresses as kube-proxy reads it: with blanks around, and host bits."""
+    if not isinstance(value, str):
+        raise ValueError("not a network")  # noqa: TRY004 - what pydantic expects
+    return ip_network(without_leading_zeros(value.strip()), strict=False)
+
+
 class _ClientIp(Part):
     seconds: int = Field(AFFINITY_SECONDS, alias="timeoutSeconds", ge=0, le=_LONGEST_AFFINITY)
 
@@ -107,6 +124,9 @@ class ServiceSpec(Part):
     health_check_node_port: int = Field(0, alias="healthCheckNodePort", ge=0, le=65535)
     affinity: str = Field("None", alias="sessionAffinity")
     affinity_config: _Affinity = Field(_Affinity(), alias="sessionAffinityConfig")
+    source_ranges: tuple[Annotated[Block, BeforeValidator(_block)], ...] = Field(
+        (), alias="loadBalancerSourceRanges"
+    )
     publish_not_ready: bool = Field(default=False, alias="publishNotReadyAddresses")
     ports: tuple[Port, ...] = ()
 

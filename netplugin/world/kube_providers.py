@@ -80,10 +80,10 @@ class KubeProviders:
         """Return a service on a bridge that has these networks, by name for each of its addresses.
 
         The first address has the service's key as its name. Nothing for a service that is not
-        known, or has no address of its own.
+        known, has no address of its own, or is left to another proxy.
         """
         service = self.services.get(key)
-        if service is None:
+        if service is None or service.left_alone:
             return {}
         outside = (*service.external_ips, *service.load_balancer_ips)
         out: dict[str, Service] = {}
@@ -101,6 +101,7 @@ class KubeProviders:
                     if port.protocol in PROTOCOLS
                 ),
                 affinity=service.affinity_seconds,
+                clients=service.clients_of(address),
             )
         return out
 

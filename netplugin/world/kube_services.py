@@ -19,6 +19,8 @@ from netplugin.world.kube_backends import (
     targets,
 )
 from netplugin.world.kube_objects import (
+    LEFT_ALONE,
+    Block,
     EndpointsObject,
     Ip,
     KubeObject,
@@ -72,6 +74,12 @@ class KubeService:
 
     external_ips: tuple[Ip, ...] = ()
     load_balancer_ips: tuple[Ip, ...] = ()
+    source_ranges: tuple[Block, ...] = ()
+    """loadBalancerSourceRanges: who may use the addresses of the load balancer; () for all."""
+
+    left_alone: bool = False
+    """Another proxy serves it, or none, by its labels. It has its name all the same."""
+
     headless: bool = False
     external_name: str = ""
     """The DNS name for which a service of type ExternalName stands."""
@@ -97,6 +105,16 @@ class KubeService:
     def key(self) -> str:
         """`<namespace>/<name>`."""
         return f"{self.namespace}/{self.name}"
+
+    def clients_of(self, address: Ip) -> tuple[Block, ...]:
+        """Return who may use an address of the service; () for all.
+
+        Ranges count at addresses of the load balancer that are not the service's otherwise, and
+        within their family: where it has none, all may, as with kube-proxy.
+        """
+        if address in {*self.addresses, *self.external_ips}:
+            return ()
+        return tuple(one for one in self.source_ranges if one.version == address.version)
 
 
 class KubeServices:
@@ -181,6 +199,8 @@ def _service(service: ServiceObject, backends: Sequence[Backends]) -> KubeServic
         addresses=tuple(one for one in addresses if not isinstance(one, str)),
         external_ips=spec.external_ips,
         load_balancer_ips=tuple(one.ip for one in ingress if one.ip and one.mode == "VIP"),
+        source_ranges=spec.source_ranges,
+        left_alone=any(label in service.metadata.labels for label in LEFT_ALONE),
         headless=spec.cluster_ip == "None",
         external_name=spec.external_name if spec.type == "ExternalName" else "",
         external_local=spec.external_policy == "Local",

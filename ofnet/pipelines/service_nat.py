@@ -28,6 +28,9 @@ are translated after policy. Ports without a provider go to the agent, which ref
 # tracking, in a zone for hairpins, and fragments to a service are looked up there first: one that
 # is an answer gets the client at both ends again.
 #
+# Clients may be held to some addresses (Kubernetes' loadBalancerSourceRanges). What others send
+# meets the flow for ports that the service does not have, which drops it.
+#
 # Errors of ICMP quote a packet of the connection they are about. Tracking knows it, and translates
 # both: those to the client where answers are translated, those to the provider where requests are.
 
@@ -300,8 +303,9 @@ class _TenantFlows:
         return list(found)[:MAX_PROVIDERS]
 
     def _port(self, port: ServicePort, providers: list[Provider]) -> Iterator[Flow]:
-        request: MatchFields = {**self._to, **_to_port(port.protocol, port.port)}
-        yield self._dnat(Priority.MATCH, request, self._tracked)
+        for of_client in self._of_clients():
+            request: MatchFields = {**of_client, **_to_port(port.protocol, port.port)}
+            yield self._dnat(Priority.MATCH, request, self._tracked)
         if port.protocol == oxm.PROTO_UDP:
             yield from self._pieces()
             if sum(one.protocol == oxm.PROTO_UDP for one in self._service.ports) == 1:
@@ -317,7 +321,16 @@ class _TenantFlows:
         for piece in _fragments(self._service.address.version):
             to: MatchFields = {**self._to, **piece}
             yield self._dnat(Priority.ABOVE_MATCH, {**to, "ct_state": _UNTRACKED}, look_up)
-            yield self._dnat(Priority.ABOVE_MATCH, {**to, "ct_state": _TRACKED}, self._tracked)
+            for of_client in self._of_clients():
+                tracked: MatchFields = {**of_client, **piece, "ct_state": _TRACKED}
+                yield self._dnat(Priority.ABOVE_MATCH, tracked, self._tracked)
+
+    def _of_clients(self) -> Iterator[MatchFields]:
+        """Yield the matches of what those send to the service who may be its clients."""
+        if not self._service.clients:
+            yield self._to
+        for block in self._service.clients:
+            yield {**self._to, **stages.from_address(oxm.shortest(block))}
 
     def _choice(self, port: ServicePort, providers: list[Provider]) -> Iterator[Flow]:
         """Yield the flows that send a new connection to one of the providers."""

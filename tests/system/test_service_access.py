@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
 
 API_PORT = 6443
 ADDRESS, EXTERNAL = "10.96.0.10", "203.0.113.9"
+BALANCED, WITHIN = "203.0.113.10", "198.51.100.7"
 NODE_PORT, TARGET, CHECK_PORT = 30080, 8080, 30999
 PORTS = [
     {"name": name, "port": 80, "protocol": name.upper(), "nodePort": NODE_PORT}
@@ -212,3 +213,92 @@ def test_traffic_that_is_to_stay_local_keeps_its_source(
     with answering(pods[0].namespace, pods[0].address, TARGET) as callers:
         pass
     assert callers == []
+
+
+def reached(source: Namespace, address: str, port: int, sender: str = "") -> bool:
+    """Tell whether a connection is answered, from a certain address of the source."""
+
+    def connect() -> bool:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as client:
+            client.settimeout(SILENCE)
+            client.bind((sender, 0))
+            try:
+                client.connect((address, port))
+            except OSError:
+                return False
+            return True
+
+    return source.call(connect)
+
+
+def test_a_balancers_clients_are_held_to_its_ranges(
+    bed: Bed, api: ApiServer, pods: list[Pod]
+) -> None:
+    """The outside, hosts, and pods by the switch; by its other addresses all are served."""
+    one, outside = bed.hosts[0], bed.fabric.namespace
+    _, pod = pods
+    outside.run(["ip", "address", "add", f"{WITHIN}/32", "dev", "sw"])
+    outside.run(["ip", "route", "add", f"{BALANCED}/32", "via", one.address])
+    clients = {
+        "within": partial(reached, outside, sender=WITHIN),
+        "outside": partial(reached, outside, sender=bed.fabric.address),
+        "host": partial(reached, one.namespace),
+        "pod": partial(reached, pod.namespace),
+    }
+
+    def served(address: str, port: int, names: Sequence[str] = tuple(clients)) -> set[str]:
+        return {name for name in names if clients[name](address, port)}
+
+    def held_to(*ranges: str) -> None:
+        body = service(ADDRESS, *PORTS)
+        body["spec"] |= {"type": "LoadBalancer", "externalIPs": [EXTERNAL]}
+        body["spec"]["loadBalancerSourceRanges"] = list(ranges)
+        body["status"] = {"loadBalancer": {"ingress": [{"ip": BALANCED}]}}
+        api.put(SERVICES, "shop", "web", **body)
+
+    try:
+        with serving(bed, api, pods):
+            held_to(f"{WITHIN}/24")
+            eventually(lambda: served(BALANCED, 80) == {"within"}, "one of them alone", within=60)
+            assert served(EXTERNAL, 80) == clients.keys()
+            assert served(one.address, NODE_PORT, ("within", "outside", "host")) == {
+                "within",
+                "outside",
+                "host",
+            }
+            assert served(ADDRESS, 80, ("host", "pod")) == {"host", "pod"}
+            held_to(f"{bed.fabric.address}/32", f"{pod.address}/32")
+            allowed = {"outside", "pod"}
+            eventually(lambda: served(BALANCED, 80) == allowed, "two others", within=60)
+            held_to()
+            eventually(lambda: served(BALANCED, 80) == clients.keys(), "without ranges", within=60)
+    finally:
+        outside.run(["ip", "address", "del", f"{WITHIN}/32", "dev", "sw"])
+        outside.run(["ip", "route", "del", f"{BALANCED}/32"])
+
+
+@pytest.mark.parametrize("label", ["service-proxy-name", "headless"])
+def test_a_service_of_another_proxy_is_left_alone(
+    bed: Bed, api: ApiServer, pods: list[Pod], label: str
+) -> None:
+    """Also when the label is set later; without it the service is served again."""
+    one, outside = bed.hosts[0], bed.fabric.namespace
+    ways = [
+        (outside, one.address, NODE_PORT),
+        (one.namespace, ADDRESS, 80),
+        (pods[1].namespace, ADDRESS, 80),
+        (pods[1].namespace, EXTERNAL, 80),
+    ]
+    body = service(ADDRESS, *PORTS)
+    body["spec"] |= {"externalIPs": [EXTERNAL]}
+
+    def found() -> set[bool]:
+        return {reached(*way) for way in ways}
+
+    with serving(bed, api, pods):
+        eventually(lambda: found() == {True}, "served at first", within=60)
+        labels = {f"service.kubernetes.io/{label}": "other"}
+        api.put(SERVICES, "shop", "web", metadata={"labels": labels}, **body)
+        eventually(lambda: found() == {False}, "left to the other proxy", within=60)
+        api.put(SERVICES, "shop", "web", **body)
+        eventually(lambda: found() == {True}, "served again", within=60)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 
 import pytest
 
@@ -29,6 +29,7 @@ HERE = Here(
     address=HOST, targets=frozenset({HOST, OURS, SIX}), private=IPv4Network("172.19.0.0/16")
 )
 CLUSTER, EXTERNAL = IPv4Address("10.96.0.1"), IPv4Address("203.0.113.9")
+BALANCED = IPv4Address("203.0.113.10")
 
 
 def service(*targets: Address, **more: object) -> KubeService:
@@ -232,3 +233,37 @@ def test_a_node_port_of_the_management_is_refused_and_named() -> None:
     assert made.nat[NODE_PORTS] == []
     assert targets(made, SERVICES, str(CLUSTER)) == {"10.1.0.1:8080"}
     assert "node port 80" in made.refused[0]
+
+
+def test_clients_of_a_balancer_are_held_to_its_ranges() -> None:
+    """At its addresses alone; the host is held to them as well, as with kube-proxy."""
+    inside = (IPv4Network("198.51.100.0/24"), IPv6Network("2001:db8::/32"))
+    both = service(THEIRS, external_ips=(EXTERNAL,), load_balancer_ips=(BALANCED, EXTERNAL))
+    made = rules([replace(both, source_ranges=inside)], 4, HERE)
+    to = f"-d {BALANCED}/32 -p tcp -m tcp --dport 80"
+    led = [line for line in made.nat[SERVICES] if str(BALANCED) in line]
+    assert [line.rpartition(" -j ")[0] for line in led] == [f"-s 198.51.100.0/24 {to}"]
+    assert made.filter[REFUSED] == [f"{to} -j DROP"]
+    assert targets(made, SERVICES, f"-d {BALANCED}/32") == {"10.1.0.2:8080"}
+    assert targets(made, SERVICES, f"-d {EXTERNAL}/32") == {"10.1.0.2:8080"}
+    assert targets(made, NODE_PORTS, "--dport 30080") == {"10.1.0.2:8080"}
+
+
+def test_a_range_with_the_host_lets_in_the_balancers_own_address() -> None:
+    """The host may have it as its own, and then sends from it."""
+    ranges = (IPv4Network("192.168.77.0/24"),)
+    made = rules([service(OURS, load_balancer_ips=(BALANCED,), source_ranges=ranges)], 4, HERE)
+    sources = {line.split()[1] for line in made.nat[SERVICES] if str(BALANCED) in line}
+    assert sources == {"192.168.77.0/24", f"{BALANCED}/32"}
+
+
+def test_ranges_of_the_other_family_hold_nobody() -> None:
+    ranges = (IPv6Network("2001:db8::/32"),)
+    made = rules([service(OURS, load_balancer_ips=(BALANCED,), source_ranges=ranges)], 4, HERE)
+    assert made.filter[REFUSED] == []
+    assert targets(made, SERVICES, f"-d {BALANCED}/32") == {"10.1.0.1:8080"}
+
+
+def test_what_another_proxy_serves_has_no_rules() -> None:
+    made = rules([service(OURS, external_ips=(EXTERNAL,), left_alone=True)], 4, HERE)
+    assert made == rules([], 4, HERE)

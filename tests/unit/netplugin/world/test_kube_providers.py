@@ -1,7 +1,7 @@
 """Services of Kubernetes, with the tenants of their providers."""
 
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
 
 import pytest
 
@@ -163,3 +163,14 @@ def test_what_goes_is_forgotten() -> None:
     known.remove_service("shop/web")
     assert known.put_endpoint(here) == set()
     assert known.on_bridge("shop/web", VRFS, NETWORKS) == {}
+
+
+def test_ranges_of_clients_count_at_the_balancers_address_alone() -> None:
+    balanced, block = IPv4Address("203.0.113.10"), IPv4Network("198.51.100.0/24")
+    web = replace(service(target()), load_balancer_ips=(balanced,), source_ranges=(block,))
+    found = {one.address: one.clients for one in on_bridge(web, pod("red", "web-1")).values()}
+    assert found == {IPv4Address("10.96.0.10"): (), balanced: (block,)}
+
+
+def test_what_another_proxy_serves_is_on_no_bridge() -> None:
+    assert on_bridge(replace(service(target()), left_alone=True), pod("red", "web-1")) == {}

@@ -476,3 +476,36 @@ def test_what_is_no_address_is_refused(wrong: object) -> None:
             one["status"] = {"loadBalancer": {"ingress": [{"ip": wrong}]}}
         with pytest.raises(Invalid, match="services shop/web"):
             KubeServices().put(SERVICES, one)
+
+
+def test_ranges_of_clients_are_read_as_kube_proxy_does() -> None:
+    services = KubeServices()
+    given = [" 198.51.100.7/24 ", "2001:db8::/32"]
+    spec = {**WEB["spec"], "loadBalancerSourceRanges": given, "externalIPs": ["203.0.113.9"]}
+    balanced = [{"ip": "203.0.113.9"}, {"ip": "203.0.113.10"}]
+    body = {**WEB, "spec": spec, "status": {"loadBalancer": {"ingress": balanced}}}
+    services.put(SERVICES, body)
+    read = services.services[KEY]
+    assert list(map(str, read.source_ranges)) == ["198.51.100.0/24", "2001:db8::/32"]
+    assert list(map(str, read.clients_of(ip("203.0.113.10")))) == ["198.51.100.0/24"]
+    for free in ("203.0.113.9", "10.96.0.10"):
+        assert read.clients_of(ip(free)) == (), "no address of the balancer alone"
+    with pytest.raises(Invalid):
+        services.put(
+            SERVICES, {**WEB, "spec": {**spec, "loadBalancerSourceRanges": ["10.0.0.0/33"]}}
+        )
+    assert services.services[KEY] == read
+
+
+@pytest.mark.parametrize("label", ["service-proxy-name", "headless"])
+def test_a_label_leaves_a_service_to_others(label: str) -> None:
+    """Also when it is set later, and whatever its value is."""
+    services = KubeServices()
+    services.put(SERVICES, WEB)
+    assert not services.services[KEY].left_alone
+    labels = {f"service.kubernetes.io/{label}": ""}
+    meta = {**WEB["metadata"], "labels": labels}
+    assert services.put(SERVICES, {**WEB, "metadata": meta}) == {KEY}
+    assert services.services[KEY].left_alone
+    assert services.put(SERVICES, WEB) == {KEY}
+    assert not services.services[KEY].left_alone

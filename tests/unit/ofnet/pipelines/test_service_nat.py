@@ -1,7 +1,7 @@
 """The flows of services; what they do to packets is tested on a real switch."""
 
 from dataclasses import replace
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
@@ -255,3 +255,17 @@ def test_two_services_of_one_address() -> None:
     assert {to.provider for to in begun(flows_of_services(one, two))} == {BOB.ip}
     nobody = service(key="a:default")
     assert {to.provider for to in begun(flows_of_services(nobody, two))} == {FAR.ip}
+
+
+def test_clients_may_be_held_to_some_addresses() -> None:
+    """Requests and fragments of others meet the flow for ports that the service has not."""
+    block = IPv4Network("10.1.0.0/16")
+    for protocol, sent in ((6, ["tp_dst=80"]), (17, ["tp_dst=80"]), (17, ["nw_frag=yes", "+trk"])):
+        of_all = service(BOB.ip, protocol=protocol)
+        for web, held in ((of_all, ""), (replace(of_all, clients=(block,)), f"nw_src={block}")):
+            flows = lines(owned(flows_of_services(web)), TableId.SRV_PROXY_DNAT)
+            to = [one for one in flows if f"nw_dst={VIP}" in one]
+            found = [one for one in to if all(part in one for part in sent)]
+            assert found
+            assert all(("nw_src=" in one) is bool(held) and held in one for one in found)
+            assert any("actions=move" in one for one in to), "which drops what others send"
