@@ -63,12 +63,16 @@ FORWARD: Final = Chain(table="filter", name="FORWARD")
 """Traffic from pods to the outside passes it; this agent adds no rule to it."""
 GUARD: Final = Chain(table="mangle", name="FORWARD")
 GUARD6: Final = Chain(table="mangle", name="FORWARD", version=6)
-CHAINS: Final = (POSTROUTING, POSTROUTING6, GUARD, GUARD6)
+LEAVING: Final = Chain(table="mangle", name="POSTROUTING")
+LEAVING6: Final = Chain(table="mangle", name="POSTROUTING", version=6)
+CHAINS: Final = (POSTROUTING, POSTROUTING6, GUARD, GUARD6, LEAVING, LEAVING6)
 """The chains that hold this module's rules."""
 _PORTS: Final = (port_names.HOST_PORT, port_names.VLAN_HOST_PORT)
 _TO_PODS: Final = "contiv+"
 """The host's ports, as iptables spells both."""
 _TRANSLATED: Final = ("-m", "conntrack", "--ctstate", "DNAT")
+_MASQUERADED: Final = "0x4000/0x4000"
+"""kube-proxy's mark of what it gives an address of the host."""
 FORWARDING: Final = Path("/proc/sys/net/ipv4/ip_forward")
 
 
@@ -97,6 +101,30 @@ def returned(private: IPv4Network, blocks: Iterable[Subnet]) -> Iterator[Iptable
                 match=("-s", str(block), "-o", port, *_TRANSLATED),
                 target=("-j", "SNAT", "--to-source", to),
             )
+
+
+def sources_kept(*chains: Chain) -> Iterator[IptablesRule]:
+    """Yield the rules that keep kube-proxy from giving the host's address to what is for pods.
+
+    Policies could not tell it from the host's own. The answers come back without it.
+    """
+    for chain in chains:
+        for port in _PORTS:
+            yield IptablesRule(
+                chain=chain,
+                match=("-o", port, "-m", "mark", "--mark", _MASQUERADED),
+                target=("-j", "MARK", "--set-xmark", f"0x0/{_MASQUERADED.partition('/')[2]}"),
+            )
+
+
+def from_loopback(address: IPv4Address) -> Iterator[IptablesRule]:
+    """Yield the rules that give the host's address to what it sends to pods from its loopback."""
+    for port in _PORTS:
+        yield IptablesRule(
+            chain=POSTROUTING,
+            match=("-s", "127.0.0.0/8", "-o", port, *_TRANSLATED),
+            target=("-j", "SNAT", "--to-source", str(address)),
+        )
 
 
 def guards(*chains: Chain) -> list[IptablesRule]:
@@ -269,8 +297,10 @@ class HostAccess:
         rules = [
             masquerade(private),
             *returned(private, blocks),
-            *guards(GUARD, *self._guard6()),
+            *from_loopback(self._address),
+            *guards(GUARD, *self._of_ipv6(GUARD6)),
             private_guard(private),
+            *sources_kept(LEAVING, *self._of_ipv6(LEAVING6)),
         ]
 
         async def keep(version: int) -> None:
@@ -331,11 +361,11 @@ class HostAccess:
         sources: frozenset[Address] = frozenset((self._address, *six, *named))
         return sources, frozenset(held - sources)
 
-    def _guard6(self) -> tuple[Chain, ...]:
-        """Return the chain of IPv6, if a route to a pod needs it."""
+    def _of_ipv6(self, chain: Chain) -> tuple[Chain, ...]:
+        """Return a chain of IPv6, if a route to a pod needs it."""
         routed = [self._world.endpoints.routed(bridge) for bridge in Bridge]
         here = any(one.version == 6 for pods in routed for one in pods)
-        return (GUARD6,) if here or self._has_networks6() else ()
+        return (chain,) if here or self._has_networks6() else ()
 
     def _observe_routes(self) -> object:
         endpoints, private = self._world.endpoints, self._world.forwarding.private_subnet

@@ -48,6 +48,8 @@ API_PORT = 6443
 NAMESPACE = "default"
 LOCAL_ADDRESS, LOCAL_ADDRESS6, LOCAL_PORT = "10.96.0.11", "fd00:96::11", 30081
 BALANCED, BALANCED6 = "203.0.113.10", "2001:db8:113::10"
+PROXIED = 30082
+"""A node port that rules like kube-proxy's lead to the pod."""
 PATIENCE, SILENCE = 3.0, 0.7
 BOTH = frozenset({"TCP", "UDP"})
 NONE: frozenset[str] = frozenset()
@@ -108,6 +110,7 @@ class Scene:
             "external address": (self.of_family(EXTERNAL, EXTERNAL6), 80),
             "load balancer": (self.of_family(BALANCED, BALANCED6), 80),
             "host port": (here, HOST_PORT),
+            "node port of kube-proxy": (here, PROXIED),
         }
         return {way: (self.outside, *at) for way, at in ways.items()}
 
@@ -134,9 +137,11 @@ class Scene:
             "cluster address": (self.of_family(ADDRESS, ADDRESS6), 80),
             "own node port": (here, NODE_PORT),
             "own host port": (here, HOST_PORT),
+            "own node port of kube-proxy": (here, PROXIED),
         }
         if self.version == 4:
             ways["loopback"] = ("127.0.0.1", NODE_PORT)
+            ways["loopback, kube-proxy"] = ("127.0.0.1", PROXIED)
         return {way: (one.namespace, *at) for way, at in ways.items()}
 
 
@@ -226,10 +231,34 @@ def scene(bed: Bed, pods: list[Pod], request: pytest.FixtureRequest) -> Iterator
             api.put(SERVICES, NAMESPACE, name, **spec)
             stack.callback(partial(api.delete, SLICES, NAMESPACE, f"{name}-a"))
             stack.callback(partial(api.delete, SERVICES, NAMESPACE, name))
+        stack.enter_context(proxied(scene))
         here = bed.hosts[0].namespace
         eventually(partial(reaches, here, scene.served), "the host's way to the pod")
         becomes(everything(scene), "without policies", open_=True)
         yield scene
+
+
+@contextmanager
+def proxied(scene: Scene) -> Iterator[None]:
+    """Have rules as kube-proxy's lead from a node port to the pod, before the agent's."""
+    host = scene.bed.hosts[0].namespace
+    program = scene.of_family("iptables", "ip6tables")
+    to = scene.of_family(f"{scene.served}:{TARGET}", f"[{scene.served}]:{TARGET}")
+    local = ["-m", "addrtype", "--dst-type", "LOCAL"]
+    rules = [["POSTROUTING", "-m", "mark", "--mark", "0x4000/0x4000", "-j", "MASQUERADE"]]
+    for protocol in ("tcp", "udp"):
+        meant = [*local, "-p", protocol, "--dport", str(PROXIED)]
+        for chain in ("PREROUTING", "OUTPUT"):
+            # inserted at the head: what is inserted last comes first
+            rules.append([chain, *meant, "-j", "DNAT", "--to-destination", to])
+            rules.append([chain, *meant, "-j", "MARK", "--set-xmark", "0x4000/0x4000"])
+    for rule in rules:
+        host.run([program, "-w", "-t", "nat", "-I", *rule])
+    try:
+        yield
+    finally:
+        for rule in rules:
+            host.run([program, "-w", "-t", "nat", "-D", *rule])
 
 
 def _services(scene: Scene) -> dict[str, dict[str, Any]]:

@@ -1,7 +1,7 @@
 """`netplugin.kernel.iptables` on real iptables, both kinds of it, in a namespace of its own."""
 
 import os
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
 
 import pytest
 
@@ -10,10 +10,14 @@ from netplugin.bridges.host_access import (
     CHAINS,
     GUARD,
     GUARD6,
+    LEAVING,
+    LEAVING6,
+    from_loopback,
     guards,
     masquerade,
     private_guard,
     returned,
+    sources_kept,
 )
 from netplugin.kernel import iptables
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
@@ -59,6 +63,8 @@ async def test_rules_of_the_hosts_access_are_spelled_as_they_are_listed(host: Na
         *returned(private, blocks),
         *guards(GUARD, GUARD6),
         private_guard(private),
+        *from_loopback(IPv4Address("192.168.77.1")),
+        *sources_kept(LEAVING, LEAVING6),
     ]
     assert host.run(["true"]).returncode == 0
     assert await ours.keep(wanted)

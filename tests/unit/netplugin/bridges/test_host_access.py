@@ -56,7 +56,13 @@ async def test_the_port_is_made_with_address_and_rule(outside: Outside) -> None:
         rule, *others = map(str, outside.firewall.rules)
         assert rule.startswith("nat POSTROUTING -s 172.19.0.0/16 '!' -o contiv+ -m comment")
         assert rule.endswith("-j MASQUERADE")
-        back, guards = others[:2], others[2:]
+        back, loopback, guards, kept = others[:2], others[2:4], others[4:-2], others[-2:]
+        for one in loopback:
+            assert one.startswith("nat POSTROUTING -s 127.0.0.0/8 -o contiv")
+            assert one.endswith("-j SNAT --to-source 192.168.2.10")
+        for one, port in zip(kept, ("contivh0", "contivv0"), strict=True):
+            assert one.startswith(f"mangle POSTROUTING -o {port} -m mark --mark 0x4000/0x4000")
+            assert one.endswith("-j MARK --set-xmark 0x0/0x4000"), "kube-proxy's"
         for one, port in zip(back, ("contivh0", "contivv0"), strict=True):
             assert one.startswith(f"nat POSTROUTING -s 172.19.0.0/16 -o {port} -m conntrack")
             assert one.endswith("-j SNAT --to-source 172.19.255.254"), "none of the host's"
@@ -109,7 +115,9 @@ async def test_routes_of_ipv6_have_a_guard_of_their_own(outside: Outside) -> Non
         agent.world.endpoints.put_port(record.key, port)
         await agent.host_access.converge()
         six = [str(one) for one in outside.firewall.rules if "ip6tables" in str(one)]
-        assert [one.startswith("ip6tables mangle FORWARD -o contiv") for one in six] == [True] * 4
+        for chain, count in (("FORWARD", 4), ("POSTROUTING", 2)):
+            begin = f"ip6tables mangle {chain} -o contiv"
+            assert sum(one.startswith(begin) for one in six) == count
 
 
 async def test_pods_of_vlans_come_back_under_an_address_for_pods(outside: Outside) -> None:
