@@ -182,3 +182,7 @@ def blocks4(first: int, last: int) -> Iterator[Subnet]:
         host_bits = min(host_bits, (last - first + 1).bit_length() - 1)
         yield Subnet(base=first, length=IPV4_BITS - host_bits)
         first += 1 << host_bits
+
+
+TUNNEL_SOURCES6: Final = subnet6(ipv6("fd63:6f6e:7469:7600::"), 96)
+"""Where hosts have the addresses of IPv6 under which they connect to other hosts' pods."""

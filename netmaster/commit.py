@@ -40,7 +40,7 @@ from netmaster.commit_groups import PrefixSet, shared_prefixes
 from netmaster.commit_stats import CommitStats
 from netmaster.foreign_writes import RevisionTracker
 from netmaster.ipam.resting import AddressRest
-from netmaster.mirror import Mirror
+from netmaster.mirror import Mirror, follow
 from netmaster.plan.model import Plan
 from netmaster.standby import Standby
 from netmaster.stored import Write
@@ -153,6 +153,7 @@ class Committer:
         self._revision = 0
         # Of the term, not of the view: a rebuild of the view ends no rest.
         self._resting = AddressRest(timing.address_cooldown, clock)
+        self._underlay = found.underlay
         self._view = self._read(found)
         self._queue: deque[_PendingChange] = deque()
         self._in_flight: list[_PendingChange] = []
@@ -171,6 +172,8 @@ class Committer:
         """The revision of the last commit of a leader before this term, 0 for none."""
         self.rewound = False
         """Whether the term ended because the store went back."""
+        self.underlay_changed = asyncio.Event()
+        """Set when addresses of hosts, masters or the store change, which others write."""
 
     @classmethod
     async def begin(
@@ -426,7 +429,7 @@ class Committer:
 
     def _read(self, found: Mirror) -> View:
         """Return the view of what the store holds, and restart the tracking of revisions there."""
-        view = found.view(self._resting)
+        view = found.view(self._resting, self._underlay)
         self._tracker.restart(found.revs, found.rev)
         self._revision = found.rev
         return view
@@ -455,6 +458,8 @@ class Committer:
                     self.rewound = True
                     break
                 self._stats.reported(item.rev, self._clock())
+                if follow(self._underlay, item):
+                    self.underlay_changed.set()
                 self._unchecked.append(item)
                 self._check_reports()
         except StoreDenied as exc:

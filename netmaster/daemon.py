@@ -9,9 +9,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -55,14 +53,13 @@ from netmaster.leadership import (
 )
 from netmaster.metrics import MasterMetrics
 from netmaster.plan.objects.globals import StartupFlags
+from netmaster.registrations import Registrations
 from netmaster.settings import Settings
 from objdb.api import Backend
 from objdb.connect import StoreAddress, connect
-from objdb.registration import Registration
-from objdb.shared_lease import SharedLease
 from objdb.wait_for_store import wait_for_store
 from ofnet.rpc import control, jsonrpc
-from state import codec, schema
+from state import schema
 from state.records import ServiceInstance
 
 log = logging.getLogger(__name__)
@@ -101,13 +98,16 @@ async def run(settings: Settings, version: str) -> None:
         lock = backend.lock(keys.LEADER_LOCK, str(own), settings.lease_ttl)
         proxy = Proxy(lock.holder, str(own), tls=tls)
         answering.push_async_callback(proxy.close)
-        registrations = {
-            instance: _registration(backend, instance)
-            for instance in (
+        registrations = Registrations(
+            backend,
+            (
                 _instance(keys.SERVICE_NETMASTER, own, version),
                 _instance(keys.SERVICE_NETMASTER_RPC, ListenAddress(own.host, ofnet.port), version),
-            )
-        }
+            ),
+            settings.store.members,
+        )
+        # Before the first registration, so that a leader has never known this master without them.
+        await registrations.look()
         agents_rest = RegisteredAgents(backend, source=own.host, tls=tls)
         answering.push_async_callback(agents_rest.close)
         parties = ExternalParties(
@@ -115,7 +115,7 @@ async def run(settings: Settings, version: str) -> None:
             reports=agents.nodes,
             gateway=GatewayClient(settings.aci_gateway),
             docker=DockerClient(settings.docker_socket, settings.plugin_name),
-            announce=_announcer(registrations),
+            announce=registrations.announce,
             access=_access_control(backend, answering) if tls else None,
         )
         commits = CommitStats()
@@ -140,7 +140,7 @@ async def run(settings: Settings, version: str) -> None:
             requests=server.stats,
             commits=commits,
             leadership=leadership,
-            registrations={one.service: made for one, made in registrations.items()},
+            registrations=registrations.by_service,
             reports=agents.nodes,
         )
         events = EventLog()
@@ -158,8 +158,7 @@ async def run(settings: Settings, version: str) -> None:
         server.own[diagnosis.OWN] = diagnosis.own_route(parts, parties.access)
         server.own |= ui.pages()
         tasks = await undo.enter_async_context(supervisor(signals=True))
-        for instance, registration in registrations.items():
-            tasks.supervise(f"service {instance.service}", registration.run())
+        registrations.run(tasks)
         tasks.supervise("leadership", _be_candidate(settings.store, backend, leadership))
         tasks.supervise("events", _follow(settings.store, backend, events))
         tasks.supervise("watchdog", feed_watchdog())
@@ -227,20 +226,6 @@ def _instance(service: str, address: ListenAddress, version: str) -> ServiceInst
         ttl=SERVICE_TTL,
         schema=schema.VERSION,
     )
-
-
-def _registration(backend: Backend, instance: ServiceInstance) -> Registration:
-    key = keys.service(instance.service, instance.address, instance.port)
-    lease = SharedLease(backend, instance.ttl)
-    return Registration(backend, key, codec.encode(instance), lease=lease)
-
-
-def _announcer(registrations: dict[ServiceInstance, Registration]) -> Callable[[str], None]:
-    def announce(role: str) -> None:
-        for instance, registration in registrations.items():
-            registration.update(codec.encode(replace(instance, role=role)))
-
-    return announce
 
 
 def _wall_clock() -> float:

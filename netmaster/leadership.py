@@ -26,7 +26,7 @@ from core.errors import (
 )
 from core.logs import fields
 from core.tasks import background, backoff
-from netmaster import host_inventory
+from netmaster import address_faults, host_inventory
 from netmaster.api.access import AccessControl
 from netmaster.api.agents import RegisteredAgents
 from netmaster.api.context import LeaderContext
@@ -328,6 +328,7 @@ class Leadership:
             "periodic tasks": partial(self._run_periodic_tasks, term),
             "clean-ups": term.cleanups.resume,
             "hosts": dead_hosts.run,
+            "underlay": partial(address_faults.tell, term.committer),
         }
         if self._settings.history:
             tasks["history"] = partial(

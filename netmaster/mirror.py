@@ -12,6 +12,7 @@ from core import keys
 from core.errors import ContivError
 from netmaster import codec
 from netmaster.ipam.resting import AddressRest
+from netmaster.known_underlay import KnownUnderlay
 from netmaster.stored import Stored
 from netmaster.view import View
 from objdb.api import Delta, Entry, Snapshot
@@ -31,6 +32,8 @@ class Mirror:
         self.rev = 0
         """The revision of the last item, 0 before the first."""
         self.revs: dict[str, int] = {}
+        self.underlay = KnownUnderlay()
+        """What the store says of the addresses of hosts and masters."""
         self._records: dict[str, Stored] = {}
         self._unreadable: dict[str, ContivError] = {}
         self._schema: bytes | None = None
@@ -52,6 +55,7 @@ class Mirror:
 
     def update(self, item: Snapshot | Delta) -> Iterator[None]:
         """Apply an item of a watch in parts; the mirror is consistent after the last one only."""
+        follow(self.underlay, item)
         if isinstance(item, Snapshot):
             self._clear()
             entries = iter(item.entries.values())
@@ -63,8 +67,8 @@ class Mirror:
             yield
         self.rev = item.rev
 
-    def view(self, resting: AddressRest) -> View:
-        """Return the view of the records.
+    def view(self, resting: AddressRest, underlay: KnownUnderlay | None = None) -> View:
+        """Return the view of the records, with another's underlay if one is given.
 
         Raises SchemaMismatch for a store of another release; Invalid, naming the key, for a value
         that cannot be decoded or does not fit the others.
@@ -72,7 +76,7 @@ class Mirror:
         schema.check(self._schema)
         for error in self._unreadable.values():
             raise error
-        return View.of(self._records, resting)
+        return View.of(self._records, resting, underlay or self.underlay)
 
     def _clear(self) -> None:
         self.revs.clear()
@@ -103,6 +107,21 @@ class Mirror:
             self._unreadable.pop(key, None)
             if key == keys.SCHEMA:
                 self._schema = None
+
+
+def follow(underlay: KnownUnderlay, item: Snapshot | Delta) -> bool:
+    """Apply an item of a watch to the known underlay; return whether its addresses changed."""
+    before = underlay.all
+    if isinstance(item, Snapshot):
+        underlay.retain(item.entries)
+        puts: Iterable[Entry] = item.entries.values()
+    else:
+        for key in item.deletes:
+            underlay.remove(key)
+        puts = item.puts
+    for entry in puts:
+        underlay.put(entry.key, entry.rev, entry.value)
+    return underlay.all is not before
 
 
 def _decoded(entry: Entry) -> Stored | ContivError:

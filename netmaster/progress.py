@@ -69,11 +69,15 @@ class ObservedHost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostState:
-    """What the leader stores about a host: endpoints, a drain, since when its agent is missing."""
+    """What the leader stores about a host: endpoints, a drain, since when its agent is missing.
+
+    `faults` is what is wrong with its addresses, beside those of networks and other hosts.
+    """
 
     endpoints: int = 0
     drained: bool = False
     missing_since: float | None = None
+    faults: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,7 @@ def shown_host(host: ObservedHost, wanted: Applicable, state: HostState) -> dict
         "ends": [str(node) for node in host.reports],
         "applied": not reason,
         "behind": reason,
-        "errors": list(dict.fromkeys(_errors(host))),
+        "errors": list(dict.fromkeys((*_errors(host), *state.faults))),
         "endpoints": state.endpoints,
         "drained": state.drained,
     }

@@ -31,6 +31,7 @@ from netmaster.ipam.group_ids import GroupIds
 from netmaster.ipam.network import NetworkAddresses
 from netmaster.ipam.resting import AddressRest
 from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
+from netmaster.known_underlay import KnownUnderlay
 from netmaster.stored import (
     BlockLease,
     ChangeRecord,
@@ -103,8 +104,12 @@ class View:
     # The view is optimistic: it holds writes that are not committed yet, so that the next decision
     # need not wait for the store. No caller is told before the commit (`netmaster.commit`).
 
-    def __init__(self, resting: AddressRest | None = None) -> None:
+    def __init__(
+        self, resting: AddressRest | None = None, underlay: KnownUnderlay | None = None
+    ) -> None:
         self._resting = resting or AddressRest()
+        self.underlay = underlay or KnownUnderlay()
+        """The addresses of hosts, masters and the store, which the leader does not write."""
         self._rest = RestObjects(codec.KINDS)
         self.objects = self._rest.objects
         self.claims = self._rest.claims
@@ -156,7 +161,7 @@ class View:
         return self.global_record is not None and self.global_record.infra_type == "aci"
 
     @classmethod
-    def load(cls, values: Mapping[str, bytes], resting: AddressRest | None = None) -> "View":
+    def load(cls, values: Mapping[str, bytes]) -> "View":
         """Return the view of a store's content; keys that are not the leader's are ignored.
 
         Raises SchemaMismatch for a store of another release; Invalid, naming the key, for a value
@@ -166,15 +171,20 @@ class View:
         records = {
             key: codec.decode(key, value) for key, value in values.items() if codec.is_leaders(key)
         }
-        return cls.of(records, resting)
+        return cls.of(records)
 
     @classmethod
-    def of(cls, records: Mapping[str, Stored], resting: AddressRest | None = None) -> "View":
+    def of(
+        cls,
+        records: Mapping[str, Stored],
+        resting: AddressRest | None = None,
+        underlay: KnownUnderlay | None = None,
+    ) -> "View":
         """Return the view of all records of a store, by their keys.
 
         Raises Invalid, naming the key, for a record that does not fit the others.
         """
-        view = cls(resting)
+        view = cls(resting, underlay)
         for key, record in sorted(records.items(), key=_load_rank):
             try:
                 view._put(key, record)

@@ -11,6 +11,7 @@ from enum import IntEnum, StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final, NamedTuple
 
+from core import addresses
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
 from ofnet.openflow.fields import Flags
 
@@ -106,7 +107,7 @@ class Vtep:
     ofport: int
 
 
-TUNNEL_SOURCES6: Final = IPv6Network("fd63:6f6e:7469:7600::/96")
+TUNNEL_SOURCES6: Final = IPv6Network(str(addresses.TUNNEL_SOURCES6))
 """Where hosts have the addresses of IPv6 under which they connect to other hosts' pods."""
 
 

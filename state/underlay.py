@@ -1,8 +1,8 @@
 """The underlay: the addresses that hosts, masters and the store need for themselves. Pure.
 
 In come the records of networks and the addresses of the underlay; out comes which network takes
-which of them (`overlaps`). netmaster refuses such networks (`netmaster.plan.underlay`). Where a
-host registers later than a network, master and agent name it as an error of that host.
+which of them (`overlaps`). netmaster refuses such networks (`netmaster.plan.address_space`).
+Where a host registers later than a network, master and agent name it as an error of that host.
 """
 
 # The rule (ADR 32). A host routes the whole subnet of a vxlan network, and of an infra network, to
@@ -11,14 +11,14 @@ host registers later than a network, master and agent name it as an error of tha
 # is given to pods, and the router of the physical network may be the gateway.
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 from core.addresses import IPV4_BITS, IPV6_BITS, ipv4, ipv6, subnet4, subnet6
-from core.ids import NetworkId
+from core.ids import HostLabel, NetworkId
 from state.records import Encap, HostRecord, NetworkRecord, NetworkType, ServiceInstance
 
 Address = IPv4Address | IPv6Address
@@ -44,10 +44,16 @@ class UnderlayAddress:
     address: Address
     kind: Kind
     holder: str
+    host: HostLabel | None = None
+    """The host, if it is one's."""
+
+    @property
+    def what(self) -> str:
+        """Say what the address is, and whose."""
+        return f"{self.kind} {'for' if self.kind is Kind.STORE else 'of'} {self.holder}"
 
     def __str__(self) -> str:
-        by = "for" if self.kind is Kind.STORE else "of"
-        return f"{self.address}, {self.kind} {by} {self.holder}"
+        return f"{self.address}, {self.what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +84,28 @@ class Finding:
 
 def of_host(record: HostRecord) -> Iterator[UnderlayAddress]:
     """Yield the addresses of a host; text that is no address is passed over."""
-    holder = f"host {record.label}"
-    yield from _named((record.vtep_ip,), Kind.TUNNEL, holder)
-    yield from _named((record.control_ip,), Kind.CONTROL, holder)
-    yield from _named(record.addresses[:MOST_ADDRESSES], Kind.FURTHER, holder)
-    yield from _named(record.next_hops[:MOST_ADDRESSES], Kind.NEXT_HOP, holder)
+    known = (
+        ((record.vtep_ip,), Kind.TUNNEL),
+        ((record.control_ip,), Kind.CONTROL),
+        (record.addresses, Kind.FURTHER),
+        (record.next_hops, Kind.NEXT_HOP),
+    )
+    for texts, kind in known:
+        for address in _usable(texts):
+            yield UnderlayAddress(address, kind, f"host {record.label}", record.label)
 
 
 def of_master(instance: ServiceInstance) -> Iterator[UnderlayAddress]:
     """Yield the addresses of a registered master, and of the store as it is configured there."""
-    holder = f"master {instance.address}:{instance.port}"
-    yield from _named((instance.address,), Kind.CONTROL, holder)
-    yield from _named(instance.addresses[:MOST_ADDRESSES], Kind.FURTHER, holder)
-    yield from _named(instance.next_hops[:MOST_ADDRESSES], Kind.NEXT_HOP, holder)
-    yield from _named(instance.store[:MOST_ADDRESSES], Kind.STORE, holder)
+    known = (
+        ((instance.address,), Kind.CONTROL),
+        (instance.addresses, Kind.FURTHER),
+        (instance.next_hops, Kind.NEXT_HOP),
+        (instance.store, Kind.STORE),
+    )
+    for texts, kind in known:
+        for address in _usable(texts):
+            yield UnderlayAddress(address, kind, f"master {instance.address}:{instance.port}")
 
 
 class Underlay:
@@ -101,9 +115,9 @@ class Underlay:
         found: dict[int, list[UnderlayAddress]] = {IPV4_BITS: [], IPV6_BITS: []}
         for one in addresses:
             found[one.address.max_prefixlen].append(one)
-        # Of several names of one address the first is told, so that sorting must be stable.
+        # Whose address it is comes before whose next hop: that one is told.
         self._sorted = {
-            bits: sorted(members, key=lambda one: int(one.address))
+            bits: sorted(members, key=lambda one: (int(one.address), one.kind is Kind.NEXT_HOP))
             for bits, members in found.items()
         }
 
@@ -141,7 +155,7 @@ def overlaps(
     underlay: Underlay | Iterable[UnderlayAddress],
     given: Mapping[NetworkId, Set[Address]] | None = None,
 ) -> tuple[Finding, ...]:
-    """Return which network takes which address of the underlay, each address once for a part.
+    """Return which network takes which address of the underlay, once for each that has it.
 
     `given` has the addresses that infra networks gave to hosts, which are theirs. A record whose
     addresses cannot be read takes none.
@@ -160,19 +174,13 @@ def _of_network(
         taken = list(parts(network))
     except ValueError:
         return
-    told = set(given)
+    own = frozenset(given)
+    told: set[tuple[Address, str]] = set()
     for part in taken:
         for one in underlay.within(part):
-            if one.address not in told:
-                told.add(one.address)
+            if one.address not in own and (one.address, one.holder) not in told:
+                told.add((one.address, one.holder))
                 yield Finding(network.id, part.what, one)
-
-
-def _named(texts: Iterable[str], kind: Kind, holder: str) -> Iterator[UnderlayAddress]:
-    for text in texts:
-        address = usable(text)
-        if address is not None:
-            yield UnderlayAddress(address, kind, holder)
 
 
 def usable(text: str) -> Address | None:
@@ -192,3 +200,10 @@ def usable(text: str) -> Address | None:
         int(address) == (1 << IPV4_BITS) - 1 and address.version == 4,
     )
     return None if any(nowhere) else address
+
+
+def _usable(texts: Sequence[str]) -> Iterator[Address]:
+    for text in texts[:MOST_ADDRESSES]:
+        address = usable(text)
+        if address is not None:
+            yield address

@@ -5,7 +5,7 @@ applied; `netmaster.plan.endpoints.drain` and `netmaster.cleanup` make the chang
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from netmaster import host_inventory
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
 from netmaster.host_inventory import HostInventory
+from netmaster.plan import address_space
 from netmaster.plan.change_log import ChangeOrigin, recorded
 from netmaster.plan.endpoints import drain
 from netmaster.plan.endpoints.cleanup import FORCE_HINT
@@ -145,12 +146,13 @@ class HostsApi:
     ) -> list[dict[str, Any]]:
         """Return hosts that have a record as REST shows them."""
         observed = [self._observed(hosts, label) for label in labels]
-        states, history = await self._committer.read(
-            lambda view: (
-                [_host_state(view, host.record.label) for host in observed],
-                view.lineage.current,
-            )
-        )
+
+        def stored(view: View) -> tuple[list[HostState], str]:
+            faults = address_space.faults(view)
+            states = [_host_state(view, host.record.label, faults) for host in observed]
+            return states, view.lineage.current
+
+        states, history = await self._committer.read(stored)
         wanted = Applicable(self._committer.revisions, history)
         return [
             shown_host(host, wanted, state) for host, state in zip(observed, states, strict=True)
@@ -186,10 +188,13 @@ def _not_found(label: HostLabel) -> NotFound:
     return NotFound(f"host {label} not found")
 
 
-def _host_state(view: View, label: HostLabel) -> HostState:
+def _host_state(
+    view: View, label: HostLabel, faults: Mapping[HostLabel | None, Sequence[str]] | None = None
+) -> HostState:
     absence = view.absences.get(label)
     return HostState(
         endpoints=len(view.host_endpoints.get(label, ())),
         drained=label in view.drains,
         missing_since=absence.since if absence else None,
+        faults=(faults or {}).get(label, ()),
     )

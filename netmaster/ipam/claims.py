@@ -1,8 +1,9 @@
 """The subnets of networks, of both families: finds those that a new subnet would overlap.
 
-Networks with their subnets as text come in, keys of networks go out. Only subnets of one tenant
-must not overlap. `netmaster.view` keeps `SubnetClaims` in sync with the networks;
-`netmaster.plan.objects.network` refuses overlaps.
+Networks with their subnets as text come in, keys of networks go out. Subnets of one tenant must not
+overlap, and those of vlan networks of all tenants must not where these are routed. `netmaster.view`
+keeps `SubnetClaims` in sync with the networks; `netmaster.plan.objects.network` and
+`netmaster.plan.address_space` refuse overlaps.
 """
 
 from collections import defaultdict
@@ -55,6 +56,8 @@ class SubnetClaims:
     def __init__(self) -> None:
         self._v4: defaultdict[str, Intervals] = defaultdict(Intervals)
         self._v6: defaultdict[str, Intervals] = defaultdict(Intervals)
+        self._vlan4, self._vlan6 = Intervals(), Intervals()
+        """The whole subnets of vlan networks, of all tenants."""
 
     def add(self, network: Network) -> None:
         """Add the claim of a network; ValueError for invalid text."""
@@ -72,8 +75,20 @@ class SubnetClaims:
         v6 = self._v6[tenant].overlapping(_extent(wanted.v6)) if wanted.v6 else ()
         return Overlaps(v4=frozenset(v4), v6=frozenset(v6))
 
+    def of_other_tenants(self, tenant: str, v4: Subnet, v6: Subnet | None) -> frozenset[str]:
+        """Return the vlan networks of other tenants with addresses of a subnet, ranges or not."""
+        found = {
+            *self._vlan4.overlapping(_extent(v4)),
+            *(self._vlan6.overlapping(_extent(v6)) if v6 else ()),
+        }
+        return frozenset(key for key in found if key.partition(":")[0] != tenant)
+
     def _parts(self, network: Network) -> Iterator[tuple[Intervals, Interval]]:
         claimed = claim(network)
+        if network.encap == "vlan":
+            yield self._vlan4, _extent(claimed.v4.subnet)
+            if claimed.v6:
+                yield self._vlan6, _extent(claimed.v6)
         yield self._v4[network.tenant_name], claimed.v4.extent
         if claimed.v6:
             yield self._v6[network.tenant_name], _extent(claimed.v6)

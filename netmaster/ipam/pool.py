@@ -5,6 +5,7 @@ no other one. `netmaster.plan.grants` knows the owners and refuses requests.
 """
 
 from bisect import bisect_right, insort
+from collections.abc import Set
 from itertools import islice
 
 from core.addresses import Subnet
@@ -58,22 +59,29 @@ class Pool:
         return group if address <= high else None
 
     def lowest(
-        self, group: GroupKey | None = None, within: tuple[int, int] | None = None
+        self,
+        group: GroupKey | None = None,
+        within: tuple[int, int] | None = None,
+        *,
+        but: Set[int] = frozenset(),
     ) -> int | None:
         """Return the lowest free address, of a group's pool if it has one; None if all are held.
 
-        One that rests comes after all others. `within` are the first and the last that will do.
+        One that rests comes after all others. `within` are the first and the last that will do,
+        `but` are some that will not.
         """
         free = self._spans(group)
-        return self._resting.choose(free if within is None else free.between(*within))
+        free = free if within is None else free.between(*within)
+        return self._resting.choose(free.without(but))
 
-    def ahead(self, number: int) -> list[int]:
+    def ahead(self, number: int, but: Set[int] = frozenset()) -> list[int]:
         """Return so many free addresses of the network, or less, for a host to hold ahead.
 
-        At most half of those that are free, so that hosts leave some to each other, and none that
-        rests.
+        At most half of those that are free, so that hosts leave some to each other, none that
+        rests, and none of `but`.
         """
-        return list(islice(self._resting.rested(self._free), min(number, self._free.free // 2)))
+        free = self._free.without(but)
+        return list(islice(self._resting.rested(free), min(number, free.free // 2)))
 
     def first_taken(self, low: int, high: int) -> int | None:
         """Return the lowest address of low..high that is held or pooled; None if all are free."""

@@ -4,6 +4,7 @@ Allocation is round-robin like the original's (docs/original/netmaster-state.md 
 after the last address allocated, so a released address is not reused at once.
 """
 
+from collections.abc import Set
 from typing import Final
 
 from core.addresses import Subnet
@@ -35,25 +36,29 @@ class Pool6:
         """Return whether the address could ever be allocated."""
         return self._free.low <= address <= self._free.high
 
-    def following(self) -> int | None:
-        """Return the free address after the last allocated, else the lowest; None if none is."""
-        after = self._free.lowest_from(self._last + 1)
-        return self._free.lowest() if after is None else after
+    def following(self, but: Set[int] = frozenset()) -> int | None:
+        """Return the free address after the last allocated, else the lowest; None if none is.
 
-    def ahead(self, number: int) -> list[int]:
+        None of `but` will do.
+        """
+        free = self._free.without(but)
+        after = free.lowest_from(self._last + 1)
+        return free.lowest() if after is None else after
+
+    def ahead(self, number: int, but: Set[int] = frozenset()) -> list[int]:
         """Return the free addresses that are next in turn, so many or, if there are less, half."""
         found: list[int] = []
-        after = self._last
-        while len(found) < min(number, self.free // 2):
-            following = self._free.lowest_from(after + 1)
-            after = self._free.low - 1 if following is None else following
+        after, free = self._last, self._free.without(but)
+        while len(found) < min(number, free.free // 2):
+            following = free.lowest_from(after + 1)
+            after = free.low - 1 if following is None else following
             if following is not None:
                 found.append(following)
         return found
 
-    def lowest_within(self, first: int, last: int) -> int | None:
-        """Return the lowest free address among first..last; None if there is none."""
-        return self._free.between(first, last).lowest()
+    def lowest_within(self, first: int, last: int, but: Set[int] = frozenset()) -> int | None:
+        """Return the lowest free address among first..last and not `but`; None if there is none."""
+        return self._free.between(first, last).without(but).lowest()
 
     def take(self, address: int) -> None:
         """Mark an address as held."""

@@ -5,7 +5,7 @@ free number is the first span's. Numbers may be of any size, so IPv6 host number
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 
 class FreeSpans:
@@ -63,6 +63,15 @@ class FreeSpans:
                 for low, high in self
                 if low <= part.high and part.low <= high
             )
+        return part
+
+    def without(self, numbers: Set[int]) -> "FreeSpans":
+        """Return the set without some numbers: a set of its own, or this one if there are none."""
+        if not numbers:
+            return self
+        part = self.between(self.low, self.high)
+        for number in numbers:
+            part.take(number)
         return part
 
     def take(self, number: int) -> None:

@@ -14,6 +14,7 @@ from core.ids import GroupKey
 from netmaster.ipam.network import NetworkAddresses
 from netmaster.ipam.pool import Pool
 from netmaster.ipam.pool6 import Pool6
+from netmaster.plan import address_space
 from netmaster.stored import Write
 from netmaster.view import View, network_of
 from state.records import GrantOwner, GrantRecord, GroupRecord, NetworkRecord
@@ -26,6 +27,8 @@ class AddressSource:
     network: NetworkRecord
     addresses: NetworkAddresses
     group: GroupRecord | None = None
+    reserved: frozenset[int] = frozenset()
+    """Addresses that hosts or masters need, which registered later than the network."""
 
     @property
     def v4(self) -> Pool:
@@ -57,7 +60,8 @@ def address_source(view: View, network: NetworkRecord, group_key: GroupKey | Non
             raise NotFound("key not found")
         if network_of(group) != nid:
             raise Invalid(f"endpoint group {group_key} belongs to network {network_of(group)}")
-    return AddressSource(network, view.addresses[nid], group)
+    reserved = address_space.reserved(view, network)
+    return AddressSource(network, view.addresses[nid], group, reserved)
 
 
 def choose4(
@@ -78,6 +82,8 @@ def choose4(
     address = in_subnet4(requested, pool.subnet)
     if pool.group_of(address) != source.pool_owner or not pool.assignable(address):
         raise not_available(requested)
+    if address in source.reserved:
+        raise needed(requested)
     _check_holder(source.addresses, requested, convertible, token)
     return requested
 
@@ -92,7 +98,7 @@ def choose6(
     """Return the requested IPv6 address, or the next free one after the last allocated."""
     pool = source.v6
     if not requested:
-        following = pool.following()
+        following = pool.following(source.reserved)
         if following is None:
             raise Exhausted(f"Reached MaxHosts ({pool.hosts}). Cannot allocate more hosts")
         return ipv6_text(following)
@@ -100,6 +106,8 @@ def choose6(
     text = ipv6_text(address)
     if not pool.assignable(address):
         raise not_available(text)
+    if address in source.reserved:
+        raise needed(text)
     _check_holder(source.addresses, text, convertible, token)
     return text
 
@@ -111,7 +119,7 @@ def lowest_within(source: AddressSource, within: Subnet) -> str:
     """
     if within.base not in source.v4.subnet or within.last not in source.v4.subnet:
         raise Invalid(f"address range {within} is not in subnet {source.v4.subnet}")
-    address = source.v4.lowest(source.pool_owner, (within.base, within.last))
+    address = source.v4.lowest(source.pool_owner, (within.base, within.last), but=source.reserved)
     if address is None:
         raise Exhausted(f"auto allocation failed - address exhaustion in range {within}")
     return ipv4_text(address)
@@ -122,7 +130,7 @@ def following_within(source: AddressSource, within: Subnet) -> str:
     pool = source.v6
     if within.base not in pool.subnet or within.last not in pool.subnet:
         raise Invalid(f"address range {within} is not in subnet {pool.subnet}")
-    address = pool.lowest_within(within.base, within.last)
+    address = pool.lowest_within(within.base, within.last, source.reserved)
     if address is None:
         raise Exhausted(f"auto allocation failed - address exhaustion in range {within}")
     return ipv6_text(address)
@@ -156,6 +164,11 @@ def not_available(address: str) -> Conflict:
     return Conflict(f"ip address {address} is not available")
 
 
+def needed(address: str) -> Conflict:
+    """Return the refusal of an address that a host, a master or the store needs."""
+    return Conflict(f"ip address {address} is not available: a host or master needs it")
+
+
 def grant_write(source: AddressSource, address: str, grant: GrantRecord) -> Write:
     """Return the write of a grant, for a free address or one that a reservation holds."""
     # The key of a grant is its address. A new grant requires that the key does not exist, so the
@@ -167,7 +180,7 @@ def grant_write(source: AddressSource, address: str, grant: GrantRecord) -> Writ
 
 def _lowest(source: AddressSource) -> str:
     owner = source.pool_owner
-    address = source.v4.lowest(owner)
+    address = source.v4.lowest(owner, but=source.reserved)
     if address is not None:
         return ipv4_text(address)
     if owner is not None and source.group is not None:

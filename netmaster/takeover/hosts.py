@@ -10,7 +10,7 @@ from functools import partial
 
 from core import keys
 from core.ids import HostLabel
-from netmaster.plan.objects.globals import ROUTING
+from netmaster.plan.address_space import ROUTING
 from netmaster.takeover.draft import Draft
 from netmaster.takeover.source import Source
 from state import codec

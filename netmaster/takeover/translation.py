@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from core import keys
 from netmaster import codec
+from netmaster.plan import address_space
 from netmaster.stored import GroupIdCursor
 from netmaster.takeover import addresses, hosts, objects, records, source
 from netmaster.takeover.draft import Draft
@@ -54,11 +55,16 @@ def translate(
     addresses.translate(draft)
     hosts.translate(found, draft, uplink_macs)
     ours = _written(draft)
+    records_of_hosts = {keys.host(label): codec.encode(one) for label, one in draft.hosts.items()}
     if not any(one.outcome is Outcome.REFUSED for one in draft.findings):
-        View.load(ours)  # what a leader cannot read must not be written
+        view = View.load(ours)  # what a leader cannot read must not be written
+        for key, value in records_of_hosts.items():
+            view.underlay.put(key, 1, value)
+        for fault in address_space.network_faults(view):
+            draft.refuse(keys.network(fault.network), fault.text, "delete it in the original")
     return Translation(
         values=ours,
-        hosts={keys.host(label): codec.encode(one) for label, one in draft.hosts.items()},
+        hosts=records_of_hosts,
         counts=_counts(draft),
         findings=tuple(draft.findings),
         skipped=tuple(found.skipped),

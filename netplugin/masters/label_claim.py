@@ -76,25 +76,27 @@ async def claim_label(
 
 async def keep_label(
     backend: Backend,
-    own: HostRecord,
+    current: Callable[[], HostRecord],
     stored: Callable[[], HostRecord | None],
     *,
     interval: float = CHECK_EVERY,
 ) -> None:
-    """Write the host record again, for ever, whenever the store no longer has it.
+    """Write the host record again, for ever, whenever the store no longer has it as it is.
 
-    An operator may remove a host that is unreachable; it returns when it is reachable again.
-    `stored` returns the record as this agent has read it last. Raises Conflict when another host
-    has taken the label over.
+    An operator may remove a host that is unreachable; it returns when it is reachable again. Its
+    addresses change. `current` returns the record as it is to be, `stored` the one that this agent
+    has read last. Raises Conflict when another host has taken the label over.
     """
     while True:
         await asyncio.sleep(interval)
-        found = stored()
+        found, own = stored(), current()
         if found is None:
             log.warning("host record missing in the store, recreated", extra=fields(host=own.label))
             await claim_label(backend, own)
         elif has_claimed(found, own):
             await _check_taken_over(backend, own)
+        elif found != own:
+            await claim_label(backend, own)
 
 
 async def _check_taken_over(backend: Backend, own: HostRecord) -> None:

@@ -37,6 +37,7 @@ from netplugin.masters import registration
 from netplugin.masters.client import LeaderClient
 from netplugin.masters.host_id import host_id
 from netplugin.masters.label_claim import claim_label, keep_label
+from netplugin.masters.own_record import OwnRecord
 from netplugin.pods.host import place_as_asked
 from netplugin.settings import Settings
 from netplugin.startup.clients import Clients, connect_clients
@@ -105,7 +106,9 @@ async def _start(context: Context, kube_config: KubeConfig) -> None:
         await clients.links.holder(address)
     own_id = host_id(settings.host_id_file)
     record = registration.host_record(settings, macs.values(), context.version, own_id)
-    await claim_label(clients.store, record, takeover=settings.takeover_label)
+    own = OwnRecord(record, clients.ovsdb.ports)
+    await own.look()
+    await claim_label(clients.store, own.current(), takeover=settings.takeover_label)
     health.step = "waiting for Open vSwitch"
     switches = await start_switches(context)
     in_kubernetes = settings.k8s_config is not None
@@ -128,7 +131,10 @@ async def _start(context: Context, kube_config: KubeConfig) -> None:
     start_kubernetes_loops(context, clients, dataplane, kubernetes, pod_services.host)
     context.supervisor.supervise("garbage collection", pod_services.garbage_collector.run())
     stored = partial(dataplane.world.peers.record, settings.host)
-    context.supervisor.supervise("host record", keep_label(clients.store, record, stored))
+    context.supervisor.supervise(
+        "own addresses", own.follow(clients.links.address_changes, settings.audit_interval)
+    )
+    context.supervisor.supervise("host record", keep_label(clients.store, own.current, stored))
     feed = kubernetes.feed if kubernetes is not None else None
     await start_servers(
         context,

@@ -548,7 +548,7 @@ def test_the_checker_sees_an_address_that_is_given_twice(monkeypatch: pytest.Mon
         machine.create(("rng", ""), "a")
         machine.the_store_is_sound_and_as_acknowledged()
         first = IPv4Address("10.3.0.10")
-        monkeypatch.setattr(Pool, "lowest", lambda *_: int(first))
+        monkeypatch.setattr(Pool, "lowest", lambda *_, **__: int(first))
         monkeypatch.setattr(grants, "grant_write", _careless_write)
         monkeypatch.setattr(endpoint, "grant_write", _careless_write)
         machine.ask(endpoint.create, _wanted(("rng", ""), "b", ""), NOW)

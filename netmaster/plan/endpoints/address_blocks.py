@@ -155,10 +155,10 @@ def _granted(view: View, request: AddressBlocksRequest) -> Iterator[HeldAhead]:
         families = 2 if network.ipv6_subnet else 1
         source = address_source(view, network, None)
         number = min(int(wanted), room // families, _share(view, request.host, source))
-        ipv4 = [ipv4_text(address) for address in source.v4.ahead(number)]
+        ipv4 = [ipv4_text(address) for address in source.v4.ahead(number, source.reserved)]
         ipv6: list[str] = []
         if families > 1:
-            ipv6 = [ipv6_text(address) for address in source.v6.ahead(len(ipv4))]
+            ipv6 = [ipv6_text(address) for address in source.v6.ahead(len(ipv4), source.reserved)]
             ipv4 = ipv4[: len(ipv6)]
         room -= families * len(ipv4)
         for pair in zip_longest(ipv4, ipv6, fillvalue=""):

@@ -14,6 +14,8 @@ from contivmodel.objects import Global
 from core import keys
 from core.errors import Conflict, NotFound
 from netmaster.ipam.segments import parse_range, parse_vlans, parse_vxlans
+from netmaster.plan import address_space
+from netmaster.plan.address_space import ROUTING
 from netmaster.plan.model import Plan
 from netmaster.stored import Stored, Write
 from netmaster.view import View
@@ -25,7 +27,6 @@ DEFAULT_VLANS: Final = "1-4094"
 DEFAULT_VXLANS: Final = "1-10000"
 DEFAULT_FORWARD_MODE: Final = "bridge"
 DEFAULT_ARP_MODE: Final = "proxy"
-ROUTING: Final = "routing"
 ACI: Final = "aci"
 
 
@@ -62,6 +63,7 @@ def create(view: View, posted: Global) -> Plan:
     if KEY in view.objects[Global.kind]:
         return update(view, posted)
     _check_ranges(view, posted)
+    address_space.check_settings(view, None, posted)
     return _store(view, posted)
 
 
@@ -82,6 +84,7 @@ def update(view: View, posted: Global) -> Plan:
     if settings.pvt_subnet != private_before:
         _refuse_in_use(view, "private subnet")
     _check_ranges(view, settings)
+    address_space.check_settings(view, stored, settings)
     return _store(view, settings)
 
 

@@ -2,7 +2,8 @@
 
 A network is its REST object, its record and the grants of its gateways, written and deleted
 together. Checks and their order are the original's. Additional refusals: a gateway that no host can
-have, an IPv6 gateway outside its subnet, subnets that no host can use, the tag of another network.
+have, an IPv6 gateway outside its subnet, the tag of another network, and addresses that others need
+(`netmaster.plan.address_space`).
 
 Source: docs/original/netmaster-rest.md §2, docs/original/netmaster-state.md §4.
 """
@@ -14,13 +15,13 @@ from contivmodel.objects import EndpointGroup, Global, Link, Network, NetworkLin
 from contivmodel.service_objects import ServiceLB
 from contivmodel.wire import blank
 from core import ids, keys
-from core.addresses import ipv4_text, ipv6_text, subnet4
+from core.addresses import ipv4_text, ipv6_text
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import NetworkId, NetworkName, TenantName
 from netmaster.ipam import claims, pool6
 from netmaster.ipam.claims import Claim
 from netmaster.ipam.segments import Segment
-from netmaster.plan import docker_network
+from netmaster.plan import address_space, docker_network
 from netmaster.plan.grants import in_subnet4, in_subnet6, not_available
 from netmaster.plan.model import Plan
 from netmaster.stored import Write
@@ -28,13 +29,6 @@ from netmaster.view import View
 from state.records import Encap, GrantOwner, GrantRecord, NetworkRecord, NetworkType
 
 SHORTEST: Final = 8
-NO_HOSTS: Final = (
-    subnet4(0, 8),
-    subnet4(127 << 24, 8),
-    subnet4(224 << 24, 4),
-)
-"""`This network`, loopback and multicast: no endpoint can have an address in these."""
-
 SWEEP: Final = 24
 """How many reservations, and addresses that hosts hold ahead, are deleted with their network.
 
@@ -65,6 +59,7 @@ def create(view: View, posted: Network) -> Plan:
     gateways = tuple(_gateways(posted, claim))
     encap = Encap(posted.encap)
     record = _record(posted, claim, tag, view.segments.choose(encap, posted.pkt_tag))
+    address_space.check_network(view, record, claim)
     network = posted.model_copy(
         update={
             "key": key,
@@ -157,10 +152,9 @@ def _check_subnets(claim: Claim) -> None:
         raise Invalid("Network subnet format not valid")
     if subnet.length < SHORTEST:
         raise Invalid(f"subnet length {subnet.length} not supported")
-    if any(subnet.overlaps(block) for block in NO_HOSTS):
-        raise Invalid(f"subnet {subnet} has no addresses that endpoints could use")
     if claim.v6 and not pool6.SHORTEST <= claim.v6.length <= pool6.LONGEST:
         raise Invalid(f"subnet length {claim.v6.length} not supported")
+    address_space.check_usable(claim)
 
 
 def _gateways(posted: Network, claim: Claim) -> Iterator[str]:

@@ -160,6 +160,7 @@ def test_a8_to_a10_subnets_that_overlap(site: Site) -> None:
 
 
 def test_a11_tenants_may_overlap(site: Site) -> None:
+    assert site.settings(fwdMode="bridge")  # routed they share one address space
     assert site.tenant_made("tenant1")
     assert site.net("n")
     assert site.net("n", subnet="10.1.0.0/16", tenantName="tenant1", pktTag=2)
@@ -191,6 +192,7 @@ def test_a14_to_a16_ipv6_subnets(site: Site, first: str, second: str, fits: bool
 
 
 def test_a17_ipv6_subnets_of_two_tenants(site: Site) -> None:
+    assert site.settings(fwdMode="bridge")
     assert site.tenant_made("tenant1")
     assert site.net("n", ipv6Subnet="ffff:ffff:ffff::/48")
     assert site.net("n", ipv6Subnet="ffff:ffff:ffff::/48", tenantName="tenant1")

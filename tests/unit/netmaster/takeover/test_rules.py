@@ -304,3 +304,14 @@ def test_an_address_of_a_pool_that_is_marked_belongs_to_the_pool() -> None:
     grant = fields(grants[keys.GRANTS + "n1.default/10.1.1.101"])
     assert (grant["owner"], grant["ownerID"]) == ("reservation", "gp:default")
     assert keys.GRANTS + "n1.default/10.1.1.102" not in grants
+
+
+def test_a_network_that_takes_a_hosts_address_is_refused() -> None:
+    values = base()
+    vtep = {"ServiceName": "netplugin.vtep", "HostAddr": "10.1.1.7", "Port": 4789, "Hostname": "h1"}
+    values[keys.service(keys.SERVICE_VTEP, "10.1.1.7", 4789)] = json.dumps(vtep).encode()
+    assert fields(values[NET])["subnetIP"] == "10.1.1.0"
+    assert (
+        Outcome.REFUSED,
+        "subnet 10.1.1.0/24 of network n1.default holds 10.1.1.7, the tunnel address of host h1",
+    ) in said(translate(values), NET)

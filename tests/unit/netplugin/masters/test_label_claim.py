@@ -139,7 +139,7 @@ async def test_a_store_that_refuses_is_no_outage(
 
 async def test_a_host_record_that_was_removed_is_written_again(backend: MemoryBackend) -> None:
     async with background(
-        "host record", keep_label(backend, OWN, lambda: stored(backend), interval=0.005)
+        "host record", keep_label(backend, lambda: OWN, lambda: stored(backend), interval=0.005)
     ):
         await eventually(lambda: stored(backend) == OWN)
         written = backend.store.get(KEY)
@@ -152,5 +152,5 @@ async def test_a_label_that_was_taken_over_ends_its_former_host(backend: MemoryB
     await put(backend, OTHER)
     with pytest.raises(Conflict, match=r"192.0.2.9 has taken over the host label label"):
         async with asyncio.timeout(5):
-            await keep_label(backend, OWN, lambda: stored(backend), interval=0.005)
+            await keep_label(backend, lambda: OWN, lambda: stored(backend), interval=0.005)
     assert stored(backend) == OTHER

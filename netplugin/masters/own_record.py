@@ -1,0 +1,78 @@
+"""This host's record for the cluster, with its addresses and next hops as of now.
+
+In comes the record as `netplugin.masters.registration` made it; the addresses are followed, so that
+netmaster refuses networks that take one (`state.underlay`). `netplugin.masters.label_claim` writes
+the record whenever the store has another one. Links of the agent itself are left out: what they
+have is of its networks.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from core.errors import HostError
+from core.logs import fields
+from core.tasks import background
+from daemons import machine_addresses
+from netplugin.ovsdb import PortRow
+from netplugin.world import port_names
+from state.records import HostRecord
+
+log = logging.getLogger(__name__)
+
+_OWN_LINKS: Final = ("contiv", port_names.ROUTER_PORT, *port_names.POD_LINKS)
+_SERVICE_LINK: Final = "kube-ipvs"
+"""Where kube-proxy keeps the addresses of all services, thousands in a large cluster."""
+
+
+class OwnRecord:
+    """The record of this host; `ports` returns the ports of Open vSwitch by name."""
+
+    def __init__(self, record: HostRecord, ports: Callable[[], Mapping[str, PortRow]]) -> None:
+        self._record = record
+        self._ports = ports
+
+    def current(self) -> HostRecord:
+        """Return the record as of the last look."""
+        return self._record
+
+    async def look(self) -> None:
+        """Read the addresses and next hops; where they cannot be read the last ones stay."""
+        try:
+            found = await asyncio.to_thread(machine_addresses.read, self._is_of_agent)
+        except HostError as exc:
+            log.warning("addresses of this host not read, retrying", extra=fields(error=exc))
+            return
+        self._record = replace(self._record, addresses=found.addresses, next_hops=found.next_hops)
+
+    async def follow(self, changes: Callable[[], AsyncIterator[None]], interval: float) -> None:
+        """Look after each change of an address, and now and then for routes, for ever."""
+        changed = asyncio.Event()
+
+        async def note() -> None:
+            while True:
+                try:
+                    async for _ in changes():
+                        changed.set()
+                except HostError as exc:
+                    about = fields(error=exc)
+                    log.warning("addresses of this host not followed", extra=about)
+                    await asyncio.sleep(interval)
+
+        async with background("addresses", note()):
+            while True:
+                try:
+                    async with asyncio.timeout(interval):
+                        await changed.wait()
+                except TimeoutError:
+                    pass
+                changed.clear()
+                await self.look()
+
+    def _is_of_agent(self, link: str) -> bool:
+        # The underlay's address may be on a bridge of Open vSwitch, too: that has no endpoint.
+        row = self._ports().get(link)
+        of_endpoint = row is not None and port_names.ENDPOINT_ID in row.external_ids
+        return of_endpoint or link.startswith((*_OWN_LINKS, _SERVICE_LINK))
