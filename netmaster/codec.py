@@ -205,6 +205,7 @@ def _decode_answer(key: str, value: bytes) -> KeptAnswer:
         etag=fields.text("etag"),
         body=fields.text("body"),
         at=fields.real("at"),
+        client=fields.text("client"),
     )
 
 

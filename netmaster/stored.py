@@ -143,6 +143,7 @@ class KeptAnswer:
 
     `digest` stands for the client and its key, `request` for what it asked. `status`, the object's
     `key`, `etag` and `body` are those of the answer. `at` is the wall-clock time of the change.
+    `client` stands for the client alone, "" where clients are not known, and in older records.
     """
 
     digest: str
@@ -152,6 +153,7 @@ class KeptAnswer:
     etag: str
     body: str
     at: float
+    client: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ In comes the decision of a change; out comes one that makes the change once, whi
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -24,7 +25,9 @@ REPLAYED: Final = "Idempotency-Replayed"
 LONGEST: Final = 128
 """Characters of a key."""
 MOST: Final = 1024
-"""Answers that are kept; the oldest go first."""
+"""Answers that are kept; of who has most, the oldest go first."""
+MOST_OF_CLIENT: Final = 256
+"""Answers of one client that are kept, where clients are known."""
 KEPT: Final = 86_400.0
 """Seconds that an answer is kept at least, unless there are too many."""
 LARGEST: Final = 65_536
@@ -41,6 +44,8 @@ class KeyedRequest:
 
     digest: str
     request: str
+    client: str = ""
+    """A digest of the client, "" where clients are not known."""
 
     @classmethod
     def of(cls, key: str, who: str, asked: str, body: bytes) -> "KeyedRequest":
@@ -50,7 +55,11 @@ class KeyedRequest:
         """
         if not _KEY.fullmatch(key):
             raise Malformed(f"header {HEADER}: want 1 to {LONGEST} visible ASCII characters")
-        return cls(_digest(f"{who}\n{key}".encode()), _digest(asked.encode() + b"\n" + body))
+        return cls(
+            _digest(f"{who}\n{key}".encode()),
+            _digest(asked.encode() + b"\n" + body),
+            _digest(who.encode()) if who else "",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +90,33 @@ def once(decide: Decide, keyed: KeyedRequest, now: float) -> Decide:
         if len(answer.body) > LARGEST:
             raise TooLarge(f"an answer of more than {LARGEST} bytes cannot be kept for a key")
         write = Write(keys.answer(keyed.digest), _kept(answer, keyed, now), new=True)
-        outdated = _outdated(view, now) if len(plan.writes) <= ROOM else ()
+        outdated = _outdated(view, keyed.client, now) if len(plan.writes) <= ROOM else ()
         return replace(plan, writes=(*plan.writes, write, *outdated))
 
     return decide_once
 
 
-def _outdated(view: View, now: float) -> Iterator[Write]:
-    """Yield the removal of the oldest answer, if it is old enough or there are too many."""
-    oldest = min(view.answers.values(), key=lambda one: one.at, default=None)
-    if oldest and (len(view.answers) >= MOST or now - oldest.at > KEPT):
-        yield Write(keys.answer(oldest.digest), None, new=False)
+def _outdated(view: View, client: str, now: float) -> Iterator[Write]:
+    """Yield the removal of one answer, if there are too many or the oldest is old enough.
+
+    A client pushes out its own answers: those of others are there when they ask again.
+    """
+    counts = Counter(one.client for one in view.answers.values())
+    if client and counts[client] >= MOST_OF_CLIENT:
+        crowded = client
+    elif len(view.answers) >= MOST:
+        crowded = max(counts, key=lambda one: (counts[one], one))
+    else:
+        oldest = min(view.answers.values(), key=_age, default=None)
+        if oldest and now - oldest.at > KEPT:
+            yield Write(keys.answer(oldest.digest), None, new=False)
+        return
+    oldest = min((one for one in view.answers.values() if one.client == crowded), key=_age)
+    yield Write(keys.answer(oldest.digest), None, new=False)
+
+
+def _age(kept: KeptAnswer) -> float:
+    return kept.at
 
 
 def _kept(answer: Answer, keyed: KeyedRequest, now: float) -> KeptAnswer:
@@ -103,6 +128,7 @@ def _kept(answer: Answer, keyed: KeyedRequest, now: float) -> KeptAnswer:
         etag=answer.etag,
         body=answer.body,
         at=now,
+        client=keyed.client,
     )
 
 
