@@ -13,12 +13,13 @@ from urllib.parse import parse_qsl, quote, unquote
 from aiohttp import web
 
 from core.errors import NotSupported, PreconditionFailed
-from netmaster.api import problems
+from netmaster.api import places, problems
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.replies import may_change, moved, not_found, problem
 from netmaster.api.route_table import ROUTE_FINDER
 from netmaster.api.routes import cleaned
 from netmaster.api.server import ROUTE, read_body
+from netmaster.api.v2.queries import DRY_RUN
 
 _PATH_SAFE: Final = "/$&+,:;=@"
 _DRY_RUNS: Final = frozenset({"dryrun", "dry_run", "dry-run"})
@@ -30,6 +31,7 @@ class Leader:
 
     def __init__(self, context: LeaderContext) -> None:
         self._context = context
+        self._places = places.of_costly_routes()
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Return the answer to any request."""
@@ -60,7 +62,13 @@ class Leader:
             headers=request.headers,
             incoming=request,
         )
-        return await route.handler(self._context, asked)
+        kind = places.COSTLY.get((request.method, route.pattern))
+        if kind is None and may_change(request) and _is_dry_run(query):
+            kind = places.DRY_RUN
+        if kind is None:
+            return await route.handler(self._context, asked)
+        with self._places[kind].taken(access.who if access else None, asked.address):
+            return await route.handler(self._context, asked)
 
 
 def unrouted(path: str) -> web.Response:
@@ -71,6 +79,11 @@ def unrouted(path: str) -> web.Response:
     answer = problem(problems.NO_METHOD, f"{path} has the methods {', '.join(methods)}")
     answer.headers["Allow"] = ", ".join(methods)
     return answer
+
+
+def _is_dry_run(query: str) -> bool:
+    """Return whether a change may be a dry run; its handler reads the query again, and strictly."""
+    return any(name == DRY_RUN for name, _ in parse_qsl(query, keep_blank_values=True))
 
 
 def _refuse_conditions(headers: Mapping[str, str], query: str, supported: Collection[str]) -> None:

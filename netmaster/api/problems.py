@@ -42,7 +42,13 @@ class UnsupportedMedia(ContivError):
     http_status = 415
 
 
-class TooManyWatches(ContivError):
+class TooManyAtOnce(ContivError):
+    """So many requests of this kind are answered already, in all or of this client."""
+
+    http_status = 429
+
+
+class TooManyWatches(TooManyAtOnce):
     """The limit of open watches is reached."""
 
     http_status = 503
@@ -181,6 +187,15 @@ _BY_CLASS: Final[tuple[tuple[type[ContivError], ProblemKind], ...]] = (
             503,
             "too many watches are open",
             "close some, or ask another master; wait as Retry-After says",
+        ),
+    ),
+    (
+        TooManyAtOnce,
+        ProblemKind(
+            "too-many-at-once",
+            429,
+            "too many requests of this kind are being answered; nothing was changed",
+            "wait as Retry-After says and send the request again, and fewer at a time",
         ),
     ),
     (

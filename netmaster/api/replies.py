@@ -89,7 +89,7 @@ def refusal(request: web.BaseRequest, exc: ContivError) -> web.Response:
         answer.headers[HEADER] = Outcome.REFUSED
     if isinstance(exc, LoginDelayed):
         answer.headers["Retry-After"] = str(exc.retry_after)
-    if isinstance(exc, StoreUnavailable | NotLeader | problems.TooManyWatches):
+    if isinstance(exc, StoreUnavailable | NotLeader | problems.TooManyAtOnce):
         answer.headers["Retry-After"] = "1"
     return answer
 

@@ -16,9 +16,8 @@ event `reset`: it has to read its lists again.
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +26,7 @@ from aiohttp import web
 from core.errors import Malformed, StoreUnavailable
 from core.numbers import bounded
 from netmaster.api.access import Access, AccessControl
+from netmaster.api.places import PlaceLimits, Places
 from netmaster.api.problems import TooManyWatches
 from netmaster.api.queries import parameters
 from netmaster.api.server import ROUTE
@@ -51,14 +51,17 @@ RETRY: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamLimits:
-    """Limits of watches: how many in all and of one peer; seconds.
+    """Limits of watches: how many in all, of one client, and for administrators alone; seconds.
 
+    `per_peer` is for clients that are known by their address only.
     `idle` is between two signs of life, `lifetime` until a client has to connect again, with the
     rights it has then; `catch_up` is how long a master waits for a revision that another has seen.
     """
 
     total: int = 256
     per_peer: int = 64
+    per_client: int = 64
+    reserve: int = 64
     idle: float = 10.0
     lifetime: float = 600.0
     catch_up: float = 5.0
@@ -112,7 +115,16 @@ class EventStreams:
         self._access = access
         self._limits = limits or StreamLimits()
         self._clock = clock
-        self._peers: Counter[str] = Counter()
+        self._places = Places(
+            "watches",
+            PlaceLimits(
+                total=self._limits.total,
+                per_client=self._limits.per_client,
+                reserve=self._limits.reserve,
+                per_address=self._limits.per_peer,
+            ),
+            TooManyWatches,
+        )
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Stream events until the client ends it, or its time is over."""
@@ -122,7 +134,7 @@ class EventStreams:
         watch = Watch.of(query, request.headers.get(LAST_EVENT_ID), access)
         if not self._log.restarts:
             raise StoreUnavailable("the store is not read yet: try again")
-        with self._admitted(request.remote or ""):
+        with self._places.taken(access.who if access else None, request.remote or ""):
             reply = web.StreamResponse(
                 headers={
                     "Content-Type": EVENT_STREAM,
@@ -185,21 +197,6 @@ class EventStreams:
 
     def _reset(self, at: int) -> bytes:
         return b'event: reset\nid: %b\ndata: {"revision":%d}\n\n' % (self._id(at), at)
-
-    @contextmanager
-    def _admitted(self, peer: str) -> Iterator[None]:
-        limits = self._limits
-        if self._peers.total() >= limits.total or self._peers[peer] >= limits.per_peer:
-            raise TooManyWatches(
-                f"{self._peers.total()} watches are open, {self._peers[peer]} of them of {peer}"
-            )
-        self._peers[peer] += 1
-        try:
-            yield
-        finally:
-            self._peers[peer] -= 1
-            if not self._peers[peer]:
-                del self._peers[peer]
 
 
 def _event(event: Event, name: bytes, watch: Watch) -> bytes:

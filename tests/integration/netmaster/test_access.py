@@ -24,9 +24,11 @@ from daemons.metrics_page import MetricsPage
 from daemons.peers import Role
 from daemons.tls import TlsContexts, TlsFiles, may_call
 from netmaster.api.access import AccessControl
+from netmaster.api.agents import Answers
 from netmaster.api.diagnosis import OWN, own_route
 from netmaster.api.leader import Leader
 from netmaster.api.metrics import metrics_route
+from netmaster.api.places import LIMITS
 from netmaster.api.proxy import Proxy
 from netmaster.api.route_table import ROUTES
 from netmaster.api.routes import Route
@@ -51,6 +53,7 @@ from objdb.api import Delta, Snapshot
 from ofnet.rpc import control
 from ofnet.rpc.control import Node, OfnetAgent, OfnetMaster
 from ofnet.rpc.jsonrpc import RpcClient, RpcFailed, RpcServer
+from tests.bed.waiting import eventually_async
 from tests.unit.certificates import Issuer, anonymous_client, raw_client, request
 from tests.unit.netmaster.scene import NOW
 from tests.unit.netmaster.term import Term, context_of, term
@@ -123,8 +126,10 @@ def changed() -> EventLog:
 
 
 @asynccontextmanager
-async def leading(files: TlsFiles) -> AsyncIterator[tuple[str, Term]]:
-    """Serve a leader's API with TLS; yield its address."""
+async def leading(
+    files: TlsFiles, *, agents: Any = None, streams: StreamLimits = BRIEF
+) -> AsyncIterator[tuple[str, Term]]:
+    """Serve a leader's API with TLS; yield its address. `agents` answer if they are given."""
     async with AsyncExitStack() as stack:
         lead = await stack.enter_async_context(term())
         await lead.network("n1")
@@ -148,9 +153,12 @@ async def leading(files: TlsFiles) -> AsyncIterator[tuple[str, Term]]:
         server = RestServer()
         stack.push_async_callback(server.close)
         control = AccessControl(logins)
-        server.role = Leader(replace(context_of(lead), access=control)).answer
+        context = replace(context_of(lead), access=control)
+        if agents is not None:
+            context = replace(context, agents=agents)
+        server.role = Leader(context).answer
         server.own["/metrics"] = metrics_route(MetricsPage(), control)
-        server.own[event_stream.PATH] = EventStreams(changed(), control, BRIEF).answer
+        server.own[event_stream.PATH] = EventStreams(changed(), control, streams).answer
         server.own[OWN] = own_route({"version.txt": partial(told, "python_info")}, control)
         address = await server.listen(
             ListenAddress(LOOPBACK, 0), TlsContexts(files).server(certificate_optional=True)
@@ -662,3 +670,70 @@ async def test_an_operator_cannot_tell_another_tenants_endpoint_from_none(
         for part in ("c0ffee11", "n1.default-c0ffee11", "zzz"):
             found = await status(context, "GET", f"https://{address}{traced.format(part)}")
             assert (found[0], part in found[1]) == (404, True)
+
+
+class Waiting:
+    """Agents that answer once `ended` is set."""
+
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+        self.began = 0
+
+    async def ask_all(self, *_: object, **__: object) -> Answers:
+        """Answer nothing, late."""
+        self.began += 1
+        await self.ended.wait()
+        return Answers({}, {})
+
+    async def have_begun(self, number: int) -> None:
+        """Wait until so many questions are being answered."""
+
+        async def begun() -> bool:
+            return self.began == number
+
+        await eventually_async(begun, f"{number} questions are being answered")
+
+
+async def test_an_operator_cannot_take_all_places_from_an_administrator(
+    certificates: Certificates,
+) -> None:
+    agents, limits = Waiting(), LIMITS["sums of all hosts' rules"]
+    operator, admin = (certificates.contexts[name] for name in ("operator", "admin"))
+    async with leading(certificates.master, agents=agents) as (address, _):
+        url = f"https://{address}/api/v2/rule-hits"
+        async with asyncio.TaskGroup() as tasks:
+            held = [
+                tasks.create_task(status(operator, "GET", url)) for _ in range(limits.per_client)
+            ]
+            await agents.have_begun(limits.per_client)
+            found, text = await status(operator, "GET", url)
+            assert (found, "of operator/olga" in text) == (429, True)
+            held.append(tasks.create_task(status(admin, "GET", url)))
+            await agents.have_begun(limits.per_client + 1)
+            agents.ended.set()
+        assert {task.result()[0] for task in held} == {200}
+
+
+async def test_an_administrator_watches_while_operators_hold_all_other_streams(
+    certificates: Certificates,
+) -> None:
+    streams = StreamLimits(total=4, per_client=3, reserve=1)
+    async with (
+        leading(certificates.master, streams=streams) as (address, _),
+        AsyncExitStack() as stack,
+    ):
+        url = f"https://{address}/api/v2/events"
+
+        async def watch(client: str, source: str = LOOPBACK) -> int:
+            connector = aiohttp.TCPConnector(
+                ssl=certificates.contexts[client], local_addr=(source, 0)
+            )
+            session = aiohttp.ClientSession(connector=connector)
+            await stack.enter_async_context(session)
+            return (await stack.enter_async_context(session.get(url))).status
+
+        # From several addresses: the certificate says that it is one client.
+        held = [await watch("operator", f"127.0.0.{number}") for number in range(2, 7)]
+        assert held == [200, 200, 200, 503, 503]
+        assert await watch("reader") == 503
+        assert await watch("admin") == 200
