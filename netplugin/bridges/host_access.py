@@ -41,8 +41,10 @@ from netplugin.bridges import host_routes
 from netplugin.bridges.host_ports import HostInterface, InterfaceContext
 from netplugin.bridges.host_routes import PodRoutes, Subnet
 from netplugin.bridges.reconcile_loop import ReconcileLoop
+from netplugin.bridges.service_rules import MARK
 from netplugin.kernel.families import each_family, raise_any
-from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
+from netplugin.kernel.foreign_chains import BaseChain, InTheWay, remedy
+from netplugin.kernel.iptables import LAST_MARK, Chain, Iptables, IptablesRule
 from netplugin.kernel.netlink import Address
 from netplugin.kernel.route_table import HostRoute
 from netplugin.ovsdb import PortRow
@@ -59,17 +61,20 @@ VLAN_HOST_VLAN: Final = stages.DNS_RETURN_VLAN
 """The tag of `contivv0`: a VLAN that no network may have, since NORMAL floods to its ports."""
 POSTROUTING: Final = Chain(table="nat", name="POSTROUTING")
 POSTROUTING6: Final = Chain(table="nat", name="POSTROUTING", version=6)
-FORWARD: Final = Chain(table="filter", name="FORWARD")
-"""Traffic from pods to the outside passes it; this agent adds no rule to it."""
+FORWARD: Final = Chain(table="filter", name="FORWARD", mark=LAST_MARK)
+FORWARD6: Final = replace(FORWARD, version=6)
+"""What the host forwards for pods passes it. Docker, ufw and others have it drop by default."""
 GUARD: Final = Chain(table="mangle", name="FORWARD")
 GUARD6: Final = Chain(table="mangle", name="FORWARD", version=6)
 LEAVING: Final = Chain(table="mangle", name="POSTROUTING")
 LEAVING6: Final = Chain(table="mangle", name="POSTROUTING", version=6)
-CHAINS: Final = (POSTROUTING, POSTROUTING6, GUARD, GUARD6, LEAVING, LEAVING6)
+CHAINS: Final = (
+    *(POSTROUTING, POSTROUTING6, GUARD, GUARD6, LEAVING, LEAVING6),
+    *(FORWARD, FORWARD6),
+)
 """The chains that hold this module's rules."""
-_PORTS: Final = (port_names.HOST_PORT, port_names.VLAN_HOST_PORT)
-_TO_PODS: Final = "contiv+"
-"""The host's ports, as iptables spells both."""
+_PORTS: Final = port_names.HOST_LINKS
+_TO_PODS: Final = port_names.OWN_LINKS
 _TRANSLATED: Final = ("-m", "conntrack", "--ctstate", "DNAT")
 _MASQUERADED: Final = "0x4000/0x4000"
 """kube-proxy's mark of what it gives an address of the host."""
@@ -149,6 +154,28 @@ def private_guard(private: IPv4Network) -> IptablesRule:
     )
 
 
+def accepted(*chains: Chain) -> list[IptablesRule]:
+    """Return the rules by which the host forwards for pods where it drops by default.
+
+    What pods send, what the host translated, and answers: no more than `guards` let pass, and what
+    others' rules before these refuse stays refused.
+    """
+    known = ("-m", "conntrack", "--ctstate", "RELATED,ESTABLISHED,DNAT")
+    answers = ("-m", "conntrack", "--ctstate", "RELATED,ESTABLISHED")
+    matches = [
+        *(("-i", link, "!", "-o", port_names.OWN_LINKS) for link in port_names.HOST_LINKS),
+        *(("-o", link, *known) for link in port_names.HOST_LINKS),
+        # a node port's connection to a target that is no pod, or is reached by a router
+        ("-m", "mark", "--mark", MARK),
+        (*_TRANSLATED, *answers),
+    ]
+    return [
+        IptablesRule(chain=chain, match=one, target=("-j", "ACCEPT"))
+        for chain in chains
+        for one in matches
+    ]
+
+
 def host_interface(
     private: IPv4Network, address: IPv4Address, networks: Collection[Subnet] = ()
 ) -> HostInterface:
@@ -201,7 +228,8 @@ def with_pods(interface: HostInterface, pods: PodRoutes) -> HostInterface:
 class HostAccess:
     """The host's ports, their routes and rules. One per agent; `address` is one of the host's.
 
-    `ports_changed` returns an event that the next change of a pod's port sets.
+    `ports_changed` returns an event that the next change of a pod's port sets; `in_the_way` finds
+    other firewalls that drop what links forward.
     """
 
     def __init__(
@@ -212,6 +240,7 @@ class HostAccess:
         address: IPv4Address,
         own_addresses: Callable[[], Awaitable[frozenset[str]]],
         ports_changed: Callable[[], asyncio.Event],
+        in_the_way: InTheWay,
         report_faults: Callable[[Iterable[str]], None],
     ) -> None:
         self._context = context
@@ -221,6 +250,7 @@ class HostAccess:
         self._address = address
         self._own_addresses = own_addresses
         self._ports_changed = ports_changed
+        self._in_the_way = in_the_way
         self._report_faults = report_faults
         # Both are asked for at each change of a pod, and subnets take long to be made.
         self._subnets = Latest(_pod_subnets)
@@ -301,6 +331,7 @@ class HostAccess:
             *guards(GUARD, *self._of_ipv6(GUARD6)),
             private_guard(private),
             *sources_kept(LEAVING, *self._of_ipv6(LEAVING6)),
+            *accepted(FORWARD, *self._of_ipv6(FORWARD6)),
         ]
 
         async def keep(version: int) -> None:
@@ -308,14 +339,25 @@ class HostAccess:
                 log.info("host access rules added", extra=fields(subnet=private, family=version))
 
         failures = await each_family(keep)
+        self._context.show("firewall", await self._firewall_faults())
         if networks6 and 6 not in failures:
             failures = {**failures, **await each_family(self._require_ipv6, (6,))}
         raise_any(failures)
         return private, rows, networks6, blocks, spared
 
+    async def _firewall_faults(self) -> list[str]:
+        """Return what firewalls of this host drop that its pods send, with the remedy."""
+        try:
+            found = await self._in_the_way("forward", port_names.HOST_LINKS)
+        except HostError as exc:
+            # nothing that the agent keeps depends on it
+            log.warning("other firewalls of this host not read", extra=fields(error=exc))
+            return []
+        return [forward_fault(chain) for chain in found]
+
     async def _require_ipv6(self, _version: int) -> None:
         """Raise HostError if this host has no IPv6, which pods' networks have."""
-        for name in (port_names.HOST_PORT, port_names.VLAN_HOST_PORT):
+        for name in port_names.HOST_LINKS:
             if not await self._context.host_ports.has_ipv6(name):
                 raise HostError(
                     f"link {name} has no IPv6, by which this host reaches pods: "
@@ -395,6 +437,14 @@ class HostAccess:
             if wanted.name in self._ovsdb.ports():
                 await self._context.host_ports.follow(wanted)
         return observed
+
+
+def forward_fault(chain: BaseChain) -> str:
+    """Return what a chain of another firewall means for pods, with the remedy."""
+    return (
+        f"table {chain.family} {chain.table} drops what this host forwards for its pods (chain "
+        f"{chain.name}): {remedy(chain, port_names.HOST_LINKS)}"
+    )
 
 
 def _pod_subnets(networks: Sequence[NetworkRecord], mode: FwdMode) -> list[Subnet]:

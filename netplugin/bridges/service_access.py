@@ -12,11 +12,11 @@ an earlier run made is removed.
 import asyncio
 import ipaddress
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from core.errors import HostError
 from core.logs import fields
@@ -37,6 +37,7 @@ from netplugin.kernel.families import each_family, raise_any
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from netplugin.kernel.iptables_chains import OwnChains
 from netplugin.kube.feed import KubeFeed
+from netplugin.world import port_names
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.kube_services import KubeService
 from ofnet.world import Bridge
@@ -47,9 +48,9 @@ MARK: Final = "contiv-services"
 TABLES: Final = ("nat", "filter")
 _OWNER: Final = "services"
 _LOOPBACK: Final = "127.0.0.0/8"
-ALL_LINKS: Final = "all"
+_ALL_LINKS: Final = "all"
 """The kernel's name for the setting of all links."""
-_ROUTE_LOCALNET: Final = Path("/proc/sys/net/ipv4/conf")
+_SETTINGS: Final = Path("/proc/sys/net/ipv4/conf")
 
 
 def _chain(version: int, table: str, name: str) -> Chain:
@@ -86,14 +87,22 @@ def hooks(version: int) -> list[IptablesRule]:
 def loopback_guards() -> list[IptablesRule]:
     """Return the rules that keep everybody but the host from loopback addresses.
 
-    The host's own connections from such an address to a node port leave by any of its links, which
-    therefore route these addresses (`route_localnet`), as with kube-proxy. The kernel would take
-    others' packets to them too, and from them.
+    The host's own connections from such an address to a node port leave by its ports for pods,
+    which therefore route these addresses (`route_localnet`). The kernel would take pods' packets to
+    them too, and from them. No other link routes them: others may remove these rules at any time,
+    and neighbours of the host must not reach its loopback then.
     """
     return [
         IptablesRule(chain=_RAW, match=(end, _LOOPBACK, "!", "-i", "lo"), target=("-j", "DROP"))
         for end in ("-d", "-s")
     ]
+
+
+class RouteLocalnet(Protocol):
+    """Has a link of the host route loopback addresses, or not."""
+
+    async def __call__(self, link: str, *, wanted: bool = True) -> None:
+        """Set it. Raises HostError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +113,7 @@ class HostRules:
     chains: OwnChains
     health: HealthChecks
     datagrams: StaleDatagrams
-    route_localnet: Callable[[str], Awaitable[None]]
+    route_localnet: RouteLocalnet
 
 
 class ServiceAccess:
@@ -168,7 +177,11 @@ class ServiceAccess:
     def _observe(self) -> object:
         if not self._feed.complete:
             return None
-        return dict(self._world.services.kube), self._here()
+        return dict(self._world.services.kube), self._here(), self._links()
+
+    def _links(self) -> object:
+        """Return the host's ports for pods, as far as they are there."""
+        return [state.host_port for state in (self._world.vxlan, self._world.vlan)]
 
     def _here(self) -> Here:
         endpoints = self._world.endpoints
@@ -206,9 +219,12 @@ class ServiceAccess:
 
         failures = await each_family(keep)
         if 4 not in failures:
-            # After the guards: until these are there, others would reach what listens on the
-            # loopback.
-            await self._host.route_localnet(ALL_LINKS)
+            # After the guards: without these pods could reach what listens on the loopback.
+            for link in port_names.HOST_LINKS:
+                await self._host.route_localnet(link)
+            # kube-proxy and earlier releases of the agent have all links route them, guarded by
+            # rules: a flush of these would let the host's neighbours in.
+            await self._host.route_localnet(_ALL_LINKS, wanted=False)
         await self._host.health.keep(health_checks(services, here))
         self._name(refused)
         await self._host.datagrams.follow(_OWNER, datagrams)
@@ -252,13 +268,27 @@ async def withdraw(iptables: Iptables, chains: OwnChains) -> None:
     raise_any(await each_family(remove))
 
 
-async def route_localnet(link: str) -> None:
-    """Have a link of the host route loopback addresses. Raises HostError."""
-    switch = _ROUTE_LOCALNET / link / "route_localnet"
+async def route_localnet(link: str, *, wanted: bool = True) -> None:
+    """Have a link of the host route loopback addresses, or not. Raises HostError.
+
+    A link that is not there yet is passed over: who makes it makes others look again.
+    """
+    switch, value = _SETTINGS / link / "route_localnet", "1" if wanted else "0"
     try:
-        await asyncio.to_thread(switch.write_text, "1\n", encoding="ascii")
+        if await asyncio.to_thread(_is_another, switch, value):
+            log.info("route_localnet set", extra=fields(link=link, value=value))
+    except FileNotFoundError:
+        return
     except OSError as exc:
         raise HostError(f"{switch}: {exc.strerror}") from exc
+
+
+def _is_another(switch: Path, value: str) -> bool:
+    """Set a switch of the kernel; return whether it had another value."""
+    if switch.read_text(encoding="ascii").strip() == value:
+        return False
+    switch.write_text(value, encoding="ascii")
+    return True
 
 
 def _has6(service: KubeService) -> bool:

@@ -52,7 +52,7 @@ MARK: Final = "0x2000/0x2000"
 """Of connections that get this host's address as source; kube-proxy has 0x4000 and 0x8000."""
 
 _PROTOCOLS: Final = frozenset({"tcp", "udp", "sctp"})
-_PORTS: Final = (port_names.HOST_PORT, port_names.VLAN_HOST_PORT)
+_PORTS: Final = port_names.HOST_LINKS
 """The host's ports for pods. By the first one it reaches other hosts' pods too."""
 _HERE: Final = "-m addrtype --src-type LOCAL"
 

@@ -1,9 +1,9 @@
 """`netplugin preflight`: checks whether this host can run an agent, with a remedy for each fault.
 
 It takes the agent's own flags and changes nothing. Each check is a small function, here, in
-`netplugin.commands.store_checks`, `netplugin.commands.docker_checks` or
-`netplugin.commands.underlay_checks`; its result is a `netplugin.commands.findings.Finding`. A
-fault makes the command exit with 1; a note does not.
+`netplugin.commands.store_checks`, `netplugin.commands.docker_checks`,
+`netplugin.commands.firewall_checks` or `netplugin.commands.underlay_checks`; its result is a
+`netplugin.commands.findings.Finding`. A fault makes the command exit with 1; a note does not.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from netplugin.bridges import host_access, megaflow_purge
 from netplugin.bridges.nics import check_cards
 from netplugin.bridges.openflow_listeners import LOOPBACK
 from netplugin.bridges.uplinks import attached_cards
-from netplugin.commands import docker_checks, store_checks, underlay_checks
+from netplugin.commands import docker_checks, firewall_checks, store_checks, underlay_checks
 from netplugin.commands.findings import Check, Finding, Note, finding
 from netplugin.kernel import iptables
 from netplugin.kernel.netns import KernelLinks
@@ -39,7 +39,6 @@ from netplugin.ovsdb import Ovsdb
 from netplugin.ovsdb.control_socket import ControlSocket, rundir_of
 from netplugin.pods.mtu import VXLAN_OVERHEAD, underlay_of
 from netplugin.settings import SMALLEST_MTU, Settings
-from netplugin.world.port_names import HOST_PORT
 from ofnet.world import Bridge, FwdMode
 
 NAME: Final = "preflight"
@@ -135,7 +134,7 @@ async def _programs(_wanted: Settings) -> str:
     found = shutil.which(iptables.PROGRAM)
     if found is None:
         raise HostError(f"no {iptables.PROGRAM}: pods cannot leave the host under its address")
-    await iptables.policy(host_access.POSTROUTING)  # fails if the program does not work
+    await iptables.rules(host_access.POSTROUTING)  # fails if the program does not work
     return found
 
 
@@ -146,8 +145,6 @@ async def _forwarding(wanted: Settings) -> str | Note:
         if _bridges(wanted):
             return Note(fault)
         raise HostError(fault)
-    if await iptables.policy(host_access.FORWARD) == "DROP":
-        return Note("iptables drops forwarded packets unless a rule of the host accepts them")
     return "this host forwards packets"
 
 
@@ -232,8 +229,9 @@ CHECKS: Final[Mapping[str, tuple[Check, str]]] = {
     "programs": (_programs, "apt install iptables"),
     "forwarding": (
         _forwarding,
-        f"sysctl net.ipv4.ip_forward=1; in FORWARD accept -i {HOST_PORT} and -o {HOST_PORT}",
+        "sysctl net.ipv4.ip_forward=1, also after a reboot",
     ),
+    "firewall": (firewall_checks.firewall, firewall_checks.REMEDY),
     "private network": (
         store_checks.private_network,
         "netctl global set --private-subnet names another /16, or take that route away",

@@ -33,9 +33,7 @@ OWN_CHAINS: Final = "CONTIV"
 """What the names of all chains of the agent begin with, in lower case those of its tables."""
 HOOKS: Final = frozenset({"PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"})
 QUIET: Final = 0.1
-"""Seconds without a further event after which a change is taken for complete."""
-LONGEST_CHANGE: Final = 0.5
-"""Seconds after which a change counts although events go on."""
+"""Seconds after the first event in which others are taken for the same change."""
 LONGEST_PAUSE: Final = 30.0
 LOOK: Final = 0.5
 """Seconds between two readings of the older iptables' tables."""
@@ -170,19 +168,16 @@ class FirewallWatch:
                 await asyncio.sleep(next(pauses))
 
     async def _follow_events(self) -> None:
-        loop = asyncio.get_running_loop()
         kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
         with socket.socket(socket.AF_NETLINK, kind, _NETFILTER) as events:
             events.setsockopt(socket.SOL_SOCKET, _FORCED_BUFFER, _BUFFER)
             events.bind((0, _GROUP))
             while True:
-                found = await _received(loop, events)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(LONGEST_CHANGE):
-                        while True:
-                            async with asyncio.timeout(QUIET):
-                                found += await _received(loop, events)
-                if concerns(found, _own):
+                await _readable(events)
+                # Until the change is complete, and who made it is known: the agent notes its own
+                # programs a moment after they began.
+                await asyncio.sleep(QUIET)
+                if concerns(_read(events), _own):
                     log.debug("rules of the firewall were removed")
                     self._lost.notify()
 
@@ -197,12 +192,24 @@ class FirewallWatch:
             before = now
 
 
-async def _received(
-    loop: asyncio.AbstractEventLoop, events: socket.socket
-) -> list[tuple[int, str]]:
+async def _readable(sock: socket.socket) -> None:
+    loop, there = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(sock, there.set)
     try:
-        return [*removals(await loop.sock_recv(events, _RECEIVE))]
-    except OSError as exc:
-        if exc.errno != errno.ENOBUFS:
-            raise
-        return [_UNKNOWN]  # events were lost
+        await there.wait()
+    finally:
+        loop.remove_reader(sock)
+
+
+def _read(events: socket.socket) -> list[tuple[int, str]]:
+    """Return the removals that there are events of now."""
+    found: list[tuple[int, str]] = []
+    while True:
+        try:
+            found += removals(events.recv(_RECEIVE))
+        except BlockingIOError:
+            return found
+        except OSError as exc:
+            if exc.errno != errno.ENOBUFS:
+                raise
+            found.append(_UNKNOWN)  # events were lost

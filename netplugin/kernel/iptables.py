@@ -7,6 +7,7 @@ Whole chains of the agent's own are `netplugin.kernel.iptables_chains`'.
 
 import asyncio
 import logging
+import re
 import shlex
 import shutil
 import subprocess
@@ -24,6 +25,12 @@ log = logging.getLogger(__name__)
 PROGRAM: Final = "iptables"
 PROGRAM6: Final = "ip6tables"
 MARK: Final = "contiv"
+LAST_MARK: Final = "contiv-forward"
+"""The mark of rules for what no other rule judges: they are behind the agent's other ones, and
+before one that refuses everything."""
+_OWN: Final = f"--comment {MARK}"
+"""What every rule of the agent has."""
+_REFUSAL: Final = re.compile(r"-A \S+ (-m comment --comment \S+ )?-j (DROP|REJECT)\b")
 LOCK_WAIT: Final = "5"
 """Seconds iptables waits for its lock (`-w`), as in the original."""
 LIMIT: Final = 20.0
@@ -122,6 +129,9 @@ class Iptables:
             if chain.version not in possible:
                 continue
             missing = {rule.words for rule in wanted if rule.chain == chain}
+            if chain.mark == LAST_MARK and missing:
+                changed |= _keep_last(chain, missing)
+                continue
             for words in _own_rules(chain):
                 if words in missing:
                     missing.remove(words)
@@ -129,7 +139,7 @@ class Iptables:
                     _run(chain, "-D", words)
                     changed = True
             for words in sorted(missing):
-                _run(chain, "-A", words)
+                _add(chain, words)
                 changed = True
         return changed
 
@@ -151,10 +161,48 @@ def has_family(version: int) -> bool:
     return True
 
 
-async def policy(chain: Chain) -> str:
-    """Return the policy of a chain. Raises HostError."""
-    listed = await asyncio.to_thread(_run, chain, "-S")
-    return next((line.split()[2] for line in listed.splitlines() if line.startswith("-P ")), "")
+async def rules(chain: Chain) -> str:
+    """Return the policy of a chain and its rules, everybody's, as text. Raises HostError."""
+    return await asyncio.to_thread(_run, chain, "-S")
+
+
+def _add(chain: Chain, words: tuple[str, ...]) -> None:
+    """Add a rule at the end of a chain, but before those that judge what no other does."""
+    if (chain.table, chain.name) != ("filter", "FORWARD"):
+        _run(chain, "-A", words)
+        return
+    listed = [line for line in _run(chain, "-S").splitlines() if line.startswith("-A ")]
+    last = [number for number, line in enumerate(listed, 1) if f"--comment {LAST_MARK} " in line]
+    _run(chain, "-I", (str(last[0] if last else len(listed) + 1), *words))
+
+
+def _keep_last(chain: Chain, wanted: Collection[tuple[str, ...]]) -> bool:
+    listed = [line for line in _run(chain, "-S").splitlines() if line.startswith("-A ")]
+    if _are_last(chain, listed, wanted):
+        return False
+    for words in _own_rules(chain):
+        _run(chain, "-D", words)
+    others = [line for line in listed if shlex.join(chain.marked) not in line]
+    place = next((n for n, line in enumerate(others, 1) if _refuses_all(line)), len(others) + 1)
+    for words in sorted(wanted, reverse=True):
+        _run(chain, "-I", (str(place), *words))
+    return True
+
+
+def _are_last(chain: Chain, listed: Sequence[str], wanted: Collection[tuple[str, ...]]) -> bool:
+    """Return whether the rules are there, once each, and in their place."""
+    mark = shlex.join(chain.marked)
+    places = [number for number, line in enumerate(listed) if mark in line]
+    if sorted(tuple(shlex.split(listed[n])[2:]) for n in places) != sorted(wanted):
+        return False
+    before, after = listed[: places[0]], listed[places[-1] :]
+    behind = any(_OWN in line and mark not in line for line in after)
+    return not behind and not any(map(_refuses_all, before))
+
+
+def _refuses_all(line: str) -> bool:
+    """Return whether a rule drops or rejects every packet that comes to it."""
+    return _REFUSAL.match(line) is not None
 
 
 def _own_rules(chain: Chain) -> list[tuple[str, ...]]:

@@ -33,7 +33,7 @@ TABLES: Final = (TABLE,)
 
 _MARK: Final = "contiv-ports"
 _LOOPBACK: Final = "127.0.0.0/8"
-_LINKS: Final = (port_names.HOST_PORT, port_names.VLAN_HOST_PORT)
+_LINKS: Final = port_names.HOST_LINKS
 _TO_HOST: Final = ("-m", "addrtype", "--dst-type", "LOCAL")
 _HERE: Final = "-m addrtype --src-type LOCAL"
 

@@ -12,14 +12,14 @@ address is released; a loop corrects what others changed.
 # that the host's route leads to.
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address
-from typing import Final
 
 from core.errors import Conflict, Invalid
 from core.tasks import unbroken
 from netplugin.bridges.reconcile_loop import ReconcileLoop
+from netplugin.bridges.service_access import RouteLocalnet
 from netplugin.bridges.stale_datagrams import StaleDatagrams
 from netplugin.cni.port_mappings import PortMapping
 from netplugin.kernel.families import Failures, each_family, raise_any
@@ -31,8 +31,6 @@ from netplugin.pods.journal import EntryState, JournalEntry
 from netplugin.pods.mapping_rules import Address, MappedPod
 from netplugin.world import port_names
 
-_LOOPBACK_LINKS: Final = (port_names.HOST_PORT, port_names.VLAN_HOST_PORT)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappingTools:
@@ -41,7 +39,7 @@ class MappingTools:
     iptables: Iptables
     chains: OwnChains
     datagrams: StaleDatagrams
-    route_localnet: Callable[[str], Awaitable[None]]
+    route_localnet: RouteLocalnet
     address: IPv4Address
     firewall_lost: Callable[[], asyncio.Event]
     """Returns an event that is set when others removed rules of the host."""
@@ -177,7 +175,7 @@ class PortMappings:
                 await self._tools.chains.remove(mapping_rules.TABLES, (version,))
             # After the guards: until these are there, pods would reach what listens on the
             # loopback.
-            for link in _LOOPBACK_LINKS if made and version == 4 else ():
+            for link in port_names.HOST_LINKS if made and version == 4 else ():
                 await self._tools.route_localnet(link)
 
         failures = await each_family(keep)

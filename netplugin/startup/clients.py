@@ -6,7 +6,7 @@ last. `netplugin.startup.dataplane`, `netplugin.startup.host_services` and
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,10 +19,11 @@ from netplugin.bridges.bridges import owner_of
 from netplugin.bridges.host_ports import HostPorts
 from netplugin.bridges.megaflow_purge import Control
 from netplugin.bridges.pod_guard import resolve
-from netplugin.bridges.service_access import route_localnet
+from netplugin.bridges.service_access import RouteLocalnet, route_localnet
 from netplugin.bridges.stale_datagrams import SweepDatagrams, sweep
 from netplugin.bridges.underlay_routes import UnderlayRoutes
 from netplugin.kernel.firewall_watch import FirewallWatch
+from netplugin.kernel.foreign_chains import InTheWay, in_the_way
 from netplugin.kernel.iptables import Chain, Iptables
 from netplugin.kernel.iptables_chains import OwnChains
 from netplugin.kernel.netns import KernelLinks
@@ -57,12 +58,14 @@ class Clients:
     """Returns the client of the agent's rules in the chains given."""
     chains: Callable[[str], OwnChains] = OwnChains
     """Returns the client of the agent's own chains whose names begin as given."""
-    route_localnet: Callable[[str], Awaitable[None]] = route_localnet
+    route_localnet: RouteLocalnet = route_localnet
     """Has a link of the host route loopback addresses."""
     firewall_watch: FirewallWatch = field(default_factory=FirewallWatch)
     """Tells when others removed rules of this host."""
     sweep_datagrams: SweepDatagrams = sweep
     """Ends what connection tracking remembers of datagrams whose way has changed."""
+    in_the_way: InTheWay = in_the_way
+    """Finds other firewalls of the host that drop what its links forward."""
     dial_bgp: Connect = dial
 
 

@@ -56,6 +56,7 @@ def build_host_services(
             address=settings.vtep_ip,
             own_addresses=clients.links.own_addresses,
             ports_changed=dataplane.reconciler.ports_changed,
+            in_the_way=clients.in_the_way,
             report_faults=partial(dataplane.progress.show, "host routes"),
         ),
         infra=Infra(interfaces, host=settings.host, master=master, services=context.service_subnet),

@@ -39,6 +39,10 @@ LAST_ACCESS: Final = 0xFEFF
 
 HOST_PORT: Final = "contivh0"
 VLAN_HOST_PORT: Final = "contivv0"
+HOST_LINKS: Final = (HOST_PORT, VLAN_HOST_PORT)
+"""The host's ports for its pods."""
+OWN_LINKS: Final = "contiv+"
+"""The host's ports for pods and its interfaces on infra networks, as iptables has it."""
 ROUTER_PORT: Final = "inb01"
 HOST_NUMBER: Final = 0xFFFE
 """N of the host's own port: the last address of the private network."""

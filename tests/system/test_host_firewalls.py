@@ -21,6 +21,7 @@ from tests.bed.cluster import Bed
 from tests.bed.daemon import Daemon
 from tests.bed.hosts import FABRIC_ADDRESS, Host
 from tests.bed.kubernetes import ApiServer, endpoint_slice, service
+from tests.bed.netns import Namespace, fresh_name
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.echoes import answering, dials, reaches
@@ -33,6 +34,9 @@ ADDRESS, ADDRESS6 = "10.96.0.10", "fd00:96::10"
 MAPPED = {"hostPort": HOST_PORT, "containerPort": TARGET, "protocol": "tcp"}
 NETWORK = "dual-net"
 SILENCE = 1.0
+AT_ONCE = 5.0
+"""Seconds, on a busy machine: audits are a minute apart."""
+LISTENER = 9009
 
 Way = Callable[[], bool]
 
@@ -197,3 +201,158 @@ def test_a_host_without_ip6tables_has_ipv4_and_says_what_it_lacks(
             scene.all_open()
             eventually(lambda: scene.names("IPv6", "ip6tables"), "the host says what it lacks")
     eventually(lambda: not scene.names("IPv6"), "the fault is gone with its cause", within=30)
+
+
+TABLES = ("raw", "mangle", "nat", "filter")
+
+
+def rules(host: Host) -> list[str]:
+    """Return the agent's rules and chains on a host, of both families."""
+    saved = [
+        line
+        for program in ("iptables-save", "ip6tables-save")
+        for line in host.namespace.run([program]).stdout.splitlines()
+    ]
+    return sorted(line.partition(" [")[0] for line in saved if "contiv" in line.lower())
+
+
+def flush_tables(host: Host) -> None:
+    for program in ("iptables", "ip6tables"):
+        for table in TABLES:
+            for action in ("-F", "-X"):
+                # a chain that the agent has set again meanwhile is in use
+                host.namespace.run([program, "-w", "-t", table, action], check=action == "-F")
+
+
+def flush_ruleset(host: Host) -> None:
+    host.namespace.run(["nft", "flush", "ruleset"])
+
+
+def flush_mangle(host: Host) -> None:
+    host.namespace.run(["iptables", "-w", "-t", "mangle", "-F", "FORWARD"])
+
+
+@pytest.mark.parametrize("flush", [flush_tables, flush_ruleset, flush_mangle])
+def test_what_somebody_flushes_is_back_at_once(scene: Scene, flush: Callable[[Host], None]) -> None:
+    before = {*rules(scene.host)}
+    assert any("contivh0" in rule for rule in before)
+    flush(scene.host)
+    eventually(lambda: before <= {*rules(scene.host)}, "the rules are back", within=AT_ONCE)
+    scene.all_open()
+
+
+class Neighbour:
+    """A machine beside the hosts that sends to a host's loopback addresses."""
+
+    def __init__(self, bed: Bed, host: Host) -> None:
+        self.namespace = Namespace(fresh_name("beside"))
+        self._bed, self._host = bed, host
+
+    def __enter__(self) -> "Neighbour":
+        self.namespace.create()
+        self._bed.fabric.join(self.namespace, "ubeside")
+        run = self.namespace.run
+        run(["ip", "address", "add", "192.168.77.99/24", "dev", "eth0"])
+        # a route of its own to the address, before that of the loopback
+        run(["ip", "address", "del", "127.0.0.1/8", "dev", "lo"])
+        run(["sysctl", "-q", "-w", "net.ipv4.conf.all.route_localnet=1"])
+        run(["ip", "route", "add", "127.0.0.5/32", "via", self._host.address])
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.namespace.delete()
+
+    def gets_in(self) -> bool:
+        """Say whether the host's loopback answers."""
+        return dials(self.namespace, "127.0.0.5", LISTENER, 0.2)
+
+
+def test_loopback_is_closed_while_rules_are_gone(scene: Scene) -> None:
+    """All links routed it once, and a flush let the host's neighbours in (CVE-2020-8558)."""
+    host = scene.host.namespace
+    with (
+        answering(host, "127.0.0.5", LISTENER) as callers,
+        Neighbour(scene.bed, scene.host) as beside,
+    ):
+        assert dials(host, "127.0.0.5", LISTENER), "the listener answers its host"
+        for _ in range(3):
+            flush_tables(scene.host)
+            assert not beside.gets_in()
+        scene.agent.pause()
+        try:
+            flush_ruleset(scene.host)
+            assert not beside.gets_in(), "nobody is there to set rules again"
+        finally:
+            scene.agent.resume()
+        assert callers == ["127.0.0.1"], "only its host"
+    scene.all_open()
+
+
+def test_what_an_earlier_release_left_open_is_closed(bed: Bed, api: ApiServer) -> None:
+    with switched(bed.hosts[0], "net.ipv4.conf.all.route_localnet", "1"):
+        restart(bed.agents[0])
+        with running(bed, api) as scene:
+            scene.all_open()
+            shown = ["sysctl", "-n", "net.ipv4.conf.all.route_localnet"]
+            assert scene.host.namespace.run(shown).stdout.strip() == "0"
+
+
+@contextmanager
+def dropping(bed: Bed, *rejecting: str) -> Iterator[None]:
+    """Have the hosts drop what they forward, as docker and ufw do, or by a last rule."""
+    for host in bed.hosts:
+        if rejecting:
+            host.namespace.run(["iptables", "-w", "-A", "FORWARD", *rejecting])
+        else:
+            host.namespace.run(["iptables", "-w", "-P", "FORWARD", "DROP"])
+    try:
+        yield
+    finally:
+        for host in bed.hosts:
+            host.namespace.run(["iptables", "-w", "-P", "FORWARD", "ACCEPT"])
+            if rejecting:
+                host.namespace.run(["iptables", "-w", "-D", "FORWARD", *rejecting], check=False)
+
+
+def test_pods_pass_a_host_that_forwards_nothing_by_itself(scene: Scene) -> None:
+    with dropping(scene.bed):
+        scene.all_open(within=5)
+
+
+def test_pods_pass_before_a_rule_that_rejects_the_rest(bed: Bed, api: ApiServer) -> None:
+    """It is there before the agent: the distribution's default, for one."""
+    with dropping(bed, "-j", "REJECT", "--reject-with", "icmp-host-prohibited"):
+        for agent in bed.agents:
+            restart(agent)
+        with running(bed, api) as scene:
+            scene.all_open()
+
+
+def test_what_the_administrator_forbids_stays_forbidden(scene: Scene) -> None:
+    """A rule against pods counts, wherever it is, and so does what the agent itself refuses."""
+    host, outside = scene.host, scene.bed.fabric.namespace
+    forbidden = ["-o", "contivh0", "-p", "tcp", "--dport", str(TARGET), "-j", "DROP"]
+    host.namespace.run(["iptables", "-w", "-I", "FORWARD", *forbidden])
+    try:
+        assert not dials(outside, host.address, HOST_PORT, SILENCE)
+    finally:
+        host.namespace.run(["iptables", "-w", "-D", "FORWARD", *forbidden])
+    assert dials(outside, host.address, HOST_PORT, SILENCE)
+    outside.run(["ip", "route", "add", f"{scene.pod.address}/32", "via", host.address])
+    try:
+        assert not dials(outside, scene.pod.address, TARGET, SILENCE), "past policies"
+    finally:
+        outside.run(["ip", "route", "del", f"{scene.pod.address}/32", "via", host.address])
+
+
+def test_a_firewall_in_a_table_of_its_own_is_an_error_of_the_host(scene: Scene) -> None:
+    host = scene.host.namespace
+    host.run(["nft", "add", "table", "inet", "firewalld"])
+    hooked = "{ type filter hook forward priority 10 ; policy drop ; }"
+    try:
+        host.run(["nft", f"add chain inet firewalld filter_FORWARD {hooked}"])
+        flush_mangle(scene.host)  # the agent looks at the firewall again
+        eventually(lambda: scene.names("firewalld", "--zone=trusted"), "the host names it")
+    finally:
+        host.run(["nft", "delete", "table", "inet", "firewalld"])
+    eventually(lambda: not scene.names("firewalld"), "the fault is gone with its cause")

@@ -115,13 +115,28 @@ def test_a_host_that_forwards_nothing_lacks_something(bed: Bed) -> None:
 
 def test_a_firewall_that_drops_is_a_note(bed: Bed) -> None:
     host = bed.hosts[0]
-    host.namespace.run(["iptables", "-w", "-P", "FORWARD", "DROP"])
+    host.namespace.run(["iptables", "-w", "-P", "INPUT", "DROP"])
+    host.namespace.run(["iptables", "-w", "-A", "INPUT", "-p", "tcp", "-j", "ACCEPT"])
     try:
         status, lines = preflight(bed)
     finally:
-        host.namespace.run(["iptables", "-w", "-P", "FORWARD", "ACCEPT"])
-    assert (status, lines["forwarding"].split()[0]) == (0, "NOTE")
-    assert "accept -i contivh0" in lines["forwarding"]
+        host.namespace.run(["iptables", "-w", "-P", "INPUT", "ACCEPT"])
+        host.namespace.run(["iptables", "-w", "-F", "INPUT"])
+    assert (status, lines["firewall"].split()[0]) == (0, "NOTE")
+    assert "UDP 4789" in lines["firewall"]
+
+
+def test_a_firewall_in_a_table_of_its_own_is_a_note(bed: Bed) -> None:
+    host = bed.hosts[0].namespace
+    host.run(["nft", "add", "table", "inet", "firewalld"])
+    hooked = "{ type filter hook forward priority 10 ; policy drop ; }"
+    host.run(["nft", f"add chain inet firewalld filter_FORWARD {hooked}"])
+    try:
+        status, lines = preflight(bed)
+    finally:
+        host.run(["nft", "delete", "table", "inet", "firewalld"])
+    assert (status, lines["firewall"].split()[0]) == (0, "NOTE")
+    assert "--zone=trusted --add-interface=contivh0" in lines["firewall"]
 
 
 def test_a_private_network_that_leads_elsewhere_is_named(bed: Bed) -> None:

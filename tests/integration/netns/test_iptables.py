@@ -6,12 +6,15 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Network
 import pytest
 
 from core.errors import HostError
+from netplugin.bridges import service_access
 from netplugin.bridges.host_access import (
     CHAINS,
+    FORWARD,
     GUARD,
     GUARD6,
     LEAVING,
     LEAVING6,
+    accepted,
     from_loopback,
     guards,
     masquerade,
@@ -119,3 +122,43 @@ async def test_without_the_program_there_are_no_rules(monkeypatch: pytest.Monkey
     assert await Iptables(CHAINS).found() == []
     with pytest.raises(HostError, match="iptables-that-is-not-there"):
         await Iptables(CHAINS).keep([ONE])
+
+
+def forward(host: Namespace, program: str) -> list[str]:
+    """Return what the rules of FORWARD are about, in order: the agent's acceptance, or the text."""
+    shown = host.run([program, "-w", "-S", "FORWARD"]).stdout.splitlines()[1:]
+    return [
+        "accepted" if FORWARD.mark in line else line.removeprefix("-A FORWARD ") for line in shown
+    ]
+
+
+async def test_acceptance_is_behind_all_but_what_refuses_the_rest(
+    host: Namespace, program: str
+) -> None:
+    many = ["accepted"] * len(accepted(FORWARD))
+    deny, reject = "-s 10.0.0.0/8 -j DROP", "-j REJECT --reject-with icmp-port-unreachable"
+    for words in (deny, reject):
+        host.run([program, "-w", "-A", "FORWARD", *words.split()])
+    ours = Iptables([FORWARD])
+    assert await ours.keep(accepted(FORWARD))
+    assert not await ours.keep(accepted(FORWARD)), "the second time there is nothing to do"
+    assert forward(host, program) == [deny, *many, reject]
+    # the agent's own refusals come before it, whenever they are added
+    hooks = Iptables(service_access.CHAINS)
+    (refused,) = [
+        rule
+        for rule in service_access.hooks(4)
+        if rule.chain.name == "FORWARD" and rule.chain.table == "filter"
+    ]
+    host.run([program, "-w", "-N", "CONTIV-REFUSED"])
+    await hooks.keep([refused], (4,))
+    found = forward(host, program)
+    assert [found[0], found[2:]] == [deny, [*many, reject]]
+    # a rule of the agent that an earlier release put at the end, and a refusal before all
+    host.run([program, "-w", "-D", "FORWARD", "2"])
+    host.run([program, "-w", "-A", "FORWARD", *refused.words])
+    host.run([program, "-w", "-I", "FORWARD", *reject.split()])
+    assert await ours.keep(accepted(FORWARD))
+    assert forward(host, program)[: len(many)] == many
+    assert await ours.keep([])
+    assert "accepted" not in forward(host, program)

@@ -20,6 +20,7 @@ from netplugin.bridges.record_events import RecordEvents
 from netplugin.bridges.underlay_routes import UnderlayRoutes
 from netplugin.cni.request import PodRequest
 from netplugin.kernel.conntrack import End
+from netplugin.kernel.foreign_chains import BaseChain
 from netplugin.masters.progress import Progress
 from netplugin.ovsdb import PortSpec
 from netplugin.pods import mapping_rules
@@ -79,6 +80,7 @@ class Outside:
     router: FakeRouter
     settings: Settings
     timing: Timing = field(default_factory=Timing)
+    other_firewalls: list[BaseChain] = field(default_factory=list)
     routing_localnet: set[str] = field(default_factory=set)
     ways: list[tuple[dict[End, frozenset[End]], set[End]]] = field(default_factory=list)
     """Where datagrams were led at each sweep of connection tracking, and from where before."""
@@ -112,8 +114,11 @@ class Outside:
             return FakeFirewall(self.faults)
         return self.port_rules if chains is mapping_rules.CHAINS else self.firewall
 
-    async def _route_localnet(self, link: str) -> None:
-        self.routing_localnet.add(link)
+    async def _route_localnet(self, link: str, *, wanted: bool = True) -> None:
+        (self.routing_localnet.add if wanted else self.routing_localnet.discard)(link)
+
+    async def _in_the_way(self, _hook: str, _links: Collection[str]) -> list[BaseChain]:
+        return self.other_firewalls
 
     def _sweep(self, ways: Mapping[End, frozenset[End]], former: Collection[End]) -> int:
         self.ways.append((dict(ways), set(former)))
@@ -134,6 +139,7 @@ class Outside:
             route_localnet=self._route_localnet,
             chains=lambda _prefix: self.chains,
             sweep_datagrams=self._sweep,
+            in_the_way=self._in_the_way,
             dial_bgp=self.router.connect,
         )
 

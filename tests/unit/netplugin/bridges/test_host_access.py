@@ -11,8 +11,9 @@ import pytest
 from core import keys
 from core.errors import Conflict, HostError
 from netplugin.bridges import reconcile_loop
-from netplugin.bridges.host_access import masquerade, warn_unless_forwarding
+from netplugin.bridges.host_access import FORWARD, accepted, masquerade, warn_unless_forwarding
 from netplugin.bridges.host_routes import NEXT_HOP6
+from netplugin.kernel.foreign_chains import BaseChain
 from netplugin.kernel.route_table import HostRoute
 from netplugin.ovsdb import PortSpec
 from netplugin.world import port_names
@@ -53,7 +54,9 @@ async def test_the_port_is_made_with_address_and_rule(outside: Outside) -> None:
                 metric=512,
             ),
         ]
-        rule, *others = map(str, outside.firewall.rules)
+        acceptance = [*map(str, accepted(FORWARD))]
+        rule, *others = [one for one in map(str, outside.firewall.rules) if one not in acceptance]
+        assert len(outside.firewall.rules) == 1 + len(others) + len(acceptance)
         assert rule.startswith("nat POSTROUTING -s 172.19.0.0/16 '!' -o contiv+ -m comment")
         assert rule.endswith("-j MASQUERADE")
         back, loopback, guards, kept = others[:2], others[2:4], others[4:-2], others[-2:]
@@ -174,6 +177,18 @@ async def test_a_host_without_ipv6_has_ipv4_and_says_so(
         await eventually(lambda: "net.ipv6.conf.contivh0.disable_ipv6=0" in str(said()))
         outside.links.without_ipv6.clear()
         await eventually(lambda: said() == [])
+
+
+async def test_another_firewall_in_the_way_is_a_fault_of_the_host(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        outside.other_firewalls = [BaseChain("inet", "firewalld", "filter_FORWARD", "forward")]
+        await agent.host_access.converge()
+        (fault,) = agent.progress.faults("firewall")
+        assert "firewall-cmd --permanent --zone=trusted --add-interface=contivh0 " in fault
+        outside.other_firewalls = []
+        await agent.host_access.converge()
+        assert agent.progress.faults("firewall") == []
 
 
 async def test_pods_of_one_address_are_a_fault_of_the_host(outside: Outside) -> None:

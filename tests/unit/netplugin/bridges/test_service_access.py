@@ -78,8 +78,8 @@ class Outside:
     async def follow(self, owner: str, ways: Ways) -> None:
         self.told.append(("datagrams", (owner, ways.ends)))
 
-    async def route_localnet(self, link: str) -> None:
-        self.told.append(("localnet", link))
+    async def route_localnet(self, link: str, *, wanted: bool = True) -> None:
+        self.told.append(("localnet", (link, wanted)))
 
 
 def access(outside: Outside, world: WorldBuilder, *, complete: bool = True) -> ServiceAccess:
@@ -118,9 +118,10 @@ async def test_chains_come_before_what_leads_to_them_and_guards_before_loopback(
     outside = Outside()
     await access(outside, world).converge()
     kinds = [kind for kind, _ in outside.told]
-    assert kinds == [
-        *("chains", "rules of IPv4", "rules of IPv6", "localnet", "health", "datagrams")
-    ]
+    order = ("chains", "rules of IPv4", "rules of IPv6", *3 * ["localnet"], "health", "datagrams")
+    assert kinds == [*order]
+    switched = [about for kind, about in outside.told if kind == "localnet"]
+    assert switched == [("contivh0", True), ("contivv0", True), ("all", False)]
     rules: Collection[IptablesRule] = outside.told[1][1]
     assert set(rules) == {*loopback_guards(), *hooks(4)}
     assert outside.told[-2][1] == [30999]

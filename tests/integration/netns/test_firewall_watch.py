@@ -1,0 +1,75 @@
+"""`netplugin.kernel.firewall_watch` on a real kernel: whose removal of which rules is noticed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from ipaddress import IPv4Network
+
+import pytest
+
+from core.tasks import background
+from netplugin.bridges.host_access import CHAINS, masquerade
+from netplugin.kernel import firewall_watch, iptables
+from netplugin.kernel.firewall_watch import FirewallWatch
+from netplugin.kernel.iptables import Iptables
+from tests.bed.netns import Namespace
+
+pytestmark = pytest.mark.ovs
+
+RULE = masquerade(IPv4Network("172.19.0.0/16"))
+SOON, SETTLED = 3.0, 5 * firewall_watch.QUIET
+
+
+@pytest.fixture(params=["iptables-nft", "iptables-legacy"])
+def program(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run one of the two programs a host's `iptables` may be."""
+    monkeypatch.setattr(iptables, "PROGRAM", request.param)
+    return str(request.param)
+
+
+@asynccontextmanager
+async def watching() -> AsyncIterator[FirewallWatch]:
+    """Set a rule and watch."""
+    await Iptables(CHAINS).keep([RULE], (4,))
+    watch = FirewallWatch()
+    async with background("firewall watch", watch.run()):
+        await asyncio.sleep(SETTLED)  # its socket is there, and the rule no news
+        yield watch
+
+
+async def until_lost(lost: asyncio.Event, within: float = SOON) -> bool:
+    try:
+        async with asyncio.timeout(within):
+            await lost.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("words", [["-F"], ["-F", "POSTROUTING"], ["-D", "POSTROUTING", "1"]])
+async def test_removals_by_others_are_noticed(
+    host: Namespace, program: str, words: list[str]
+) -> None:
+    async with watching() as watch:
+        lost = watch.lost()
+        host.run([program, "-w", "-t", "nat", *words])
+        assert await until_lost(lost)
+
+
+async def test_a_flush_of_all_is_noticed(host: Namespace) -> None:
+    async with watching() as watch:
+        lost = watch.lost()
+        host.run(["nft", "flush", "ruleset"])
+        assert await until_lost(lost)
+
+
+async def test_what_concerns_others_or_is_the_agents_own_is_not(host: Namespace) -> None:
+    run = host.run
+    async with watching() as watch:
+        lost = watch.lost()
+        run(["iptables", "-w", "-t", "nat", "-N", "KUBE-SVC-ABC"])
+        run(["iptables", "-w", "-t", "nat", "-A", "KUBE-SVC-ABC", "-j", "RETURN"])
+        run(["iptables", "-w", "-t", "nat", "-F", "KUBE-SVC-ABC"])
+        run(["iptables", "-w", "-t", "nat", "-A", "POSTROUTING", "-j", "RETURN"])
+        await Iptables(CHAINS).keep([], (4,))
+        assert not await until_lost(lost, SETTLED)
