@@ -6,6 +6,7 @@ the audit log.
 """
 
 import asyncio
+import logging
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -15,10 +16,12 @@ from aiohttp import ClientResponse, web
 
 from core.errors import AgentUnavailable
 from netmaster.api.context import ApiRequest, LeaderContext
-from netmaster.api.queries import parameters
+from netmaster.api.queries import number, parameters
 from netmaster.api.routes import OperationDoc
 from netmaster.auth import audit
 from netmaster.plan.show import inspect
+
+log = logging.getLogger(__name__)
 
 PATH: Final = "/api/v2/endpoints/{key}/capture"
 ASKED: Final = "/inspect/capture/"
@@ -27,6 +30,11 @@ SECONDS: Final = 60.0
 """Seconds that a capture may take in all; the agent ends it before."""
 LOOK: Final = 0.2
 """Seconds without packets after which it is looked whether the client is still there."""
+BOUNDS: Final = {"seconds": 50, "count": 100_000, "size": 64 << 20, "snaplen": 65_535}
+"""The greatest values of what bounds a capture, as agents have them."""
+_SIZE: Final = 16 << 20
+_SLACK: Final = 1 << 20
+"""Bytes that an agent may send beyond the size that was asked for: its last packets."""
 _QUERY: Final = {
     "seconds": "for so many seconds, 1 to 50; 10 by default",
     "count": "so many packets, 1 to 100000; 1000 by default",
@@ -46,6 +54,9 @@ async def answer(leader: LeaderContext, request: ApiRequest) -> web.StreamRespon
     Raises AgentUnavailable, Invalid, and NotFound, also for an endpoint of another tenant.
     """
     asked = parameters(request.query, _QUERY)
+    bounds = {
+        name: number(name, asked[name], 1, most) for name, most in BOUNDS.items() if name in asked
+    }
     access = request.access
     find = partial(
         inspect.find_endpoint,
@@ -67,7 +78,7 @@ async def answer(leader: LeaderContext, request: ApiRequest) -> web.StreamRespon
             await reply.prepare(incoming)
             try:
                 with suppress(AgentUnavailable, ConnectionError):
-                    await _pass_on(packets, reply, incoming)
+                    await _pass_on(packets, reply, incoming, bounds.get("size", _SIZE) + _SLACK)
             finally:
                 if not packets.content.at_eof():
                     # Only a cut connection can show the client that packets are missing.
@@ -76,9 +87,9 @@ async def answer(leader: LeaderContext, request: ApiRequest) -> web.StreamRespon
 
 
 async def _pass_on(
-    packets: ClientResponse, reply: web.StreamResponse, incoming: web.BaseRequest
+    packets: ClientResponse, reply: web.StreamResponse, incoming: web.BaseRequest, left: int
 ) -> None:
-    """Send packets on until they end, or the client has gone."""
+    """Send packets on until they end, or the client has gone, or an agent sends too much."""
     while incoming.transport is not None and not incoming.transport.is_closing():
         try:
             async with asyncio.timeout(LOOK):
@@ -87,5 +98,9 @@ async def _pass_on(
             continue
         if not part:
             await reply.write_eof()
+            return
+        left -= len(part)
+        if left < 0:
+            log.warning("capture cut short: its agent sends more than was asked for")
             return
         await reply.write(part)
