@@ -48,7 +48,7 @@ ARRIVAL_TARGETS = {"p50": 5.0, "p99": 15.0}
 FLOWS_EACH = 5
 """Flows of an endpoint of another host: its group at both ends, the ways to it from pods and from
 the host, who asks for it."""
-FLOWS_OF_HOST = 7
+FLOWS_OF_HOST = 8
 """And of a host: what comes out of its tunnel, what of that is for the agent or the host."""
 NETWORK = ("--subnet=10.20.0.0/14", "--gateway=10.20.0.1", "default-net")
 CROWD = Crowd(
