@@ -191,6 +191,7 @@ class Priority(IntEnum):
     FRAGMENT = 210
     KUBE_SUBJECT = 220
     KUBE_FORWARDED = 221
+    KUBE_NEIGHBOURS = 222
     OWN_ARP = 300
 
 

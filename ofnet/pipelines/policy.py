@@ -47,10 +47,15 @@ _LEVELS: Final = 4
 
 
 def neighbour_discovery() -> Iterator[Flow]:
-    """Yield the flows that pass IPv6 neighbour discovery, whatever the rules are."""
+    """Yield the flows that pass IPv6 neighbour discovery, whatever rules and policies are.
+
+    Policies of Kubernetes would drop it: to connection tracking it is invalid.
+    """
     for kind in (oxm.ND_SOLICIT, oxm.ND_ADVERT):
         match = Match(eth_type=oxm.ETH_IPV6, ip_proto=oxm.PROTO_ICMP6, icmpv6_type=kind)
         yield Flow(ObjectKind.PIPELINE, TableId.POLICY, Priority.NEIGHBOURS, match, _PASS)
+        where = TableId.SRV_PROXY_SNAT, Priority.KUBE_NEIGHBOURS
+        yield Flow(ObjectKind.PIPELINE, *where, match, goto(TableId.MAC_DEST))
 
 
 def flows(rule: Rule, _world: World) -> Iterator[Flow]:

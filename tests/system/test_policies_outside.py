@@ -344,6 +344,8 @@ def test_policies_hold_for_the_outside(scene: Scene, kind: str) -> None:
         becomes({**by_other, **scene.from_a_pod()}, f"{kind}: no other is", open_=False)
     with policy(scene, kind, scene.forwarder):
         becomes(here, f"{kind}: the other host's address alone is allowed", open_=False)
+        # no policy keeps neighbours from finding the pod again
+        scene.bed.physical.router.run(["ip", "neighbour", "flush", "all"])
         becomes({**by_other, **hosts}, f"{kind}: by it, and the host's own", open_=True)
     with policy(scene, kind, excepted=scene.client):
         becomes(here, f"{kind}: all but the client", open_=False)

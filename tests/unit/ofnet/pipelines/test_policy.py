@@ -8,9 +8,9 @@ import pytest
 
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import Report
-from ofnet.openflow.fields import Flags
+from ofnet.openflow.fields import CT_INVALID, CT_TRACKED, Flags
 from ofnet.pipelines.policy import flows
-from ofnet.world import Bridge, FwdMode, Rule, World
+from ofnet.world import Bridge, FwdMode, PolicySubject, Rule, World
 from tests.unit.ofnet.pipelines.scene import (
     ANN,
     BOB,
@@ -157,3 +157,20 @@ def test_neighbour_discovery_is_no_rules_business(bridge: Bridge, packet: dict[s
     of = world(FwdMode.BRIDGE, rules=(everything,), vxlan=bridge is VXLAN)
     assert not send(of, bridge, ip6(ANN, BOB))
     assert send(of, bridge, packet)
+
+
+@pytest.mark.parametrize("bridge", Bridge)
+def test_nor_is_it_that_of_policies_of_kubernetes(bridge: Bridge) -> None:
+    """To connection tracking it is invalid, which they drop otherwise."""
+    of = world(FwdMode.BRIDGE, vxlan=bridge is VXLAN)
+    of = replace(of, policy_subjects={str(v6(2)): PolicySubject(1, v6(2))})
+    invalid = {"tracked_as": CT_TRACKED | CT_INVALID}
+    assert not send(of, bridge, {**ip6(ANN, BOB), **invalid})
+    of_ann = {"ipv6_dst": v6(2), "eth_dst": BOB.mac}
+    for packet in (
+        {**solicit(ANN, v6(2)), **of_ann},
+        {**advert(ANN, v6(1)), **of_ann},
+        solicit(BOB, v6(1)),
+        advert(BOB, v6(2)),
+    ):
+        assert send(of, bridge, {**packet, **invalid})
