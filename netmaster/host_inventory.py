@@ -185,9 +185,10 @@ class _Places:
         label, address = HostLabel(instance.hostname), _canonical(instance.address)
         if address in self._own.get(label, ()):
             return True
-        # Agents of an older release do not tell all of their addresses, and one whose host was
-        # removed has no record for a moment. Neither is at the address of another host.
-        unknown = label not in self._own or label in self._older
+        # Agents of an older release do not tell all of their addresses, one whose host was removed
+        # has no record for a moment, and `--rest-address` may be a name. None of these is at the
+        # address of another host.
+        unknown = label not in self._own or label in self._older or not _is_address(address)
         if unknown and not self.hosts_at(address):
             return False
         raise Invalid(
@@ -206,6 +207,14 @@ def _canonical(address: str) -> str:
         return str(ip_address(address.strip("[]")))
     except ValueError:
         return address
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _decoded(entry: Entry) -> HostRecord:

@@ -119,6 +119,11 @@ async def test_an_agent_registers_at_each_address_that_its_hosts_record_has() ->
     assert (found.faults, list(found.stray)) == ({}, [])
 
 
+async def test_an_agent_may_register_its_rest_by_a_name() -> None:
+    found = await inventory(host(H1), host(H2), service(H2, 9090, REST, "h2.example"))
+    assert ([one.address for one in found.services[H2]], found.faults) == (["h2.example"], {})
+
+
 async def test_what_a_hosts_record_confirms_comes_first() -> None:
     """Agents of an older release do not tell all of their addresses."""
     older = codec.encode(HostRecord(label=H2, control_ip=at(H2), vtep_ip=at(H2), vxlan_port=4789))
