@@ -14,7 +14,7 @@ address is released; a loop corrects what others changed.
 import asyncio
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
 
 from core.errors import Conflict, Invalid
 from core.tasks import unbroken
@@ -34,12 +34,16 @@ from netplugin.world import port_names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappingTools:
-    """What rules are made by, and the host's address; see `ServiceAccess` for `route_localnet`."""
+    """What rules are made by, and the host's address; see `ServiceAccess` for `route_localnet`.
+
+    `in_use` tells whether a program of the host has a port (`netplugin.kernel.port_probe`).
+    """
 
     iptables: Iptables
     chains: OwnChains
     datagrams: StaleDatagrams
     route_localnet: RouteLocalnet
+    in_use: Callable[[str, Address, int], bool]
     address: IPv4Address
     firewall_lost: Callable[[], asyncio.Event]
     """Returns an event that is set when others removed rules of the host."""
@@ -75,6 +79,11 @@ class PortMappings:
                 raise Conflict(
                     f"host port {mine} is one of this cluster's management: use another hostPort"
                 )
+            if (address := self._taken_at(mine)) is not None:
+                raise Conflict(
+                    f"host port {mine} is taken by a program of this host, which listens at "
+                    f"{address}: use another hostPort, or stop that program first"
+                )
         for other in self._registry.entries():
             if other.key == entry.key or other.state is EntryState.REMOVING:
                 continue
@@ -85,6 +94,23 @@ class PortMappings:
                             f"host port {mine} is taken by endpoint {other.key}: use another "
                             "hostPort, or delete that pod first"
                         )
+
+    def _taken_at(self, mapping: PortMapping) -> Address | None:
+        """Return an address of the mapping where a program of the host listens, None for none.
+
+        What listens on the loopback alone, as name services do, is in nobody's way from outside.
+        """
+        for block in mapping.blocks:
+            address = block.network_address if block.prefixlen else self._everywhere(block)
+            if address is None or address.is_loopback:
+                continue
+            if self._tools.in_use(mapping.protocol, address, mapping.host_port):
+                return address
+        return None
+
+    def _everywhere(self, block: IPv4Network | IPv6Network) -> Address | None:
+        """Return an address that stands for all of the host's, where one of the family is known."""
+        return self._tools.address if block.version == 4 else None
 
     async def apply(self, entry: JournalEntry) -> None:
         """Return when the host ports of an endpoint lead to it, or to nothing if it is removed.

@@ -26,7 +26,9 @@ from netplugin.kernel.firewall_watch import FirewallWatch
 from netplugin.kernel.foreign_chains import InTheWay, in_the_way
 from netplugin.kernel.iptables import Chain, Iptables
 from netplugin.kernel.iptables_chains import OwnChains
+from netplugin.kernel.netlink import Address
 from netplugin.kernel.netns import KernelLinks
+from netplugin.kernel.port_probe import in_use
 from netplugin.ovsdb import Ovsdb
 from netplugin.ovsdb.control_socket import ControlSocket, rundir_of
 from netplugin.pods.journal import Journal
@@ -66,6 +68,8 @@ class Clients:
     """Ends what connection tracking remembers of datagrams whose way has changed."""
     in_the_way: InTheWay = in_the_way
     """Finds other firewalls of the host that drop what its links forward."""
+    port_in_use: Callable[[str, Address, int], bool] = in_use
+    """Tells whether a program of the host has a port of an address."""
     dial_bgp: Connect = dial
 
 

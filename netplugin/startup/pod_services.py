@@ -114,6 +114,7 @@ async def build_pod_services(
             iptables=clients.iptables(mapping_rules.CHAINS),
             chains=clients.chains(mapping_rules.PREFIX),
             datagrams=dataplane.datagrams,
+            in_use=clients.port_in_use,
             route_localnet=clients.route_localnet,
             address=settings.vtep_ip,
             firewall_lost=clients.firewall_watch.lost,

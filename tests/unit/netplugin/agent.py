@@ -82,6 +82,8 @@ class Outside:
     timing: Timing = field(default_factory=Timing)
     other_firewalls: list[BaseChain] = field(default_factory=list)
     routing_localnet: set[str] = field(default_factory=set)
+    ports_in_use: set[tuple[object, ...]] = field(default_factory=set)
+    """Protocol, address and number of ports that programs of the host have."""
     ways: list[tuple[dict[End, frozenset[End]], set[End]]] = field(default_factory=list)
     """Where datagrams were led at each sweep of connection tracking, and from where before."""
 
@@ -140,6 +142,7 @@ class Outside:
             chains=lambda _prefix: self.chains,
             sweep_datagrams=self._sweep,
             in_the_way=self._in_the_way,
+            port_in_use=lambda *port: port in self.ports_in_use,
             dial_bgp=self.router.connect,
         )
 

@@ -3,6 +3,7 @@
 import json
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from ipaddress import IPv4Address
 
 import pytest
 
@@ -223,3 +224,15 @@ async def test_a_host_port_gives_way_to_a_master_that_comes_with_it(outside: Out
         (entry,) = agent.pod_services.host.registry.entries()
         (fault,) = await agent.pod_services.mappings.faults(entry)
         assert "host port tcp 8081 does not lead to the pod" in fault
+
+
+@pytest.mark.parametrize("host_ip", ["", "0.0.0.0", "192.168.2.10"])
+async def test_a_port_that_a_program_of_the_host_has_is_refused(
+    outside: Outside, host_ip: str
+) -> None:
+    outside.ports_in_use = {("tcp", IPv4Address("192.168.2.10"), 22)}
+    async with having_settings(outside) as agent:
+        with pytest.raises(Conflict, match="taken by a program of this host"):
+            await agent.calls.add(asked("c1", mapping(22, host_ip=host_ip)))
+        await left_nothing(agent)
+        await agent.calls.add(asked("c1", mapping(22, host_ip="192.0.2.77")))
