@@ -67,38 +67,38 @@ CHAINS: Final = tuple(_chain(version, *place) for version in (4, 6) for place in
 """The chains that lead to these."""
 
 
-def chains(version: int, closed: ManagementEnds, private: Network) -> Chains:
+def chains(version: int, closed: ManagementEnds, private: Network, *, ours: bool = True) -> Chains:
     """Return the chains of a family, by table and name.
 
-    `private` is where pods and hosts have addresses that mean nothing outside of their host.
+    `private` is where pods and hosts have addresses that mean nothing outside of their host. Unless
+    it is `ours`, another program has it on this host, whose packets are none of the agent's.
     """
     ports = [
         f"-p {protocol} -m {protocol} --dport {port}"
         for protocol, number in PROTOCOLS.items()
         for port in sorted(one.port for one in closed.ports if one.protocol == number)
     ]
+    arrived = [
+        *(f"-i {link} -j RETURN" for link in ("lo", port_names.HOST_PORT)),
+        *(f"{end} {private} -j DROP" for end in ("-s", "-d")),
+    ]
+    leaving = [
+        "-o lo -j RETURN",
+        "-m conntrack --ctstate NEW ! --ctstatus CONFIRMED -j RETURN",
+        "-m conntrack --ctstate SNAT -j RETURN",
+        "-m conntrack --ctstate DNAT --ctdir REPLY -j RETURN",
+        "-j DROP",
+    ]
     addresses = sorted(str(one) for one in closed.addresses if one.version == version)
     return {
-        "raw": {
-            ARRIVED: [
-                # by `contivv0` come answers to what stands for pods (`host_access.returned`)
-                *(f"-i {link} -j RETURN" for link in ("lo", *_PORTS)),
-                *(f"{end} {private} -j DROP" for end in ("-s", "-d")),
-            ]
-        },
+        "raw": {ARRIVED: arrived if ours else []},
         "mangle": {
             # All that comes in here is for this host: also broadcasts, at whatever address.
             TO_HOST: [_ANSWERS, *(f"{port} -j DROP" for port in ports)],
             MANAGEMENT: [f"-d {address} -j DROP" for address in addresses],
             FROM_PODS: [_UNKNOWN, _ANSWERS, *(f"{port} -j {MANAGEMENT}" for port in ports)],
             TO_PODS: [_UNKNOWN],
-            LEAVING: [
-                "-o lo -j RETURN",
-                "-m conntrack --ctstate NEW ! --ctstatus CONFIRMED -j RETURN",
-                "-m conntrack --ctstate SNAT -j RETURN",
-                "-m conntrack --ctstate DNAT --ctdir REPLY -j RETURN",
-                "-j DROP",
-            ],
+            LEAVING: leaving if ours else [],
         },
     }
 
@@ -128,6 +128,7 @@ class _Wanted:
 
     private: tuple[Network, ...] = ()
     closed: ManagementEnds = NOTHING
+    ours: bool = False
 
 
 class HostGuard:
@@ -166,7 +167,9 @@ class HostGuard:
         async def keep(version: int) -> None:
             private = ranges.get(version)
             if private is not None:
-                await self._own.replace(version, chains(version, wanted.closed, private))
+                await self._own.replace(
+                    version, chains(version, wanted.closed, private, ours=wanted.ours)
+                )
             hooked = hooks(version, private) if private is not None else ()
             if await self._iptables.keep(hooked, (version,)):
                 log.info("host guard set", extra=fields(count=len(wanted.closed.addresses)))
@@ -183,7 +186,10 @@ class HostGuard:
         private = self._world.forwarding.private_subnet
         if private is None:
             return _Wanted()
-        return _Wanted((private, *self._private6()), self._world.management.closed)
+        # The port is in the World once the host has its address and routes: before that they may
+        # be another program's, docker's for one.
+        ours = self._world.endpoints.host_port is not None
+        return _Wanted((private, *self._private6()), self._world.management.closed, ours)
 
     def _private6(self) -> Iterator[Network]:
         if any(one.ipv6_subnet for one in self._world.networks.all()):

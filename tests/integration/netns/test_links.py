@@ -511,3 +511,16 @@ async def test_a_namespace_without_a_name_is_found_by_its_process(
     monkeypatch.setattr(pod_places, "NAMED", ())
     place = (await links.pod_places(["vvport1"]))["vvport1"]
     assert place == PodPlace(f"/proc/{process}/ns/net", "eth0", inside=True)
+
+
+def test_broadcasts_of_a_subnet_are_the_hosts_whether_its_address_names_them(
+    host: Namespace,
+) -> None:
+    host.run(["ip", "link", "add", "card", "type", "veth", "peer", "name", "far"])
+    host.run(["ip", "address", "add", "192.0.2.65/26", "dev", "card"])
+    host.run(["ip", "address", "add", "192.0.2.129/32", "dev", "card"])
+    host.run(["ip", "address", "add", "192.0.2.200/31", "dev", "card"])
+    found = {one for one in host_links.addresses(lambda _name: False) if one.startswith("192.0.2.")}
+    assert found == {
+        *("192.0.2.65", "192.0.2.64", "192.0.2.127", "192.0.2.129", "192.0.2.200"),
+    }

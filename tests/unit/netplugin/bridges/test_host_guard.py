@@ -1,6 +1,6 @@
 """The guard in the host's kernel: which rules there are, when, and for what."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import IPv4Network, ip_network
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ from netplugin.bridges import host_guard
 from netplugin.bridges.host_guard import HostGuard
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.management import ManagementEnds, management_ports
-from ofnet.world import FwdMode, ManagementPort
+from ofnet.world import FwdMode, HostPort, ManagementPort
 from tests.unit.netplugin.fakes import FakeChains, FakeFirewall, Faults
 from tests.unit.netplugin.records import HOST, host, network
 from tests.unit.netplugin.worlds import settings
@@ -61,7 +61,7 @@ class Scene:
         )
         self.guard = HostGuard(context, self.firewall, self.chains)
 
-    def lines(self, version: int, name: str) -> Collection[str]:
+    def lines(self, version: int, name: str) -> Sequence[str]:
         return self.chains.there.get((version, "mangle"), {}).get(name, ())
 
 
@@ -96,3 +96,16 @@ async def test_networks_of_ipv6_bring_its_rules_and_take_them_along() -> None:
     await scene.guard.converge()
     assert {rule.chain.version for rule in scene.firewall.rules} == {4}
     assert not scene.lines(6, host_guard.TO_HOST)
+
+
+async def test_a_private_network_that_is_another_programs_here_is_left_to_it() -> None:
+    scene = Scene()
+    scene.world.put(settings(pvt_subnet="172.19.0.0/16"))
+    await scene.guard.converge()
+    assert scene.lines(4, host_guard.TO_PODS), "what concerns the agent's own ports is there"
+    assert not scene.lines(4, host_guard.LEAVING)
+    assert not scene.chains.there[4, "raw"][host_guard.ARRIVED]
+    scene.world.endpoints.set_host_port(HostPort(ofport=1, mac="02:02:ac:13:ff:fe", subnet=PRIVATE))
+    await scene.guard.converge()
+    assert scene.lines(4, host_guard.LEAVING)[-1] == "-j DROP"
+    assert f"-s {PRIVATE} -j DROP" in scene.chains.there[4, "raw"][host_guard.ARRIVED]

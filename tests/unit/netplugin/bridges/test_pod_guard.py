@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from ipaddress import ip_address
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from core.tasks import background
 from netplugin.bridges.pod_guard import HostAddresses, PodGuard
 from netplugin.settings import Settings
 from netplugin.world.builder import WorldBuilder
+from netplugin.world.management import ManagementEnds
 from objdb.api import Change, Delete, Put
 from objdb.connect import StoreAddress, StoreKind
 from objdb.memory import MemoryBackend
@@ -105,6 +107,7 @@ async def test_all_is_known_from_the_start() -> None:
             assert scene.addresses(bridge) >= {
                 *("192.0.2.1/32", "192.0.2.255/32", "127.0.0.0/8", "255.255.255.255/32"),
                 *("192.0.2.10/32", "192.0.2.50/32", "2001:db8::50/128"),
+                *("224.0.0.0/4", "ff00::/8"),
             }
             assert scene.ports(bridge) >= {9999, 9997, 9001, 9090, 9002, 9003, 6633, 6634, 6640}
             assert scene.ports(bridge) >= {2379, 2380, 2400, 4789, 4790}
@@ -173,6 +176,9 @@ async def test_without_the_guard_nothing_is_closed_and_the_log_says_so(
         async with running(replace(GUARDED, pod_guard=False)) as scene:
             scene.world.put(host())
             assert (scene.addresses(), scene.ports()) == (set(), set())
+            management = scene.world.management
+            assert management.closed == ManagementEnds()
+            assert management.known.cover(ip_address("192.0.2.10"), "TCP", 9997), "taken by nobody"
     assert "pod guard is OFF" in caplog.text
 
 
