@@ -24,7 +24,7 @@ help:
 	@echo 'make test         every test, on real etcd, consul, Open vSwitch and docker'
 	@echo 'make test STORE=consul   the same, on consul where it is on etcd'
 	@echo 'make check        format, lint, types, import contracts, commit messages, all unit tests: some three minutes'
-	@echo 'make explore      property tests on other examples each time, ROUNDS=10 of them'
+	@echo 'make explore      every parser with ITERATIONS=20000 mutated inputs, then property tests on other examples each time, ROUNDS=10'
 	@echo 'make soak         random policies under load in all modes, SOAK_ROUNDS=20 of them in each, SOAK_SEED=1'
 	@echo 'make adversary    attacks from pods, users, agents, the network and the store, with figures; ATTACKS="floods rest"'
 	@echo 'make long-run     CONTIV_TEST_PODS=10000 pods come and go in CONTIV_TEST_SECONDS=3600 while parts of the cluster fail'
@@ -108,7 +108,13 @@ unit-agent unit-ofnet unit-rest:
 
 # a failure of one round is kept in .hypothesis and comes first in the next
 explore: ROUNDS ?= 10
+explore: ITERATIONS ?= 20000
+explore: GUIDED ?= bgp openflow-body openflow-stream packet dns-question cni-config record
 explore: setup
+	@ITERATIONS=$(ITERATIONS) $(PYTHON) -m tests.fuzz.runner
+	@if $(PYTHON) -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements-fuzz.lock; then \
+	  for target in $(GUIDED); do $(PYTHON) -m tests.fuzz.guided $$target -runs=$(ITERATIONS) || exit 1; done; \
+	else echo 'explore: no atheris for this Python: parsers are not tried guided by coverage' >&2; fi
 	@for round in $$(seq $(ROUNDS)); do \
 	  $(PYTHON) -m pytest -q --hypothesis-profile=explore --timeout=900 tests/property; \
 	  $(PYTHON) -m pytest -q --hypothesis-profile=explore --timeout=900 -m hypothesis tests/unit; done

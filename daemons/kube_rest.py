@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from core.errors import ContivError, OrchestratorUnavailable, UsageError
+from core.outside_json import read_json
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod has the token and the authority of its service account."""
@@ -111,7 +112,7 @@ class KubeRest:
 
     def _read(self, raw: bytes, path: str) -> Object:
         try:
-            read = json.loads(raw) if len(raw) <= LIMIT else None
+            read = read_json(raw) if len(raw) <= LIMIT else None
         except (ValueError, RecursionError) as exc:
             raise OrchestratorUnavailable(f"{self.url}{path}: no JSON: {exc}") from exc
         if not isinstance(read, dict):

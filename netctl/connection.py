@@ -4,13 +4,13 @@
 the user can read it, and it is sent over https only.
 """
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from core.errors import UsageError
+from core.outside_json import read_json
 from netctl.failure import HELP, IO, REQUEST, CommandFailed
 from netctl.what_if import show_effects
 
@@ -84,7 +84,7 @@ def saved_token(path: Path) -> str | None:
     except OSError as exc:
         raise CommandFailed(f"stat {path}: {_reason(exc)}", IO) from exc
     try:
-        config = json.loads(path.read_bytes())
+        config = read_json(path.read_bytes())
     except OSError as exc:
         raise _config_error(f"failed to read config file: open {path}: {_reason(exc)}") from exc
     except ValueError as exc:

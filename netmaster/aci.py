@@ -6,7 +6,6 @@ It sends the JSON of `netmaster.plan.external.aci` and checks the result;
 Source: docs/original/netmaster-rest.md §3.
 """
 
-import json
 import logging
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ import aiohttp
 
 from core.errors import ContivError
 from core.logs import fields
+from core.outside_json import read_json
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def _answer(status: int, reason: str, body: bytes) -> dict[str, Any]:
         case _:
             raise GatewayFailed(f"{status} {reason}")
     try:
-        answer = json.loads(body)
+        answer = read_json(body)
     except ValueError as exc:
         raise GatewayFailed(f"ACI gateway: not JSON: {body[:80]!r}") from exc
     if not isinstance(answer, dict):

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from contivmodel import wire
 from contivmodel.objects import (
@@ -29,6 +29,7 @@ from contivmodel.volume_objects import Volume, VolumeProfile
 from core import keys
 from core.errors import Invalid
 from core.ids import GroupName, HostLabel, NetworkName, TenantName
+from core.outside_json import read_json
 from netmaster.stored import (
     BlockLease,
     ChangedObject,
@@ -219,7 +220,7 @@ def _decode_change(key: str, value: bytes) -> ChangeRecord:
                 action=one["action"],
                 fields=tuple((str(name), str(was), str(now)) for name, was, now in one["fields"]),
             )
-            for one in from_json(value, allow_inf_nan=False)["objects"]
+            for one in read_json(value)["objects"]
         )
     except (KeyError, TypeError, ValueError) as exc:
         raise Invalid(f"key {key}: not a change: {value[:80]!r}") from exc
@@ -235,7 +236,7 @@ def _decode_change(key: str, value: bytes) -> ChangeRecord:
 
 def _decode_cursor(key: str, value: bytes) -> GroupIdCursor:
     try:
-        last = from_json(value, allow_inf_nan=False)["last"]
+        last = read_json(value)["last"]
     except (ValueError, TypeError, KeyError) as exc:
         raise Invalid(f"key {key}: not a cursor: {value[:80]!r}") from exc
     if type(last) is not int:

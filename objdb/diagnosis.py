@@ -9,7 +9,6 @@ tells what to do. Used only while the store does not answer.
 # over a socket of our own shows at which step it fails: connect, handshake, or answer.
 
 import asyncio
-import json
 import ssl
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from core.errors import StoreDenied, StoreUnavailable
+from core.outside_json import read_json
 from core.tasks import unbroken
 
 TIMEOUT: Final = 3.0
@@ -95,7 +95,7 @@ async def _request_tls(kind: StoreProduct, member: str, context: ssl.SSLContext)
 
 def _check_etcd(member: str, status: str, body: bytes) -> None:
     try:
-        version = str(json.loads(body)["etcdserver"])
+        version = str(read_json(body)["etcdserver"])
         release = tuple(int(part) for part in version.split(".")[:2])
     except (ValueError, TypeError, KeyError) as exc:
         raise StoreDenied(f"store {member} is no etcd: it answered {status!r}") from exc
@@ -108,7 +108,7 @@ def _check_consul(member: str, status: str, body: bytes) -> None:
     if body.strip() == _NO_SERVERS:
         raise StoreUnavailable(f"store {member}: its servers have no leader")
     try:
-        leader = json.loads(body)
+        leader = read_json(body)
     except ValueError:
         leader = None
     if not isinstance(leader, str) or ":" not in leader:

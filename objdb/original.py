@@ -6,7 +6,6 @@ they mean. A text is one of three: the answer of `GET /v2/keys/contiv.io?recursi
 consul's `GET /v1/kv/contiv.io/?recurse`, or what `consul kv export contiv.io/` prints.
 """
 
-import json
 import ssl
 import urllib.error
 import urllib.request
@@ -16,6 +15,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from core.errors import Invalid, StoreUnavailable, UsageError
+from core.outside_json import read_json
 
 _ETCD: Final = "/v2/keys/contiv.io?recursive=true&quorum=true"
 _CONSUL: Final = "/v1/kv/contiv.io/?recurse&consistent"
@@ -41,7 +41,7 @@ def read_consul(url: str, token: str = "") -> dict[str, bytes]:
 def parse(text: str) -> dict[str, bytes]:
     """Return the keys and values in a text of one of the three forms. Raises Invalid."""
     try:
-        parsed = json.loads(text)
+        parsed = read_json(text)
         found = _of_etcd(parsed["node"]) if isinstance(parsed, dict) else _of_consul(parsed)
         return dict(found)
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
@@ -91,6 +91,6 @@ def _get(url: str, path: str, headers: Mapping[str, str]) -> str | None:
 def _is_missing_key(body: bytes) -> bool:
     """Return whether a 404 is about the key: consul's has no text, etcd's its error 100."""
     try:
-        return not body.strip() or json.loads(body)["errorCode"] == 100
+        return not body.strip() or read_json(body)["errorCode"] == 100
     except (ValueError, TypeError, KeyError):
         return False

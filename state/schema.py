@@ -10,10 +10,9 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from pydantic_core import from_json
-
 from core import keys
 from core.errors import Invalid, SchemaMismatch
+from core.outside_json import read_json
 
 VERSION: Final = 2
 """The newest version that this release reads. Raise it with any change that an older netmaster or
@@ -51,7 +50,7 @@ def encode(stamp: SchemaStamp) -> bytes:
 def decode(value: bytes) -> SchemaStamp:
     """Decode a stamp. Raises Invalid."""
     try:
-        fields = from_json(value, allow_inf_nan=False)
+        fields = read_json(value)
         version, loading = fields["version"], fields.get("loading", False)
         came_from = fields.get("from")
     except (ValueError, TypeError, KeyError, AttributeError) as exc:

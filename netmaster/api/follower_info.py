@@ -6,6 +6,8 @@ The original's members stay what they are at the leader, since scripts find the 
 import json
 from typing import Final
 
+from core.outside_json import read_json
+
 FORWARDED_BY: Final = "forwarded-by"
 """The address of the follower that forwarded the request; absent where the leader was asked."""
 
@@ -18,7 +20,7 @@ def is_info(method: str, path: str) -> bool:
 def with_follower(body: bytes, own: str) -> bytes:
     """Return the leader's answer with the follower's address; one that is no object stays."""
     try:
-        info = json.loads(body)
+        info = read_json(body)
     except ValueError:
         return body
     if not isinstance(info, dict):

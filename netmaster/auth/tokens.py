@@ -12,10 +12,9 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pydantic_core import from_json
-
 from core import keys
 from core.errors import Invalid
+from core.outside_json import read_json
 from daemons.peers import NAME, Role
 from netmaster.auth.roles import Identity, NotAuthenticated
 
@@ -92,7 +91,7 @@ def encode_keys(token_keys: TokenKeys) -> bytes:
 def decode_keys(value: bytes) -> TokenKeys:
     """Return the keys in the store. Raises Invalid, without the value."""
     try:
-        parsed = from_json(value, allow_inf_nan=False)
+        parsed = read_json(value)
         previous = None if parsed["previous"] is None else _key_of(parsed["previous"])
         return TokenKeys(_key_of(parsed["current"]), previous, int(parsed["rotated_at"]))
     except (ValueError, TypeError, KeyError, OverflowError) as exc:

@@ -14,6 +14,7 @@ from typing import Final
 
 from core import keys
 from core.errors import Conflict, Invalid, SchemaMismatch, StoreUnavailable
+from core.outside_json import read_json
 from core.version import VERSION
 from netmaster import codec
 from netmaster.view import View
@@ -109,7 +110,7 @@ def read(text: str) -> tuple[int, dict[str, bytes]]:
     A view is loaded from them, as a leader would. Raises SchemaMismatch and Invalid.
     """
     try:
-        backup = json.loads(text)
+        backup = read_json(text)
         version, found = backup["schema"], backup["keys"]
         values = {str(key): value.encode() for key, value in found.items()}
     except (ValueError, TypeError, KeyError, AttributeError) as exc:

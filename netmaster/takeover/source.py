@@ -3,13 +3,13 @@
 Which keys there are: docs/original/netmaster-state.md §1, docs/original/objdb-state.md §2-4.
 """
 
-import json
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from core import keys
 from core.errors import Conflict
+from core.outside_json import read_json
 from netmaster.takeover.findings import Finding, Outcome, Skipped, refused
 
 Fields = dict[str, Any]
@@ -118,7 +118,7 @@ def _note(source: Source, key: str, value: bytes) -> None:
 
 def _parsed(value: bytes) -> Fields | None:
     try:
-        parsed = json.loads(value)
+        parsed = read_json(value)
     except ValueError:
         return None
     return parsed if isinstance(parsed, dict) else None

@@ -6,7 +6,6 @@ each bridge, what `netplugin.world.flow_changes` finds. netmaster asks all hosts
 """
 
 import asyncio
-import json
 import logging
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -17,6 +16,7 @@ from aiohttp import web
 from contivmodel.wire import dumps
 from core.errors import Invalid
 from core.logs import fields
+from core.outside_json import read_json
 from netplugin.diagnostics.limits import IsMaster, forbidden
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.flow_changes import flow_changes
@@ -86,7 +86,7 @@ def read(body: bytes) -> dict[str, Fact | None]:
     A record that cannot be read is left out, as the one in force stays when such a one is written.
     """
     try:
-        asked: Any = json.loads(body)
+        asked: Any = read_json(body)
         texts = {str(key): text for key, text in asked["writes"].items()}
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as exc:
         raise Invalid("the body is no JSON object with writes") from exc

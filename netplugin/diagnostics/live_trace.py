@@ -9,7 +9,6 @@ through the tables of its bridge as if it came in by the pod's port. netmaster a
 
 import asyncio
 import ctypes
-import json
 import logging
 import socket
 import struct
@@ -25,6 +24,7 @@ from aiohttp import web
 from contivmodel.wire import dumps
 from core.errors import ContivError, HostError, Invalid
 from core.logs import fields
+from core.outside_json import read_json
 from netplugin.diagnostics.limits import IsMaster, Places, forbidden
 from netplugin.ovsdb import Ovsdb
 from netplugin.trace import request as trace_request
@@ -84,7 +84,7 @@ class LiveTraces:
         if not await self._is_master(request):
             return _refused(request)
         try:
-            asked = json.loads(await request.read())
+            asked = read_json(await request.read())
             mark = mark_of(str(asked.pop("mark", "")))
             await self._sender.send(trace_request.read(asked), mark)
         except (ValueError, RecursionError, AttributeError, TypeError):

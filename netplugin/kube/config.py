@@ -6,7 +6,6 @@ services, to which `netplugin.bridges.infra` routes the host and `netplugin.pods
 gateway (docs/original/cni-k8s.md §6, `k8sutils.go: GetK8SConfig`).
 """
 
-import json
 import socket
 from collections.abc import Mapping
 from ipaddress import IPv4Network
@@ -16,6 +15,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from core.errors import UsageError
+from core.outside_json import read_json
 
 SERVICES: Final = IPv4Network("10.254.0.0/16")
 """The original's default where the file names no subnet."""
@@ -25,7 +25,9 @@ def _subnet(named: object) -> object:
     """Return the subnet named; the default for null, None for an empty value."""
     if named is None:
         return SERVICES
-    return IPv4Network(named, strict=False) if named and isinstance(named, str) else named or None
+    if not isinstance(named, str):
+        raise ValueError("not a subnet")  # noqa: TRY004 - for pydantic
+    return IPv4Network(named, strict=False) if named else None
 
 
 def _several(named: object) -> object:
@@ -69,7 +71,7 @@ class KubeConfig(BaseModel):
 def load(path: Path) -> KubeConfig:
     """Return the content of a file, empty if it does not exist. Raises UsageError."""
     try:
-        content = json.loads(path.read_bytes())
+        content = read_json(path.read_bytes())
         return KubeConfig.model_validate({"SVC_SUBNET": None, **content})
     except FileNotFoundError:
         return KubeConfig()

@@ -23,7 +23,10 @@ def load(path: Path) -> KubeAccess:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         return _access(content, path)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as exc:
+    except (
+        *(OSError, ValueError, LookupError, TypeError, AttributeError),
+        *(RecursionError, OverflowError, yaml.YAMLError),
+    ) as exc:
         reason = f"{exc} is missing" if isinstance(exc, KeyError) else exc
         raise UsageError(f"kubeconfig {path}: {reason}") from exc
 

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 from core.errors import HostError
 from core.ids import GroupName, NetworkName, TenantName
 from core.logs import fields
+from core.outside_json import read_json
 from state.docker_networks import DockerPlace
 
 log = logging.getLogger(__name__)
@@ -104,7 +105,7 @@ class NetworkFiles:
 
 def _read(path: Path) -> KnownNetwork | None:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = read_json(path.read_text(encoding="utf-8"))
         group = str(value["group"])
         return KnownNetwork(
             docker_id=str(value["id"]),

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Any, Final
 
+from core.outside_json import read_json
 from netplugin.cni.errors import DECODING_FAILURE, BadCall
 from netplugin.cni.request import PodRequest, Verb, parse
 from netplugin.cni.results import PodResult
@@ -71,7 +72,7 @@ def _address(
 
 def _object(body: bytes) -> Mapping[str, Any]:
     try:
-        value = json.loads(body)
+        value = read_json(body)
     except (ValueError, RecursionError) as exc:
         raise BadCall(DECODING_FAILURE, f"failed to parse JSON req: {exc}") from exc
     if not isinstance(value, dict):

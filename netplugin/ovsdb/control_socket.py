@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from core.errors import SwitchRefused, SwitchUnavailable
+from core.outside_json import read_json
 
 DEFAULT_RUNDIR: Final = Path("/var/run/openvswitch")
 _DAEMON: Final = "ovs-vswitchd"
@@ -81,7 +82,7 @@ async def _ask(path: Path, request: dict[str, Any]) -> dict[str, Any]:
         while chunk := await reader.read(_CHUNK):
             received += chunk
             try:
-                answer = json.loads(received)
+                answer = read_json(received)
             except ValueError:
                 continue
             if isinstance(answer, dict):

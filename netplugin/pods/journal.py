@@ -26,6 +26,7 @@ from typing import Final, TypeVar
 from core import logs
 from core.errors import HostError
 from core.ids import EndpointKey, GroupName, NetworkName, TenantName
+from core.outside_json import read_json
 from netplugin.cni.port_mappings import PortMapping, mapping_of
 from netplugin.cni.request import Delivery
 from state.lineage import Position
@@ -278,7 +279,7 @@ def _unlink(path: str) -> None:
 
 def parse(text: str) -> JournalEntry:
     """Return the entry in a file's text. Raises ValueError for anything else."""
-    value = json.loads(text)
+    value = read_json(text)
     if not isinstance(value, dict):
         raise ValueError("not an object")  # noqa: TRY004 - the text is at fault
     known = {one.name for one in fields(JournalEntry)}

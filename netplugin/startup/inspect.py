@@ -32,6 +32,7 @@ from core.connections import ConnectionGuard, ConnectionLimits
 from core.errors import ContivError, HostError, Invalid
 from core.ids import EndpointKey
 from core.logs import fields
+from core.outside_json import read_json
 from daemons import metrics_page
 from daemons.browsers import BrowserPolicy, CrossSiteRequest
 from daemons.health import PATHS, Health
@@ -186,7 +187,7 @@ class Inspector:
         if self._tracer is None:
             return web.Response(status=HTTPStatus.NOT_FOUND, text="no tracer\n")
         try:
-            asked = json.loads(await request.read())
+            asked = read_json(await request.read())
         except (ValueError, RecursionError):
             return web.Response(status=HTTPStatus.BAD_REQUEST, text="the body is no JSON\n")
         try:

@@ -28,6 +28,7 @@ from consul.callback import CB
 
 from core.errors import ContivError, StoreUnavailable
 from core.logs import fields
+from core.outside_json import read_json
 from objdb.consul.agents import TOKEN_HEADER, ConsulAgent, ConsulAgents
 from objdb.failover import ATTEMPT, NoAnswer, Retry, RetryPolicy
 from objdb.keepalive import LEASE_ENDED, REVOKE_BUDGET, Renew, RenewedLease, stop_all
@@ -201,7 +202,7 @@ def _renewer(agents: ConsulAgents, at: _Session, ttl: float) -> Iterator[Renew]:
             if status == HTTPStatus.OK:
                 status, text = request("GET", f"/v1/session/info/{at.id}?consistent")
                 if status == HTTPStatus.OK:
-                    return ttl if json.loads(text) else LEASE_ENDED
+                    return ttl if read_json(text) else LEASE_ENDED
         except (OSError, http.client.HTTPException) as exc:
             connection.close()
             log.debug("lease renewal failed", extra=fields(error=str(exc)))

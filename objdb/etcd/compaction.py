@@ -29,6 +29,7 @@ from aetcd import rpc
 from core import keys
 from core.errors import ContivError, StoreUnavailable
 from core.logs import fields
+from core.outside_json import read_json
 from core.tasks import backoff
 from objdb.api import Absent, Change, Check, Put, Unchanged
 from objdb.etcd.channel import Channels
@@ -84,7 +85,7 @@ def encode(checkpoint: Checkpoint) -> bytes:
 def decode(value: bytes) -> Checkpoint | None:
     """Return a stored checkpoint; None for what is none."""
     try:
-        stored = json.loads(value)
+        stored = read_json(value)
         found = Checkpoint(int(stored["revision"]), float(stored["time"]))
     except (ValueError, TypeError, KeyError, OverflowError):
         return None

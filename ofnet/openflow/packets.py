@@ -278,10 +278,10 @@ def quoted_sender(frame: bytes) -> IPv4Address | None:
     """
     body = _payload(frame)
     length = int.from_bytes(body[2:4], "big")
-    if len(body) < max(length, _IPV4_MIN):
+    if length < _IPV4_MIN or len(body) < length:
         return None
     body = body[:length]  # short frames are padded
-    header = (body[0] & 0xF) * 4 if body else 0
+    header = (body[0] & 0xF) * 4
     error, quoted = body[header:], body[header + _ICMP :]
     if ether_type(frame) != oxm.ETH_IPV4 or header < _IPV4_MIN or body[9] != oxm.PROTO_ICMP:
         return None

@@ -18,6 +18,7 @@ from core.connections import ConnectionGuard, ConnectionLimits, is_logged
 from core.errors import ContivError, Invalid, TooLarge
 from core.guarded_protocols import guarded
 from core.logs import fields
+from core.outside_json import read_json
 
 log = logging.getLogger(__name__)
 
@@ -274,23 +275,31 @@ class _Connection(asyncio.Protocol):
         self._fail(ConnectionResetError(str(exc) if exc is not None else "closed by the peer"))
 
     def _take(self, line: bytes) -> None:
-        try:
-            response = json.loads(line)
-            number, error = response["id"], response["error"]
-            future = self._waiting.get(number)
-        except (ValueError, TypeError, KeyError, RecursionError) as exc:
-            raise RpcFailed(f"not a JSON-RPC response: {line[:80]!r}") from exc
+        number, error, result = _response(line)
+        future = self._waiting.get(number)
         if future is None or future.done():
             return
         if error is not None:
             future.set_exception(RpcFailed(str(error)))
         else:
-            future.set_result(response.get("result"))
+            future.set_result(result)
 
     def _fail(self, exc: Exception) -> None:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(exc)
+
+
+def _response(line: bytes) -> tuple[int, Any, Any]:
+    """Return number, error and result of a response. Raises RpcFailed."""
+    try:
+        match read_json(line):
+            case {"id": int(number), "error": error, **others}:
+                return number, error, others.get("result")
+            case _:
+                raise ValueError("no response")  # noqa: TRY301 - one refusal for both
+    except ValueError as exc:
+        raise RpcFailed(f"not a JSON-RPC response: {line[:80]!r}") from exc
 
 
 class _Request:
@@ -306,8 +315,8 @@ class _Request:
 
 def _request(line: bytes) -> _Request:
     try:
-        decoded = json.loads(line)
-    except (ValueError, RecursionError) as exc:
+        decoded = read_json(line)
+    except ValueError as exc:
         raise Invalid(f"not JSON: {line[:80]!r}") from exc
     match decoded:
         case {"method": str(method), "params": [argument], "id": number}:

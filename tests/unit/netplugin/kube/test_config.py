@@ -72,7 +72,8 @@ def test_the_subnet_is_named_or_the_default(tmp_path: Path, text: str, subnet: s
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "{", "[1]", "1", "null"),
+        *("", "{", "[1]", "1", "null", "[" * 100_000, '{"K8S_TOKEN": "\\ud800"}'),
+        *('{"SVC_SUBNET": true}', '{"SVC_SUBNET": 1}'),
         '{"K8S_API_SERVER": "10.96.0.1"}',
         '{"K8S_API_SERVER": "https://a,b"}',
         '{"K8S_API_SERVER": 1}',

@@ -73,7 +73,7 @@ def test_what_cannot_be_used_is_a_wrong_start(
         load(tmp_path, user, cluster)
 
 
-@pytest.mark.parametrize("text", ["", "[", "a", "current-context: x", "- 1"])
+@pytest.mark.parametrize("text", ["", "[", "a", "current-context: x", "- 1", "[" * 2000])
 def test_what_is_no_kubeconfig_is_a_wrong_start(tmp_path: Path, text: str) -> None:
     with pytest.raises(UsageError, match="kubeconfig"):
         load(tmp_path, "", text=text)

@@ -59,8 +59,12 @@ def test_members_of_a_newer_agent_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "Expecting value"),
-        ("{", "Expecting"),
+        ("", "EOF while parsing"),
+        ("{", "EOF while parsing"),
+        ("[" * 100_000, "recursion limit"),
+        (json.dumps(asdict(ENTRY) | {"name": "\ud800"}), "hex escape"),
+        (json.dumps(asdict(ENTRY) | {"rev": 10**400}), "beyond 64 bits"),
+        (json.dumps(asdict(ENTRY)).replace('"rev": 0', '"rev": 1e999'), "without end"),
         ("[]", "not an object"),
         ("{}", "missing"),
         (json.dumps(asdict(ENTRY) | {"port": "7"}), "port of the wrong type"),

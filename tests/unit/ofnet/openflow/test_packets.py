@@ -234,6 +234,7 @@ def test_an_error_is_told_of_the_sender_of_what_it_quotes() -> None:
         frames.error(ROUTER, PRIVATE)[:-1] + b"x",
         frames.udp(1, 2, 53),
         frames.error(ROUTER, PRIVATE)[:14],
+        frames.error(ROUTER, PRIVATE)[:16] + b"\0\x03" + frames.error(ROUTER, PRIVATE)[18:],
     ],
 )
 def test_what_is_no_error_about_its_receiver_has_no_sender(frame: bytes) -> None:
