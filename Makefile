@@ -127,10 +127,16 @@ soak: root setup
 overload: root setup
 	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/overload.py
 
-# minutes of attacks, from all sides, with figures; not part of `make test`. ATTACKS="floods rest" are some of them
-adversary: ATTACKS ?= $(filter-out __init__ conftest,$(basename $(notdir $(wildcard tests/adversary/*.py))))
-adversary: root setup
-	@$(PYTHON) -m pytest -q -o cache_dir=.pytest_cache/$@ --timeout=1800 $(ATTACKS:%=tests/adversary/%.py)
+# three quarters of an hour of attacks, from all sides, with figures; not part of `make test`. Places of tests/adversary,
+# and tests of `make test` with more of everything; ATTACKS="floods rest" or HELD= are some of them
+adversary: ATTACKS ?= floods rest storms wire
+adversary: HELD ?= system/test_forgery system/test_pod_guard system/test_host_guard system/test_policies_outside \
+  system/test_underlay system/test_fragments system/test_bridge_settings system/test_dataplane_restarts system/test_kills \
+  system/test_crashes system/test_bad_input system/test_limits integration/netmaster/test_compromised_agent system/faults/test_faults
+adversary: root
+	@scripts/setup gcc=gcc gencat=libc6-dev
+	@CONTIV_TEST_FRAMES=4000 CONTIV_TEST_OPERATIONS=10000 $(PYTHON) -m pytest -q -p tests.adversary.table \
+	  -o cache_dir=.pytest_cache/$@ --timeout=1800 $(ATTACKS:%=tests/adversary/%.py) $(HELD:%=tests/%.py)
 
 # an hour of pods and faults; not part of `make test`
 long-run: root setup

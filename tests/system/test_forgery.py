@@ -6,9 +6,10 @@ there has.
 """
 
 import json
+import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from ipaddress import IPv4Address
@@ -42,7 +43,8 @@ from tests.system.planes import FWD_MODES, addresses, applied, planes
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(180)]
 
-OF_EACH_KIND, SEED = 200, 1
+OF_EACH_KIND, SEED = int(os.environ.get("CONTIV_TEST_FRAMES", "200")), 1
+"""Frames of each kind; `make adversary` sends more of them."""
 BRIDGES = ("contivVxlanBridge", "contivVlanBridge")
 CONTROL = b"sent as it should be"
 IP_SOURCE, IP_DESTINATION = slice(2 * 26, 2 * 30), slice(2 * 30, 2 * 34)
@@ -86,7 +88,12 @@ def victims(bed: Bed) -> Iterator[list[Pod]]:
 
 
 @pytest.mark.parametrize("network", list(OTHERS))
-def test_a_thousand_forged_packets(bed: Bed, network: str, victims: list[Pod]) -> None:
+def test_a_thousand_forged_packets(
+    bed: Bed,
+    network: str,
+    victims: list[Pod],
+    record_property: Callable[[str, object], None],
+) -> None:
     """The finding of docs/notes/trust.md §3."""
     here = bed.hosts[0]
     forger = bed.add_pod(here, f"forger-{network}", network=network)
@@ -124,6 +131,8 @@ def test_a_thousand_forged_packets(bed: Bed, network: str, victims: list[Pod]) -
                 got[:] = [frame for frame in got if frame[IP_DESTINATION] in to_hosts]
             elif flat and "vlan" in name:
                 got[:] = [frame for frame in got if frame[IP_SOURCE] != own]
+        sent, wrong = OF_EACH_KIND * len(KINDS), sum(map(len, arrived.values()))
+        record_property("figures", f"{sent} frames, {wrong} where they must not be")
         assert {name: got[:3] for name, got in arrived.items() if got} == {}
         assert state(bed, victims) == before
     finally:

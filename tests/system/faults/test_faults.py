@@ -8,7 +8,7 @@ CONTIV_TEST_BLOCKS some hosts give addresses that they hold ahead (ADR 29).
 import os
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -70,7 +70,9 @@ def cluster(store_kind: str, bed_dir: Path) -> Iterator[Cluster]:
         cluster.stop()
 
 
-def test_nobody_is_wronged(cluster: Cluster, chance: Random) -> None:
+def test_nobody_is_wronged(
+    cluster: Cluster, chance: Random, record_property: Callable[[str, object], None]
+) -> None:
     before = {network: cluster.told(network) for network in NETWORKS}
     nemesis = Nemesis(cluster)
     with crowd_of(cluster, chance) as crowd:
@@ -84,6 +86,7 @@ def test_nobody_is_wronged(cluster: Cluster, chance: Random) -> None:
     print(f"{crowd.asked} requests: {figures(history)}")  # noqa: T201 - likewise
     print(dict(Counter(nemesis.began)))  # noqa: T201 - likewise
     found = violations(history, cluster.evidence(NETWORKS))
+    record_property("figures", f"{crowd.asked} requests, {len(found)} violations")
     assert found == [], tale(history, found)
     assert set(nemesis.began) == set(Kind)
     for verb in Verb:
