@@ -173,7 +173,9 @@ def first_question(source: End, destination: End, asked: TraceQuery) -> tuple[st
     if destination.kind != "endpoint":
         raise Invalid("a trace needs an endpoint or a host at one end")
     if not destination.vlan:
-        return destination.host, {**own, "enter": {"host": ""}}
+        # by a node port or the like: its host forwards, and policies judge by the client's address
+        client = {"source": str(source.address(version))}
+        return destination.host, {**own, **client, "enter": {"host": ""}}
     packet = _frame(source, destination, version, asked.talk())
     return destination.host, {"enter": {"uplink": ""}, "packet": packet, "towards": own["towards"]}
 

@@ -2,8 +2,9 @@
 
 `enter` says where the packet comes in: `{"endpoint": KEY}`, `{"host": ""}`, `{"tunnel": LABEL}`,
 `{"uplink": LABEL}`, or `{"port": NUMBER, "bridge": NAME}`. The first two send a packet of their
-own, to `to`; the others get `packet`. `before` are packets that this bridge had before, whose
-connections are known. `towards` is the endpoint that should get it, with its host.
+own, to `to`; with a `source` a host forwards it for that address. The others get `packet`. `before`
+are packets that this bridge had before, whose connections are known. `towards` is the endpoint that
+should get it, with its host.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from typing import Any, Final
 from core.errors import Invalid
 from ofnet.openflow import oxm
 from ofnet.trace.evaluator import Packet
-from ofnet.trace.packets import CLIENT_PORT, Talk, packet_of
+from ofnet.trace.packets import CLIENT_PORT, Address, Talk, packet_of
 from ofnet.world import Bridge
 
 MOST_BEFORE: Final = 4
@@ -31,6 +32,7 @@ class TraceRequest:
     bridge: Bridge | None = None
     talk: Talk | None = None
     packet: Packet | None = None
+    source: Address | None = None
     before: tuple[Packet, ...] = ()
     endpoint: str = ""
     host: str = ""
@@ -57,6 +59,7 @@ def read(asked: object) -> TraceRequest:
         bridge=_bridge(enter) if kind == "port" else None,
         talk=_talk(asked) if kind in _OWN else None,
         packet=packet_of(asked.get("packet")) if kind in _GIVEN else None,
+        source=_address(asked, "source") if kind == "host" and "source" in asked else None,
         before=tuple(packet_of(one) for one in before),
         endpoint=str(towards.get("endpoint", ""))[:255],
         host=str(towards.get("host", ""))[:255],
@@ -71,16 +74,19 @@ def _bridge(enter: Mapping[str, Any]) -> Bridge:
 
 
 def _talk(asked: Mapping[str, Any]) -> Talk:
-    try:
-        to = ip_address(str(asked.get("to")))
-    except ValueError as exc:
-        raise Invalid(f"to: {exc}") from exc
     return Talk(
-        to=to,
+        to=_address(asked, "to"),
         protocol=_number(asked, "protocol", oxm.PROTO_ICMP, 255),
         port=_number(asked, "port", 0, 65535),
         source_port=_number(asked, "sourcePort", CLIENT_PORT, 65535),
     )
+
+
+def _address(asked: Mapping[str, Any], name: str) -> Address:
+    try:
+        return ip_address(str(asked.get(name)))
+    except ValueError as exc:
+        raise Invalid(f"{name}: {exc}") from exc
 
 
 def _number(asked: Mapping[str, Any], name: str, default: int, greatest: int) -> int:

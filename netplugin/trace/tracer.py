@@ -153,7 +153,8 @@ class Tracer:
         world = self._world(bridge)
         if world.host_port is None:
             return f"the host has no port of its own on {bridge}"
-        packet = packets.from_host(world.host_port, asked.talk) if asked.talk else None
+        port, talk = world.host_port, asked.talk
+        packet = packets.from_host(port, talk, asked.source) if talk else None
         if packet is None:
             raise Invalid("the host has no address of this family for its pods")
         return _Entry(bridge, world, packet)

@@ -78,9 +78,13 @@ def by_access(world: World, beside: World, endpoint: LocalEndpoint, talk: Talk) 
     return _packet(link, access.ip, talk)
 
 
-def from_host(port: HostPort, talk: Talk) -> Packet | None:
-    """Return what the host itself sends by its port; None if it has no address of that family."""
-    source = next((one for one in sorted(port.sources, key=str) if _same(one, talk.to)), None)
+def from_host(port: HostPort, talk: Talk, source: Address | None = None) -> Packet | None:
+    """Return what the host sends by its port, itself or, from another `source`, for the outside.
+
+    None if it has no address of that family.
+    """
+    sources = sorted(port.sources, key=str) if source is None else [source]
+    source = next((one for one in sources if _same(one, talk.to)), None)
     if source is None:
         return None
     link: Link = {"in_port": port.ofport, "eth_src": port.mac, "eth_dst": ROUTER_MAC}

@@ -1,6 +1,7 @@
 """A trace goes from host to host, and names the agent that does not answer."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any
 
@@ -86,6 +87,15 @@ async def test_from_outside_a_packet_comes_in_by_the_uplink() -> None:
     packet = question["packet"]
     assert (packet["ipv4_src"], packet["ipv4_dst"]) == ("8.8.8.8", "10.1.1.2")
     assert (packet["tcp_dst"], packet["tcp_flags"], packet["vlans"]) == (80, 2, [61])
+
+
+async def test_from_outside_a_host_forwards_to_its_pod() -> None:
+    """Policies judge the client, whom the host does not stand for."""
+    agents = Agents()
+    await trace(agents.ask, OUTSIDE, replace(B, vlan=0), ASKED)
+    host, question = agents.asked[0]
+    assert (host, question["enter"]) == ("h2", {"host": ""})
+    assert (question["source"], question["to"]) == ("8.8.8.8", "10.1.1.2")
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,24 @@ def test_the_answer_to_the_host_passes_as_the_answer_it_is() -> None:
     assert places(follow(flows(denied), denied, [packet, answer])) == [("host", "")]
 
 
+def test_what_the_host_forwards_is_judged() -> None:
+    """As from the address outside, which a rule denies and the host's own is not."""
+    pod = replace(local(1), routed=frozenset({address(1)}))
+    rules = {"r": Rule(id="r", priority=1, allow=False)}
+    of = replace(WORLD, local={pod.key: pod})
+    port, client, talk = of.host_port, IPv4Address("192.0.2.7"), Talk(to=address(1))
+    assert port is not None
+    forwarded, own = packets.from_host(port, talk, client), packets.from_host(port, talk)
+    assert forwarded is not None
+    assert own is not None
+    there = [("endpoint", pod.key)]
+    assert places(follow(flows(of), of, [forwarded])) == there
+    denied = replace(of, rules=rules)
+    assert places(follow(flows(denied), denied, [forwarded])) == []
+    assert follow(flows(denied), denied, [forwarded]).path[-1].table == TableId.POLICY
+    assert places(follow(flows(denied), denied, [own])) == there
+
+
 def judged(*, port: int) -> World:
     """Have a policy that lets pods of 10.1.0.0/30 reach pod 2 at a port."""
     subject = PolicyMatch(PolicyStage.INGRESS, 100, vrf=1, destination=address(2))
