@@ -40,6 +40,7 @@ BINDINGS_BYTES: Final = 2048
 MAX_PKT_TAG: Final = 16_777_216
 MAX_DSCP: Final = 63
 MAX_BURST: Final = 10_486
+MAX_QUOTA: Final = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ NodeBindings = Annotated[str, _text(rf"(?:{_NODE}(?:,{_NODE})*)?", longest=BINDI
 PathBindings = Annotated[str, _text(rf"(?:{_PATH}(?:,{_PATH})*)?", longest=BINDINGS_BYTES)]
 Direction = Annotated[str, _text(r"in|out")]
 RuleAction = Annotated[str, _text(r"allow|deny")]
+Quota = Annotated[int, Check(minimum=0, maximum=MAX_QUOTA)]
 Priority = Annotated[int, Check(minimum=1, maximum=100, fill=1)]
 Port = Annotated[int, Check(minimum=0, maximum=65_535)]
 Protocol = Annotated[str, _text(r"(?:tcp|udp|icmp|[0-1]?[0-9]{1,2}|2[0-4][0-9]|25[0-5])?")]

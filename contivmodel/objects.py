@@ -31,6 +31,7 @@ from contivmodel.checks import (
     Priority,
     PrivateSubnet,
     Protocol,
+    Quota,
     RuleAction,
     ShortText,
     Subnet4,
@@ -95,7 +96,9 @@ class Tenant(RestObject):
     plural: ClassVar[str] = "tenants"
     key_fields: ClassVar[tuple[str, ...]] = ("tenant_name",)
 
+    address_quota: Quota = field("addressQuota", default=0)
     default_network: OptionalName = field("defaultNetwork")
+    network_prefixes: list[str] = field("networkPrefixes", default_factory=list)
     tenant_name: Name = field("tenantName")
     link_sets: TenantLinkSets = field("link-sets", default_factory=TenantLinkSets)
 

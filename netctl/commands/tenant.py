@@ -40,10 +40,25 @@ def _remove(master: MasterConnection, tenant: str) -> None:
 @click.command(
     "create", cls=Command, help="Create a tenant", words=("tenant",), wrong_words=_NAME_REQUIRED
 )
+@click.option(
+    "--network-prefix",
+    multiple=True,
+    help="Prefix in which its operators may create networks; may be repeated",
+)
+@click.option(
+    "--address-quota", type=int, default=0, help="Addresses that its networks may have, 0 for any"
+)
 @flags.what_if
 @click.pass_obj
-def _create(master: MasterConnection, tenant: str) -> None:
-    master.client().write("tenants", tenant, {"tenantName": tenant})
+def _create(
+    master: MasterConnection, tenant: str, *, network_prefix: tuple[str, ...], address_quota: int
+) -> None:
+    limits: dict[str, object] = {}
+    if network_prefix:
+        limits["networkPrefixes"] = list(network_prefix)
+    if address_quota:
+        limits["addressQuota"] = address_quota
+    master.client().write("tenants", tenant, {"tenantName": tenant, **limits})
     click.echo(f"Creating tenant: {tenant}")
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from daemons.peers import Role
 from netmaster.api.access import Access, AccessControl
 from netmaster.api.agents import RegisteredAgents
 from netmaster.api.hosts import HostsApi
@@ -17,6 +18,7 @@ from netmaster.api.state_text import EndpointTexts
 from netmaster.api.status import StatusApi
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
+from netmaster.plan import network_rights
 from netmaster.plan.change_log import ChangeOrigin
 from netmaster.plan.endpoints.address_blocks import LONGEST_WITHOUT_REMOVAL
 from netmaster.plan.model import Plan
@@ -53,6 +55,13 @@ class ApiRequest:
             return ChangeOrigin(who="", address=self.address)
         who = self.access.who
         return ChangeOrigin(who=str(who) if who else "", address=self.access.origin.address)
+
+    def allowed(self, decide: Callable[[View], Plan]) -> Callable[[View], Plan]:
+        """Return a decision within what the client may create in its tenants."""
+        who = self.access.who if self.access else None
+        if who is None or who.role is not Role.OPERATOR:
+            return decide
+        return network_rights.limited(decide)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

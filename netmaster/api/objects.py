@@ -61,6 +61,8 @@ class ObjectClass:
     create: Callable[[View, Any], Plan]
     update: Callable[[View, Any], Plan]
     delete: Callable[[View, str], Plan]
+    replace: Callable[[View, Any], Plan] | None = None
+    """What API v2 does in the place of `update`, where empty fields are what is asked for."""
     delete_in_swarm: Callable[[View, str], Plan] | None = None
     """Replaces `delete` in swarm mode."""
     inspect: Inspect | None = None
@@ -77,6 +79,7 @@ KINDS: Final[Mapping[str, ObjectClass]] = {
             model=Tenant,
             create=tenant.create,
             update=tenant.update,
+            replace=tenant.replace,
             delete=tenant.delete,
             inspect=inspect.tenant,
         ),

@@ -134,7 +134,7 @@ def _replaced(
     # there has what it wants.
     if same(before, posted.obj):
         return Plan((), reply=_answer(HTTPStatus.OK, before))
-    plan = _planned(kind.update, view, posted.obj)
+    plan = _planned(kind.replace or kind.update, view, posted.obj)
     after = _of(plan)
     _check_kept(posted, after, cleared=True)
     return replace(plan, reply=_answer(HTTPStatus.OK, after))

@@ -209,6 +209,7 @@ async def _change(
     body: bytes = b"",
 ) -> web.Response:
     """Make a change, once for each idempotency key, or foretell it."""
+    decide = request.allowed(decide)
     if queries.is_dry_run(parameters(request.query, {queries.DRY_RUN})):
         return json_reply(await _foretold(decide, leader))
     keyed = _keyed(request, body)

@@ -1,12 +1,20 @@
-"""Decisions about tenants (docs/original/netmaster-rest.md §2)."""
+"""Decisions about tenants (docs/original/netmaster-rest.md §2).
+
+What its operators may create (`netmaster.plan.network_rights`) is all of one that can be changed.
+"""
+
+from typing import Final
 
 from contivmodel.objects import AppProfile, EndpointGroup, Netprofile, Network, Policy, Tenant
 from contivmodel.wire import blank
 from core import ids, keys
 from core.errors import Conflict, Invalid, NotFound
+from netmaster.plan import network_rights
 from netmaster.plan.model import Plan
 from netmaster.stored import Write
 from netmaster.view import View
+
+_IMMUTABLE: Final = "Cant change tenant parameters after its created"
 
 
 def create(view: View, posted: Tenant) -> Plan:
@@ -16,15 +24,38 @@ def create(view: View, posted: Tenant) -> Plan:
         raise Invalid("Invalid tenant name")
     if key in view.objects[Tenant.kind]:
         return update(view, posted)
+    network_rights.check_limits(posted)
     tenant = posted.model_copy(update={"key": key, "link_sets": blank(Tenant).link_sets})
     return Plan((Write(keys.obj(Tenant.kind, key), tenant, new=True),), reply=tenant)
 
 
 def update(view: View, posted: Tenant) -> Plan:
-    """Refuse: a tenant is immutable, so even a repeated creation is refused."""
-    if posted.object_key() not in view.objects[Tenant.kind]:
+    """Change prefixes and quota where they are named, and refuse all else.
+
+    To the original a tenant is immutable, so even a repeated creation is refused.
+    """
+    if not posted.network_prefixes and not posted.address_quota:
+        if posted.object_key() not in view.objects[Tenant.kind]:
+            raise NotFound("tenant not found")
+        raise Conflict(_IMMUTABLE)
+    return replace(view, posted)
+
+
+def replace(view: View, posted: Tenant) -> Plan:
+    """Change prefixes and quota, also to none; nothing else of a tenant can be changed."""
+    key = posted.object_key()
+    stored = view.objects[Tenant.kind].get(key)
+    if not isinstance(stored, Tenant):
         raise NotFound("tenant not found")
-    raise Conflict("Cant change tenant parameters after its created")
+    limits = {
+        "network_prefixes": posted.network_prefixes,
+        "address_quota": posted.address_quota,
+    }
+    changed = stored.model_copy(update=limits)
+    if changed == stored or (posted.default_network not in {"", stored.default_network}):
+        raise Conflict(_IMMUTABLE)
+    network_rights.check_limits(changed)
+    return Plan((Write(keys.obj(Tenant.kind, key), changed, new=False),), reply=changed)
 
 
 def delete(view: View, key: str) -> Plan:

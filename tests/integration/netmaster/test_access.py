@@ -737,3 +737,39 @@ async def test_an_administrator_watches_while_operators_hold_all_other_streams(
         assert held == [200, 200, 200, 503, 503]
         assert await watch("reader") == 503
         assert await watch("admin") == 200
+
+
+async def test_an_operator_creates_networks_within_its_tenants_prefixes(
+    certificates: Certificates,
+) -> None:
+    """In v1, v2 and dry runs."""
+    async with leading(certificates.master) as (address, lead):
+        blue = Tenant(tenant_name="blue")
+        await lead.committer.submit(lambda view: tenant_plans.create(view, blue))
+
+        async def create(client: str, name: str, subnet: str) -> list[int]:
+            body = {"tenantName": "blue", "networkName": name, "encap": "vxlan", "subnet": subnet}
+            context = certificates.contexts[client]
+            return [
+                (await status(context, "POST", f"https://{address}{path}", body))[0]
+                for path in (
+                    f"/api/v1/networks/blue:{name}/?dryRun=true",
+                    "/api/v2/networks?dryRun=true",
+                    f"/api/v1/networks/blue:{name}/",
+                    "/api/v2/networks",
+                )
+            ]
+
+        assert await create("operator", "n1", "10.20.1.0/24") == [403, 403, 403, 403]
+        limits = {"networkPrefixes": ["10.20.0.0/16"], "addressQuota": 512}
+        change = f"https://{address}/api/v2/tenants/blue", limits
+        assert (await status(certificates.contexts["operator"], "PATCH", *change))[0] == 403
+        assert (await status(certificates.contexts["admin"], "PATCH", *change))[0] == 200
+        assert await create("operator", "n1", "10.20.1.0/24") == [200, 200, 200, 409]
+        assert await create("operator", "n2", "203.0.113.0/24") == [403, 403, 403, 403]
+        assert await create("operator", "n2", "10.20.2.0/23") == [403, 403, 403, 403]
+        assert await create("admin", "n2", "10.20.2.0/23") == [200, 200, 200, 409]
+        nothing = {"networkPrefixes": [], "addressQuota": 0}
+        url = change[0]
+        assert (await status(certificates.contexts["admin"], "PATCH", url, nothing))[0] == 200
+        assert await create("operator", "n3", "10.20.8.0/24") == [403, 403, 403, 403]
