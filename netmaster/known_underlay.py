@@ -10,8 +10,9 @@ from typing import Any, Final, Self
 
 from core import keys
 from core.errors import Invalid
+from core.ids import HostLabel
 from state import codec
-from state.underlay import Underlay, UnderlayAddress, of_host, of_master
+from state.underlay import Underlay, UnderlayAddress, faults_of, of_host, of_master
 
 _MASTERS: Final = keys.services(keys.SERVICE_NETMASTER)
 
@@ -24,6 +25,8 @@ class KnownUnderlay:
     def __init__(self) -> None:
         self._found: dict[str, tuple[UnderlayAddress, ...]] = {}
         self._revs: dict[str, int] = {}
+        self.faults: dict[HostLabel, list[str]] = {}
+        """What is wrong with hosts' records, by host."""
         self._all: Underlay | None = None
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
@@ -34,7 +37,9 @@ class KnownUnderlay:
         """Add or replace an entry of the store; one that says nothing here is passed over."""
         if key.startswith((keys.HOSTS, _MASTERS)) and self._revs.get(key) != rev:
             self._revs[key] = rev
-            found = _addresses(key, value)
+            found, faults = _read(key, value)
+            if key.startswith(keys.HOSTS):
+                self.faults[HostLabel(keys.after(keys.HOSTS, key))] = faults
             if self._found.get(key) != found:
                 self._found[key] = found
                 self._all = None
@@ -42,6 +47,8 @@ class KnownUnderlay:
     def remove(self, key: str) -> None:
         """Remove an entry, if it is there."""
         self._revs.pop(key, None)
+        if key.startswith(keys.HOSTS):
+            self.faults.pop(HostLabel(keys.after(keys.HOSTS, key)), None)
         if self._found.pop(key, None) is not None:
             self._all = None
 
@@ -58,10 +65,11 @@ class KnownUnderlay:
         return self._all
 
 
-def _addresses(key: str, value: bytes) -> tuple[UnderlayAddress, ...]:
+def _read(key: str, value: bytes) -> tuple[tuple[UnderlayAddress, ...], list[str]]:
     try:
-        if key.startswith(keys.HOSTS):
-            return tuple(of_host(codec.decode_host(key, value)))
-        return tuple(of_master(codec.decode_service(key, value)))
+        if not key.startswith(keys.HOSTS):
+            return tuple(of_master(codec.decode_service(key, value))), []
+        record = codec.decode_host(key, value)
     except Invalid:
-        return ()
+        return (), []
+    return tuple(of_host(record)), list(faults_of(record))

@@ -95,6 +95,13 @@ def of_host(record: HostRecord) -> Iterator[UnderlayAddress]:
             yield UnderlayAddress(address, kind, f"host {record.label}", record.label)
 
 
+def faults_of(record: HostRecord) -> Iterator[str]:
+    """Yield what is wrong with the addresses that a host names itself by."""
+    for name, text in (("controlIP", record.control_ip), ("vtepIP", record.vtep_ip)):
+        if text and usable(text) is None:
+            yield f"its {name} {text} is no address at which other hosts could reach it"
+
+
 def of_master(instance: ServiceInstance) -> Iterator[UnderlayAddress]:
     """Yield the addresses of a registered master, and of the store as it is configured there."""
     known = (
@@ -120,6 +127,11 @@ class Underlay:
             bits: sorted(members, key=lambda one: (int(one.address), one.kind is Kind.NEXT_HOP))
             for bits, members in found.items()
         }
+
+    def of_kind(self, kind: Kind) -> Iterator[UnderlayAddress]:
+        """Yield the addresses of a kind."""
+        for members in self._sorted.values():
+            yield from (one for one in members if one.kind is kind)
 
     def within(self, part: Part) -> Iterator[UnderlayAddress]:
         """Yield the addresses that a part of a network must not have, in their order."""

@@ -131,10 +131,16 @@ def faults(view: View) -> Mapping[HostLabel | None, list[str]]:
     for fault in network_faults(view):
         remedy = "; delete that network, or give the machine another address" if fault.host else ""
         found[fault.host].append(f"{fault.text}{remedy}")
+    for label, texts in view.underlay.faults.items():
+        found[label] += texts
+    for one, others in _shared_tunnels(view):
+        named = " and ".join(sorted(f"host {other}" for other in others))
+        text = f"its tunnel address {one.address} is that of {named} as well"
+        found[one.host].append(f"{text}; start the agent of one of them with its own --vtep-ip")
     private = private_subnet(view)
     for one in _within(view.underlay.all, private) if private is not None else ():
         found[one.host].append(f"the private subnet {private} holds {one}; change pvtSubnet")
-    return found
+    return {host: texts for host, texts in found.items() if texts}
 
 
 def private_subnet(view: View) -> Subnet | None:
@@ -145,6 +151,16 @@ def private_subnet(view: View) -> Subnet | None:
         return parse_range(text or DEFAULT_PRIVATE_SUBNET).subnet
     except ValueError:
         return None
+
+
+def _shared_tunnels(view: View) -> Iterator[tuple[UnderlayAddress, list[HostLabel]]]:
+    """Yield tunnel addresses that several hosts have, for each of these with the others."""
+    holders: defaultdict[Address, list[UnderlayAddress]] = defaultdict(list)
+    for one in view.underlay.all.of_kind(Kind.TUNNEL):
+        holders[one.address].append(one)
+    for members in holders.values():
+        for one in members if len(members) > 1 else ():
+            yield one, [other.host for other in members if other.host not in (one.host, None)]
 
 
 def _check_private(view: View, private: Subnet) -> None:

@@ -14,6 +14,7 @@ from netplugin.world.bridge_state import BridgeState
 from netplugin.world.conversion import address4, check_host, peering_of
 from ofnet.bgp.peering import Peering
 from state.records import BgpRecord, HostRecord
+from state.underlay import usable
 
 
 class Peers:
@@ -78,7 +79,7 @@ class Peers:
         addresses = {
             label: address4(record.vtep_ip)
             for label, record in self._records.items()
-            if record.vtep_ip
+            if usable(record.vtep_ip) is not None  # no host sends its tunnels to itself
         }
         # A host that was given another label is its own peer until its old record is removed; it
         # must not make a tunnel to itself.

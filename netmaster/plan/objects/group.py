@@ -46,7 +46,10 @@ def create(view: View, posted: EndpointGroup) -> Plan:
     pool = _pool(view, network, posted.ip_pool)
     tag = posted.cfgd_tag or f"{name}.{tenant}"
     if tag in view.group_tags:
-        raise Conflict(f"group tag {tag} is in use by endpoint group {view.group_tags[tag]}")
+        holder = view.groups[view.group_tags[tag]]
+        # Whose it is, is nothing that another tenant's operator may learn.
+        by = f" by endpoint group {holder.key}" if holder.tenant == posted.tenant_name else ""
+        raise Conflict(f"group tag {tag} is in use{by}")
     policies = _policies(view, posted)
     _check_attachments(view, posted)
     pkt_tag = _own_vlan(view, network) if view.is_aci else network.pkt_tag

@@ -55,7 +55,7 @@ def create(view: View, posted: Network) -> Plan:
     _check_subnets(claim)
     tag = posted.cfgd_tag or nid
     if tag in view.network_tags:
-        raise Conflict(f"network tag {tag} is in use by network {view.network_tags[tag]}")
+        raise Conflict(f"network tag {tag} is in use{_by(view, view.network_tags[tag], tenant)}")
     gateways = tuple(_gateways(posted, claim))
     encap = Encap(posted.encap)
     record = _record(posted, claim, tag, view.segments.choose(encap, posted.pkt_tag))
@@ -191,6 +191,11 @@ def _record(posted: Network, claim: Claim, tag: str, segment: Segment) -> Networ
         ipv6_gateway=posted.ipv6_gateway,
         network_tag=tag,
     )
+
+
+def _by(view: View, holder: NetworkId, tenant: TenantName) -> str:
+    """Say which network has a tag, unless it is another tenant's."""
+    return f" by network {holder}" if view.networks[holder].tenant == tenant else ""
 
 
 def _gateway_writes(view: View, nid: NetworkId, gateways: tuple[str, ...]) -> Iterator[Write]:

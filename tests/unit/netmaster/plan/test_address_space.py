@@ -12,11 +12,11 @@ from netmaster.plan import address_space
 from netmaster.plan.endpoints import address_blocks, endpoint
 from netmaster.plan.endpoints.address_blocks import Renewal
 from netmaster.plan.objects import globals as settings
-from netmaster.plan.objects import network, service
+from netmaster.plan.objects import group, network, service
 from netmaster.view import View
 from state import codec
 from state.records import HostRecord, ServiceInstance
-from tests.unit.netmaster.scene import NOW, Scene, a_network, a_service, wanted
+from tests.unit.netmaster.scene import NOW, Scene, a_group, a_network, a_service, wanted
 
 HOST = HostRecord(
     label=HostLabel("h1"),
@@ -198,3 +198,31 @@ def test_a_record_that_cannot_be_read_takes_nothing() -> None:
     scene.view.underlay.put(keys.host(HostLabel("h1")), 1, b"garbage")
     scene.network("n1", "192.168.77.0/24")
     assert address_space.faults(scene.view) == {}
+
+
+def test_a_host_is_named_whose_record_has_addresses_of_no_use_or_of_others() -> None:
+    scene = Scene()
+    register(scene.view, HOST, replace(HOST, label=HostLabel("h2"), control_ip="127.0.0.1"))
+    found = address_space.faults(scene.view)
+    shared = "its tunnel address 192.168.77.1 is that of host h1 as well"
+    assert found[HostLabel("h2")] == [
+        "its controlIP 127.0.0.1 is no address at which other hosts could reach it",
+        f"{shared}; start the agent of one of them with its own --vtep-ip",
+    ]
+    assert len(found[HostLabel("h1")]) == 1
+    scene.view.underlay.remove(keys.host(HostLabel("h2")))
+    assert address_space.faults(scene.view) == {}
+
+
+def test_whose_a_tag_is_is_told_to_nobody_else() -> None:
+    scene = Scene()
+    scene.tenant("blue")
+    scene.network("n1", cfgd_tag="web")
+    scene.group("g1", cfgd_tag="tag")
+    other = a_network("n2", "10.2.0.0/16", cfgd_tag="web", tenant_name="blue")
+    assert scene.refused(network.create, other) == "network tag web is in use"
+    own = a_network("n2", "10.2.0.0/16", cfgd_tag="web")
+    assert scene.refused(network.create, own) == "network tag web is in use by network n1.default"
+    scene.network("n3", "10.3.0.0/16", tenant_name="blue")
+    asked = a_group("g2", "n3", cfgd_tag="tag", tenant_name="blue")
+    assert scene.refused(group.create, asked) == "group tag tag is in use"
