@@ -96,7 +96,7 @@ FLAGS: Final = (
         names=("address-cooldown",),
         env="ADDRESS_COOLDOWN",
         help="seconds before a released address is granted again, unless no other is free",
-        default="0",
+        default="30",
         generation=Generation.OURS,
     ),
     Flag(

@@ -11,22 +11,29 @@ from typing import Final
 from core.ids import NetworkId
 from netmaster.ipam.spans import FreeSpans
 
+_HIGHEST: Final = 2**32 - 1
+"""Of the addresses of IPv4, as numbers."""
+
 
 class Resting:
     """The resting addresses of one network; `seconds` 0 for no rest at all."""
 
-    __slots__ = ("_clock", "_released", "_seconds")
+    __slots__ = ("_clock", "_released", "_seconds", "_spans")
 
     def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
         self._seconds = seconds
         self._clock = clock
         self._released: dict[int, float] = {}  # oldest first
+        # The same as spans: thousands that rest must not be passed over one by one.
+        self._spans = FreeSpans(0, _HIGHEST)
+        self._spans.take_span(0, _HIGHEST)
 
     def begin(self, address: int) -> None:
         """Let an address rest from now on."""
         if self._seconds:
             self._released.pop(address, None)
             self._released[address] = self._clock()
+            self._spans.release(address)
 
     def choose(self, free: FreeSpans) -> int | None:
         """Return the lowest free address that rests not, else the one that rested longest."""
@@ -39,9 +46,12 @@ class Resting:
         """Yield the free addresses that do not rest, in order."""
         self._end_past()
         for first, last in free:
-            for address in range(first, last + 1):
-                if address not in self._released:
-                    yield address
+            address = first
+            while (found := self._spans.first_taken(address, last)) is not None:
+                yield found
+                address = found + 1
+                if address > last:
+                    break
 
     def _end_past(self) -> None:
         now = self._clock()
@@ -52,6 +62,7 @@ class Resting:
             past.append(address)
         for address in past:
             del self._released[address]
+            self._spans.take(address)
 
 
 class AddressRest:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tests.bed.daemon import Daemon
+from tests.bed.daemon import AT_ONCE, Daemon
 from tests.bed.docker import Mounts
 from tests.bed.engines import SWARM, Engine
 from tests.bed.hosts import UPLINK, Fabric, Host
@@ -274,6 +274,7 @@ class Bed:
             self._netmaster_command(internal),
             log=self.dir / "netmaster.log",
             namespace=self.fabric.namespace,
+            env=AT_ONCE,
             ready=lambda: self._answers(f"{self.url}/info", f'"leader-ip":"{internal}"'),
             keeper=self._keeper,
         )

@@ -19,6 +19,13 @@ from tests.bed.waiting import WITHIN, eventually
 LOG_TAIL = 2000
 
 
+AT_ONCE: Mapping[str, str] = {"CONTIV_NETMASTER_ADDRESS_COOLDOWN": "0"}
+"""Has netmaster grant a released address again at once, unless a flag says otherwise.
+
+So the original's recordings have it, and so it is harder for all that remembers its last holder.
+"""
+
+
 class Daemon:
     """One long-running program. It dies with its owner, unless the keeper says it outlives it."""
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bed.daemon import Daemon
+from tests.bed.daemon import AT_ONCE, Daemon
 from tests.bed.identities import Identities
 from tests.bed.netns import Namespace, answers, free_port
 from tests.bed.store import Reached
@@ -91,6 +91,7 @@ class Master(Daemon):
             ],
             log=directory / f"{name}.log",
             namespace=namespace,
+            env=AT_ONCE,
             ready=lambda: answers(
                 f"{self.url}/info", namespace=namespace, text=leader, context=self.context()
             ),

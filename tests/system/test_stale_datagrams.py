@@ -34,11 +34,11 @@ MANY = 20
 
 @pytest.fixture(scope="module")
 def flags(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Sequence[str]]:
-    """Tell the agents of the API server; addresses do not rest: a stranger gets one at once."""
+    """Tell the agents of the API server; in a bed a stranger gets a released address at once."""
     file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
     server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
     file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
-    return {"netplugin": ["--k8s-config", str(file)], "netmaster": ["--address-cooldown=0"]}
+    return {"netplugin": ["--k8s-config", str(file)]}
 
 
 @pytest.fixture(scope="module")

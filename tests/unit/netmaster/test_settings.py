@@ -156,7 +156,7 @@ def test_the_environment_stands_in_for_flags() -> None:
         lease_ttl=5,
         dead_host_after=7,
         store_history=600,
-        address_cooldown=0,
+        address_cooldown=30,
     )
 
 
