@@ -73,7 +73,7 @@ def rules(host: Host) -> list[str]:
 
 def ours(subnet: str = "172.19.0.0/16") -> str:
     comment = "-m comment --comment contiv"
-    return f"-A POSTROUTING -s {subnet} ! -o {PORT} {comment} -j MASQUERADE"
+    return f"-A POSTROUTING -s {subnet} ! -o contiv+ {comment} -j MASQUERADE"
 
 
 def test_a_pod_hears_what_becomes_of_what_it_sends_outside(bed: Bed, host: Host, pod: Pod) -> None:
