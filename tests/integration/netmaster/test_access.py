@@ -773,3 +773,26 @@ async def test_an_operator_creates_networks_within_its_tenants_prefixes(
         url = change[0]
         assert (await status(certificates.contexts["admin"], "PATCH", url, nothing))[0] == 200
         assert await create("operator", "n3", "10.20.8.0/24") == [403, 403, 403, 403]
+
+
+async def test_an_agent_leaves_addresses_to_the_agents_of_other_hosts(
+    certificates: Certificates,
+) -> None:
+    async with leading(certificates.master) as (address, lead):
+        await lead.network("few", "10.9.9.0/28")
+
+        async def call(client: str, name: str, **body: str) -> tuple[int, str]:
+            url = f"https://{address}/plugin/{name}"
+            named = {"NetworkID": "few.default", **body}
+            return await status(certificates.contexts[client], "POST", url, named)
+
+        answers = [await call("agent", "allocAddress") for _ in range(10)]
+        assert [code for code, _ in answers] == [200] * 7 + [500] * 3
+        assert "host h1 has 7 of the addresses of network few.default" in answers[-1][1]
+        other = "agent of another host"
+        assert (await call(other, "allocAddress"))[0] == 200
+        # What another host's agent has reserved stays, with the same answer.
+        for client in (other, "agent"):
+            before = len(lead.view.reservations)
+            assert (await call(client, "releaseAddress", IPv4Address="10.9.9.1"))[0] == 200
+            assert len(lead.view.reservations) == before - (client == "agent")
