@@ -29,7 +29,7 @@ def renewal_is_due(certificate: bytes, now: datetime) -> bool:
     """Return whether a PEM certificate is to be replaced: it is near its end, or unreadable."""
     try:
         read = x509.load_pem_x509_certificate(certificate)
-    except ValueError:
+        begin, end = read.not_valid_before_utc, read.not_valid_after_utc
+    except (ValueError, x509.InvalidVersion):
         return True
-    begin, end = read.not_valid_before_utc, read.not_valid_after_utc
     return not begin <= now < end - (end - begin) * LEFT

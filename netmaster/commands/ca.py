@@ -111,7 +111,7 @@ def sign(authority: KeyPair, pem: bytes, request: CertificateRequest, now: datet
         asked = x509.load_pem_x509_csr(pem)
         key = asked.public_key()
         genuine = asked.is_signature_valid
-    except (ValueError, UnsupportedAlgorithm) as exc:
+    except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as exc:
         raise Invalid(f"the certificate request cannot be read: {exc}") from exc
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         raise Invalid("the certificate request has a key that is not EC P-256")
@@ -184,14 +184,14 @@ def _load(authority: KeyPair) -> tuple[x509.Certificate, ec.EllipticCurvePrivate
 def _certificates(file: bytes) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(file)
-    except ValueError as exc:
+    except (ValueError, x509.InvalidVersion) as exc:
         raise Invalid(f"not PEM certificates: {exc}") from exc
 
 
 def _is_authority(certificate: x509.Certificate) -> bool:
     try:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except x509.ExtensionNotFound:
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
         return False
 
 

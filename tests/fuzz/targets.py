@@ -8,6 +8,7 @@ import atexit
 import json
 import shutil
 import struct
+import warnings
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,18 +22,20 @@ from typing import Any, Final
 import dns.message
 import dns.rrset
 import yaml
+from cryptography.utils import CryptographyDeprecationWarning
 
 from contivk8s import main as plugin
 from contivmodel import representation
 from contivmodel import wire as go_wire
 from contivmodel.objects import Network, Rule
 from core import keys
-from core.errors import ContivError, Invalid, SchemaMismatch, UsageError
+from core.errors import AgentUnavailable, ContivError, Invalid, SchemaMismatch, UsageError
 from core.outside_json import read_json
 from daemons.certificate_requests import new_request, renewal_is_due
 from daemons.peers import Role
+from netmaster import agent_answers
 from netmaster import codec as master_codec
-from netmaster.auth import tokens
+from netmaster.auth import tokens, users
 from netmaster.commands import backup, ca
 from netmaster.takeover import source
 from netplugin.cni import request as cni
@@ -71,7 +74,7 @@ from ofnet.channel import wire as openflow
 from ofnet.openflow import packets
 from ofnet.rpc import control, jsonrpc
 from ofnet.world import FwdMode
-from state import codec, intents, schema
+from state import codec, intents, lineage, schema
 from tests.unit.netplugin.records import HOST, endpoint, group, host, network
 
 
@@ -544,6 +547,22 @@ RECORDS: Final = (
     (f"{keys.GROUPS}web:default", group("web")),
     (f"{keys.HOSTS}h2", host()),
 )
+LINEAGE: Final = f"{keys.LINEAGE} ".encode() + lineage.encode(
+    lineage.Lineage((lineage.Term("a", 5), lineage.Term("b", 7)))
+)
+USER: Final = users.User(
+    name="ann", role=Role.OPERATOR, password_hash="$x", tenants=frozenset({"t"})
+)
+HOP: Final = {
+    "host": "h1",
+    "faults": ["x"],
+    "bridge": "b",
+    "packet": {"a": 1},
+    "steps": [
+        {"kind": "a", "owner": "b", "why": "c", "flow": "d", "table": 5, "tableName": "e"},
+    ],
+    "exits": [{"kind": "a", "name": "b", "port": 1, "packet": {}}],
+}
 
 
 def keyed(*records: tuple[str, Any]) -> tuple[bytes, ...]:
@@ -634,8 +653,11 @@ AGENT: Final = ca.CertificateRequest(role=Role.AGENT, name="h1", addresses=("192
 
 
 def certificate(raw: bytes) -> object:
-    """Read a certificate."""
-    return renewal_is_due(raw, datetime.now(UTC))
+    """Read a certificate as an agent reads its own, and as one of an authority."""
+    with warnings.catch_warnings():  # the library announces what later releases of it refuse
+        warnings.simplefilter("ignore", CryptographyDeprecationWarning)
+        renewal_is_due(raw, datetime.now(UTC))
+        return ca.bundle([raw])
 
 
 TARGETS: Final = (
@@ -755,8 +777,22 @@ TARGETS: Final = (
         (UsageError,),
         share=0.02,  # the parser of YAML takes milliseconds
     ),
-    Target("record", keyed(*RECORDS), partial(record_of, intents.decode), (ContivError,)),
+    Target(
+        "record", (*keyed(*RECORDS), LINEAGE), partial(record_of, intents.decode), (ContivError,)
+    ),
     Target("record-of-master", OBJECTS, partial(record_of, master_codec.decode), (ContivError,)),
+    Target(
+        "user",
+        (f"{keys.user('ann')} ".encode() + users.encode(USER),),
+        partial(record_of, users.decode),
+        (Invalid,),
+    ),
+    Target(
+        "agent-answer",
+        as_json(HOP),
+        lambda raw: agent_answers.read("h1", "a hop", raw, agent_answers.HOP),
+        (AgentUnavailable,),
+    ),
     Target("schema", as_json({"version": 1, "loading": True}), schema.decode, (Invalid,)),
     Target("token-keys", as_json(TOKEN_KEYS), tokens.decode_keys, (Invalid,)),
     Target(
@@ -789,7 +825,7 @@ TARGETS: Final = (
         (Invalid,),
     ),
     Target("trace", as_json(TRACE), lambda raw: trace.read(read_json(raw)), (Invalid, ValueError)),
-    Target("certificate", (authority().certificate,), certificate),
+    Target("certificate", (authority().certificate,), certificate, (Invalid,)),
     Target(
         "certificate-request",
         (request_pem(),),

@@ -1,6 +1,7 @@
 """Certificates as `netmaster.commands.ca` issues them. Handshakes with them are in `test_tls`."""
 
 import ipaddress
+from base64 import b64decode, b64encode
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from core.errors import Invalid
+from daemons.certificate_requests import new_request, renewal_is_due
 from daemons.peers import Role
 from netmaster.commands import ca
 from netmaster.commands.ca import CertificateRequest, KeyPair
@@ -120,3 +122,22 @@ def test_a_bundle_has_each_authority_once() -> None:
         ca.bundle([old, b""])
     with pytest.raises(Invalid, match="not an authority: CN=h1"):
         ca.bundle([old, ca.issue(AUTHORITY, request(), NOW).certificate])
+
+
+def other_version(pem: bytes, own: bytes, other: bytes) -> bytes:
+    """Return a PEM text whose structure names another version."""
+    head, *lines, foot = pem.decode().strip().splitlines()
+    changed = b64encode(b64decode("".join(lines)).replace(own, other, 1)).decode()
+    return f"{head}\n{changed}\n{foot}\n".encode()
+
+
+def test_a_version_that_nobody_knows_is_refused() -> None:
+    """The library has an error of its own for it, which is no ValueError."""
+    version = b"\xa0\x03\x02\x01"
+    strange = other_version(AUTHORITY.certificate, version + b"\x02", version + b"\x0a")
+    with pytest.raises(Invalid, match="not PEM certificates"):
+        ca.bundle([strange])
+    assert renewal_is_due(strange, NOW)
+    asked = other_version(new_request()[1], b"\x02\x01\x00", b"\x02\x01\x01")
+    with pytest.raises(Invalid, match="cannot be read"):
+        ca.sign(AUTHORITY, asked, request(), NOW)
