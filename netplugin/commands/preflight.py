@@ -29,7 +29,7 @@ from netplugin.bridges.openflow_listeners import LOOPBACK
 from netplugin.bridges.uplinks import attached_cards
 from netplugin.commands import docker_checks, firewall_checks, store_checks, underlay_checks
 from netplugin.commands.findings import Check, Finding, Note, finding
-from netplugin.kernel import iptables
+from netplugin.kernel import iptables, nft_tables
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kube import config
 from netplugin.kube.access import access_of
@@ -131,9 +131,12 @@ async def _uplinks(wanted: Settings) -> str:
 
 
 async def _programs(_wanted: Settings) -> str:
-    found = shutil.which(iptables.PROGRAM)
+    found = shutil.which(iptables.PROGRAM) or shutil.which(nft_tables.PROGRAM)
     if found is None:
-        raise HostError(f"no {iptables.PROGRAM}: pods cannot leave the host under its address")
+        raise HostError(
+            f"neither {iptables.PROGRAM} nor {nft_tables.PROGRAM}: pods cannot leave the host "
+            "under its address"
+        )
     await iptables.rules(host_access.POSTROUTING)  # fails if the program does not work
     return found
 
@@ -226,7 +229,7 @@ CHECKS: Final[Mapping[str, tuple[Check, str]]] = {
     ),
     "links": (_links, "--vtep-ip names an address of this host, --mtu the pods' MTU"),
     "uplinks": (_uplinks, "--vlan-uplinks names cards of this host that it does not live on"),
-    "programs": (_programs, "apt install iptables"),
+    "programs": (_programs, "apt install iptables, or nftables"),
     "forwarding": (
         _forwarding,
         "sysctl net.ipv4.ip_forward=1, also after a reboot",

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from core.errors import HostError
-from netplugin.kernel.iptables import run_program
+from netplugin.kernel.programs import run_program
 
 PROGRAM: Final = "nft"
 FIREWALLD: Final = "firewalld"

@@ -10,15 +10,15 @@ import logging
 import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from core.errors import HostError
 from core.logs import fields
+from netplugin.kernel import nft_tables
 from netplugin.kernel.families import FAMILIES
-from netplugin.kernel.firewall_watch import note_own
+from netplugin.kernel.programs import run_program
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +33,6 @@ _OWN: Final = f"--comment {MARK}"
 _REFUSAL: Final = re.compile(r"-A \S+ (-m comment --comment \S+ )?-j (DROP|REJECT)\b")
 LOCK_WAIT: Final = "5"
 """Seconds iptables waits for its lock (`-w`), as in the original."""
-LIMIT: Final = 20.0
-"""Time limit in seconds of one run."""
 
 
 def program_of(version: int) -> str:
@@ -149,7 +147,10 @@ def has_family(version: int) -> bool:
 
     A kernel without IPv6 may well have the program.
     """
-    if shutil.which(program_of(version)) is None:
+    program = program_of(version)
+    if nft_tables.is_used(program):
+        return True
+    if shutil.which(program) is None:
         return False
     if version == 4:
         return True
@@ -219,29 +220,11 @@ def _has(words: list[str], mark: tuple[str, ...]) -> bool:
 
 
 def _run(chain: Chain, verb: str, words: Iterable[str] = ()) -> str:
+    if nft_tables.is_used(chain.program):
+        table = nft_tables.TABLES[chain.version]
+        if verb == "-S":
+            return table.listed(chain.table, chain.name)
+        table.change(chain.table, verb, chain.name, [*words])
+        return ""
     command = [chain.program, "-w", LOCK_WAIT, "-t", chain.table, verb, chain.name, *words]
     return run_program(command)
-
-
-def run_program(command: Sequence[str], given: str = "") -> str:
-    """Run a program that reads or changes rules; return what it says. Raises HostError."""
-    try:
-        with subprocess.Popen(  # noqa: S603 - a list of arguments that the agent builds
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="surrogateescape",
-        ) as process:
-            note_own(process.pid)
-            try:
-                said, complained = process.communicate(given, timeout=LIMIT)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise
-    except (OSError, subprocess.TimeoutExpired) as exc:
-        raise HostError(f"{command[0]}: {exc}") from exc
-    if process.returncode:
-        raise HostError(f"{shlex.join(command)}: {complained.strip()}")
-    return said

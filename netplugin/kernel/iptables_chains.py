@@ -11,8 +11,10 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from netplugin.kernel import nft_tables
 from netplugin.kernel.families import FAMILIES, each_family, raise_any
-from netplugin.kernel.iptables import LOCK_WAIT, has_family, program_of, run_program
+from netplugin.kernel.iptables import LOCK_WAIT, has_family, program_of
+from netplugin.kernel.programs import run_program
 
 PREFIX: Final = "CONTIV-"
 """What the names of the chains for services begin with."""
@@ -71,6 +73,9 @@ def _replace(prefix: str, version: int, wanted: Chains) -> None:
     if not any(wanted.values()) and not any(existing.values()):
         return
     text = "".join(_transaction(table, chains, existing[table]) for table, chains in wanted.items())
+    if nft_tables.is_used(program_of(version)):
+        nft_tables.TABLES[version].restore(text)
+        return
     program = f"{program_of(version)}-restore"
     run_program([program, "-w", LOCK_WAIT, "--noflush"], text)
 
@@ -94,4 +99,6 @@ def _existing(prefix: str, version: int, table: str) -> list[str]:
 
 
 def _listed(version: int, table: str) -> list[str]:
+    if nft_tables.is_used(program_of(version)):
+        return nft_tables.TABLES[version].listed(table).splitlines()
     return run_program([program_of(version), "-w", LOCK_WAIT, "-t", table, "-S"]).splitlines()

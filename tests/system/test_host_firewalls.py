@@ -191,7 +191,7 @@ def test_a_host_without_ip6tables_has_ipv4_and_says_what_it_lacks(
     bed: Bed, api: ApiServer, tmp_path: Path, broken: bool
 ) -> None:
     programs = tmp_path / "bin"
-    with path_without(bed.agents[0], programs, "ip6tables"):
+    with path_without(bed.agents[0], programs, "ip6tables", "nft"):
         if broken:
             for name in ("ip6tables", "ip6tables-restore"):
                 program = programs / name

@@ -22,7 +22,7 @@ from netplugin.bridges.host_access import (
     returned,
     sources_kept,
 )
-from netplugin.kernel import iptables
+from netplugin.kernel import iptables, nft_tables
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from tests.bed.netns import Namespace
 
@@ -119,6 +119,7 @@ async def test_what_iptables_refuses_is_told(host: Namespace, program: str) -> N
 
 async def test_without_the_program_there_are_no_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(iptables, "PROGRAM", "iptables-that-is-not-there")
+    monkeypatch.setattr(nft_tables, "PROGRAM", "nft-that-is-not-there")
     assert await Iptables(CHAINS).found() == []
     with pytest.raises(HostError, match="iptables-that-is-not-there"):
         await Iptables(CHAINS).keep([ONE])
