@@ -41,7 +41,8 @@ class Leading:
         await self.lead.backend.commit([Change((), (Put(key, value),))])
 
     async def host(self, label: HostLabel) -> None:
-        record = HostRecord(label=label, control_ip="c", vtep_ip="v", vxlan_port=4789)
+        address = f"192.0.2.{label[-1]}"
+        record = HostRecord(label=label, control_ip=address, vtep_ip=address, vxlan_port=4789)
         await self.put(keys.host(label), codec.encode(record))
 
     async def register(self, label: HostLabel, node: Node) -> None:
@@ -128,7 +129,7 @@ async def test_a_pod_that_comes_while_its_host_is_removed_keeps_it(leader: Leadi
 async def test_a_record_that_cannot_be_read_hides_no_other(leader: Leading) -> None:
     await leader.put(keys.host(H1), b"{")
     first, second = await leader.listed()
-    assert (first["label"], first["vtepIP"], second["vtepIP"]) == (H1, "", "v")
+    assert (first["label"], first["vtepIP"], second["vtepIP"]) == (H1, "", "192.0.2.2")
     (error,) = first["errors"]
     assert error.startswith(f"record {keys.host(H1)}: not JSON")
     assert second["errors"] == []
