@@ -9,7 +9,7 @@ announced all of them again, or a time limit has passed (graceful restart).
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +58,8 @@ class BgpHost:
     world: WorldBuilder
     reconciler: Reconciler
     agent: BridgeAgent
+    routing_lost: Callable[[], asyncio.Event]
+    """Returns an event that is set when others removed routes or addresses of the host."""
 
 
 class HostBgp:
@@ -81,6 +83,7 @@ class HostBgp:
         self._world = host.world
         self._reconciler = host.reconciler
         self._agent = host.agent
+        self._routing_lost = host.routing_lost
         self._show = show
         self._interval = interval
         self._timing = timing or BgpTiming()
@@ -111,6 +114,7 @@ class HostBgp:
             triggers=(self._ovsdb.changed, self._reconciler.records.records_changed),
             interval=self._interval,
             show=self._show,
+            anew=(self._routing_lost,),
         )
         # A peer that does not come back must not keep stale routes on the switch for ever.
         limit = asyncio.get_running_loop().call_later(

@@ -271,7 +271,7 @@ class HostAccess:
             ),
             interval=interval,
             show=self._context.show,
-            anew=(self._context.firewall_lost,),
+            anew=(self._context.firewall_lost, self._context.routing_lost),
         )
         # Apart from the ports: a pod that comes or goes changes routes alone, many times a minute.
         routes = ReconcileLoop(

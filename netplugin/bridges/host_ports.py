@@ -235,7 +235,8 @@ class InterfaceContext:
 
     `interval` is the number of seconds after which links, routes and rules are checked anyway.
     `show` replaces the faults of a loop; `firewall_lost` returns an event that is set when others
-    removed rules of the host (`netplugin.kernel.firewall_watch`). `underlay_changed` returns an
+    removed rules of the host (`netplugin.kernel.firewall_watch`), `routing_lost` of one about its
+    routes and addresses (`netplugin.kernel.route_watch`). `underlay_changed` returns an
     event that the next change of the underlay's addresses sets; `settle_underlay` excepts them,
     before any route is set.
     """
@@ -247,5 +248,6 @@ class InterfaceContext:
     interval: float
     show: ShowFaults
     firewall_lost: Callable[[], asyncio.Event]
+    routing_lost: Callable[[], asyncio.Event]
     underlay_changed: Callable[[], asyncio.Event]
     settle_underlay: Callable[[], Awaitable[None]]

@@ -69,6 +69,7 @@ class Infra:
             ),
             interval=self._context.interval,
             show=self._context.show,
+            anew=(self._context.routing_lost,),
         ).run()
 
     def _observe(self) -> object:

@@ -117,6 +117,7 @@ class UnderlayRoutes:
         complete: Callable[[], bool],
         subnets: Callable[[], Iterable[Network]],
         subnets_changed: Callable[[], asyncio.Event],
+        lost: Callable[[], asyncio.Event],
         pods: Callable[[], Iterable[Address]],
         is_ours: Callable[[str], bool],
         show: ShowFaults,
@@ -145,6 +146,7 @@ class UnderlayRoutes:
             triggers=(self.changed, subnets_changed),
             interval=interval,
             show=show,
+            anew=(lost,),
         ).run()
 
     def _observe(self) -> object:

@@ -96,7 +96,7 @@ def _correct_addresses(iproute: Any, index: int, wanted: Sequence[Interface]) ->
     for held in iproute.get_addr(index=index):
         address = held.get("local") or held.get("address"), held["prefixlen"]
         if right.pop(address, None) is None and held["family"] == socket.AF_INET:
-            iproute.addr("del", index=index, address=address[0], prefixlen=address[1])
+            netlink.change(netlink.no_address(index, IPv4Interface(address)))
     netlink.change(*(netlink.address(index, held, routed=False) for held in right.values()))
 
 
@@ -201,7 +201,7 @@ def drop_addresses(wrong: Callable[[Interface, str], bool]) -> list[str]:
             address, length = held.get("local") or held.get("address"), held["prefixlen"]
             index = held["index"]
             if wrong(IPv4Interface((address, length)), macs.get(index, "")):
-                iproute.addr("del", index=index, address=address, prefixlen=length)
+                netlink.change(netlink.no_address(index, IPv4Interface((address, length))))
                 dropped.append(f"{address}/{length}")
         return dropped
 

@@ -11,6 +11,7 @@ import errno
 import os
 import socket
 import struct
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from ipaddress import (
@@ -36,6 +37,7 @@ from pyroute2.netlink import (
 )
 from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.rtnl import (
+    RTM_DELADDR,
     RTM_DELLINK,
     RTM_DELROUTE,
     RTM_DELRULE,
@@ -121,6 +123,14 @@ _ASKED_AT_ONCE: Final = 32
 """The answers to so many questions fit into the buffer of a socket."""
 
 
+_own: deque[int] = deque(maxlen=256)
+
+
+def own_ports() -> frozenset[int]:
+    """Return the ports that the latest requests came from: events name who asked for a change."""
+    return frozenset(_own)
+
+
 def send(*requests: bytes) -> list[int]:
     """Send requests, which the kernel carries out in order; return 0 or an errno for each.
 
@@ -132,6 +142,7 @@ def send(*requests: bytes) -> list[int]:
     numbered = (_numbered(request, number) for number, request in enumerate(requests))
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as sock:
         sock.send(b"".join(numbered))
+        _own.append(sock.getsockname()[0])
         left = set(results)
         while left:
             for number, error in _replies(sock.recv(_REPLIES)):
@@ -173,13 +184,9 @@ def held_addresses() -> Iterator[tuple[int, Address]]:
 
 def _held_address(message: bytes) -> Iterator[tuple[int, Address]]:
     *_, index = _ADDRESS.unpack_from(message)
-    at = _ADDRESS.size
-    while at < len(message):
-        length, kind = _ATTRIBUTE.unpack_from(message, at)
+    for kind, packed in attributes(message, _ADDRESS.size):
         if kind == _IFA_ADDRESS:
-            packed = message[at + _ATTRIBUTE.size : at + length]
             yield index, IPv4Address(packed) if len(packed) == 4 else IPv6Address(packed)
-        at += (length + 3) & ~3
 
 
 def ways(addresses: Sequence[Address]) -> dict[Address, Way]:
@@ -216,16 +223,21 @@ def _messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _way(message: bytes) -> Way:
-    index, via, at = 0, None, _ROUTE.size
-    while at < len(message):
-        length, kind = _ATTRIBUTE.unpack_from(message, at)
-        value = message[at + _ATTRIBUTE.size : at + length]
+    index, via = 0, None
+    for kind, value in attributes(message, _ROUTE.size):
         if kind == _RTA_OIF:
             (index,) = struct.unpack("=I", value)
         elif kind in {_RTA_GATEWAY, _RTA_VIA}:  # the next hop of IPv4 may be one of IPv6
             via = ip_address(value[_FAMILY_AT:] if kind == _RTA_VIA else value)
-        at += (length + 3) & ~3
     return Way(index, via)
+
+
+def attributes(message: bytes, at: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the attributes of a message, which begin at an offset: number and content."""
+    while at + _ATTRIBUTE.size <= len(message):
+        length, kind = _ATTRIBUTE.unpack_from(message, at)
+        yield kind, message[at + _ATTRIBUTE.size : at + length]
+        at += max(length + 3 & ~3, _ATTRIBUTE.size)
 
 
 @contextmanager
@@ -329,6 +341,19 @@ def address(index: int, held: Interface, *, routed: bool = True, deprecated: boo
         index=index,
     )
     return _request(message, RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE)
+
+
+def no_address(index: int, held: Interface) -> bytes:
+    """Remove an address from a link."""
+    text = str(held.ip)
+    message = _message(
+        ifaddrmsg,
+        _attributes(IFA_LOCAL=text, IFA_ADDRESS=text),
+        family=_family(held),
+        prefixlen=held.network.prefixlen,
+        index=index,
+    )
+    return _request(message, RTM_DELADDR)
 
 
 def default_route(index: int, gateway: Address, *, on_link: bool) -> bytes:
@@ -516,11 +541,11 @@ def _attributes(**named: Any) -> list[tuple[str, Any]]:
     return list(named.items())
 
 
-def _message(kind: Any, attributes: list[tuple[str, Any]], **values: int) -> Any:
+def _message(kind: Any, held: list[tuple[str, Any]], **values: int) -> Any:
     message = kind()
     for name, value in values.items():
         message[name] = value
-    message["attrs"] = attributes
+    message["attrs"] = held
     return message
 
 

@@ -29,10 +29,12 @@ from netplugin.kernel.iptables_chains import OwnChains
 from netplugin.kernel.netlink import Address
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.port_probe import in_use
+from netplugin.kernel.route_watch import RouteWatch
 from netplugin.ovsdb import Ovsdb
 from netplugin.ovsdb.control_socket import ControlSocket, rundir_of
 from netplugin.pods.journal import Journal
 from netplugin.startup.context import Context
+from netplugin.world import port_names
 from objdb.api import Backend
 from objdb.connect import connect
 from objdb.wait_for_store import wait_for_store
@@ -56,6 +58,7 @@ class Clients:
     journal: Journal
     host_ports: HostPorts
     underlay_routes: UnderlayRoutes
+    route_watch: RouteWatch
     iptables: Callable[[Collection[Chain]], Iptables] = Iptables
     """Returns the client of the agent's rules in the chains given."""
     chains: Callable[[str], OwnChains] = OwnChains
@@ -100,8 +103,14 @@ async def connect_clients(context: Context, servers: Sequence[str]) -> Clients:
         journal=journal,
         host_ports=HostPorts(ovsdb, links, underlay.known),
         underlay_routes=underlay,
+        route_watch=RouteWatch(lambda link: _is_host_port(link, ovsdb)),
         dial_bgp=PasswordFile(settings.bgp_password_file).dial,
     )
+
+
+def _is_host_port(link: str, ovsdb: Ovsdb) -> bool:
+    others = port_names.pod_number(link) is not None or port_names.is_name_port(link)
+    return link in ovsdb.ports() and not others
 
 
 async def _connect_ovsdb(context: Context) -> Ovsdb:

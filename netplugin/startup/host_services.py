@@ -46,6 +46,7 @@ def build_host_services(
         interval=settings.audit_interval,
         show=dataplane.progress.show,
         firewall_lost=clients.firewall_watch.lost,
+        routing_lost=clients.route_watch.lost,
         underlay_changed=clients.underlay_routes.changed,
         settle_underlay=clients.underlay_routes.settle,
     )
@@ -67,6 +68,7 @@ def build_host_services(
                 world=dataplane.world,
                 reconciler=dataplane.reconciler,
                 agent=dataplane.agents[Bridge.VLAN],
+                routing_lost=clients.route_watch.lost,
             ),
             show=dataplane.progress.show,
             interval=settings.audit_interval,

@@ -176,6 +176,7 @@ def _name_ports(
         interval=context.settings.audit_interval,
         show=dataplane.progress.show,
         firewall_lost=clients.firewall_watch.lost,
+        routing_lost=clients.route_watch.lost,
         underlay_changed=clients.underlay_routes.changed,
         settle_underlay=clients.underlay_routes.settle,
     )

@@ -195,6 +195,7 @@ def _start_loops(
     supervise("tunnel ports", dataplane.ports.run())
     supervise("host access", host_services.host_access.run())
     supervise("firewall watch", clients.firewall_watch.run())
+    supervise("route watch", clients.route_watch.run())
     supervise("underlay", _keep_underlay(context, clients, dataplane))
     supervise("pod guard", host_services.pod_guard.run())
     supervise("host guard", host_services.host_guard.run())
@@ -219,6 +220,7 @@ async def _keep_underlay(context: Context, clients: Clients, dataplane: Dataplan
         complete=lambda: dataplane.world.complete,
         subnets=clients.host_ports.subnets,
         subnets_changed=clients.host_ports.subnets_changed,
+        lost=clients.route_watch.lost,
         pods=clients.host_ports.pods,
         is_ours=lambda link: link in clients.ovsdb.ports(),
         show=dataplane.progress.show,

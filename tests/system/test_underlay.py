@@ -5,7 +5,7 @@ The records are put into the store past the masters, as an older master may have
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
@@ -31,6 +31,8 @@ pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
 SERVER = "203.0.113.53"
 """Of the outside, by which the hosts have their default route as well."""
 SOON = 60.0
+AT_ONCE = 10.0
+"""Seconds on a busy machine; it takes two at most on another one."""
 
 
 @pytest.fixture(scope="module")
@@ -200,3 +202,27 @@ def test_the_userspace_switch_knows_no_route_to_pods(bed: Bed) -> None:
     assert "br-phy" in shown
     assert "10.20.0.0/16" not in shown
     assert [line for line in shown.splitlines() if "contivh0" in line and "local" not in line] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["route", "flush", "table", "all", "proto", str(ROUTE_PROTOCOL)],
+        ["route", "flush", "table", str(TABLE), "dev", "contivh0"],
+        ["rule", "flush", "protocol", str(ROUTE_PROTOCOL)],
+        ["address", "flush", "dev", "contivh0"],
+        ["neighbour", "flush", "dev", "contivh0", "nud", "permanent"],
+        ["link", "set", "contivh0", "down"],
+    ],
+    ids=" ".join,
+)
+def test_what_others_take_away_is_back_at_once(bed: Bed, words: Sequence[str]) -> None:
+    """As systemd-networkd does at a restart; the audit would come after a minute."""
+    host = bed.hosts[0]
+    pod = bed.add_pod(host, "probed")
+    probe = partial(reaches, host.namespace, pod.address)
+    eventually(probe, "the pod is reached")
+    host.namespace.run(["ip", *words])
+    eventually(probe, "the pod is reached again", within=AT_ONCE)
+    assert errors(bed, host) == []
+    bed.delete_pod(pod)

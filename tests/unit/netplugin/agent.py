@@ -21,6 +21,7 @@ from netplugin.bridges.underlay_routes import UnderlayRoutes
 from netplugin.cni.request import PodRequest
 from netplugin.kernel.conntrack import End
 from netplugin.kernel.foreign_chains import BaseChain
+from netplugin.kernel.route_watch import RouteWatch
 from netplugin.masters.progress import Progress
 from netplugin.ovsdb import PortSpec
 from netplugin.pods import mapping_rules
@@ -137,6 +138,7 @@ class Outside:
             journal=self.journal,
             host_ports=HostPorts(self.ovsdb, self.links, routes.known),
             underlay_routes=routes,
+            route_watch=RouteWatch(lambda _link: False),
             iptables=self._firewall,
             route_localnet=self._route_localnet,
             chains=lambda _prefix: self.chains,

@@ -87,6 +87,7 @@ async def test_exceptions_end_when_all_hosts_and_masters_are_known(
         complete=lambda: complete,
         subnets=lambda: [ip_network("10.1.0.0/16"), ip_network("192.0.2.52/31")],
         subnets_changed=asyncio.Event,
+        lost=asyncio.Event,
         pods=lambda: [ip_address("10.1.0.7")],
         is_ours=lambda link: link == "contivh0",
         show=lambda _subject, found: faults.append(list(found)),
