@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from core import keys
@@ -39,6 +40,7 @@ from objdb.api import Backend
 from objdb.connect import connect
 from objdb.wait_for_store import wait_for_store
 from ofnet.bgp.connection import Connect, dial
+from ofnet.world import Bridge
 from state import schema
 
 OVSDB_LOCK: Final = "contiv_netplugin"
@@ -103,14 +105,15 @@ async def connect_clients(context: Context, servers: Sequence[str]) -> Clients:
         journal=journal,
         host_ports=HostPorts(ovsdb, links, underlay.known),
         underlay_routes=underlay,
-        route_watch=RouteWatch(lambda link: _is_host_port(link, ovsdb)),
+        route_watch=RouteWatch(partial(is_host_port, ovsdb)),
         dial_bgp=PasswordFile(settings.bgp_password_file).dial,
     )
 
 
-def _is_host_port(link: str, ovsdb: Ovsdb) -> bool:
+def is_host_port(ovsdb: Ovsdb, link: str) -> bool:
+    """Return whether a link is one of the host's own interfaces on the agent's bridges."""
     others = port_names.pod_number(link) is not None or port_names.is_name_port(link)
-    return link in ovsdb.ports() and not others
+    return not others and any(link in ovsdb.ports(bridge) for bridge in Bridge)
 
 
 async def _connect_ovsdb(context: Context) -> Ovsdb:

@@ -26,7 +26,7 @@ from netplugin.kernel import arp, icmp
 from netplugin.pods.host import PodHost
 from netplugin.pods.mtu import VXLAN_OVERHEAD, PodMtus
 from netplugin.settings import Settings
-from netplugin.startup.clients import Clients
+from netplugin.startup.clients import Clients, is_host_port
 from netplugin.startup.context import Context
 from netplugin.startup.dataplane import Dataplane
 from netplugin.startup.held_networks import HeldNetworks
@@ -222,7 +222,7 @@ async def _keep_underlay(context: Context, clients: Clients, dataplane: Dataplan
         subnets_changed=clients.host_ports.subnets_changed,
         lost=clients.route_watch.lost,
         pods=clients.host_ports.pods,
-        is_ours=lambda link: link in clients.ovsdb.ports(),
+        is_ours=partial(is_host_port, clients.ovsdb),
         show=dataplane.progress.show,
         interval=context.settings.audit_interval,
     )

@@ -31,7 +31,8 @@ _NAMED: Final = 3
 """Targets that a fault names."""
 _OF_OTHERS: Final = frozenset({Kind.CONTROL, Kind.TUNNEL})
 """What is taken from the records of other hosts: each is written by its own host, and must not keep
-all others from many pods."""
+all others from many pods. But Open vSwitch's userspace datapath heeds no exceptions: tunnels are
+safe only where no network with an end of one is routed."""
 
 
 class KnownUnderlay:
@@ -54,7 +55,7 @@ class KnownUnderlay:
         return source in self._needed
 
     def set_needed(self, source: str, addresses: Iterable[UnderlayAddress]) -> None:
-        """Replace the addresses of a source without which this host is lost.
+        """Replace the addresses of a source without which this host, or its pods, are lost.
 
         No network is routed that takes one of them.
         """
@@ -68,11 +69,11 @@ class KnownUnderlay:
         """Add or replace another host."""
         if record.label != self._host:
             found = (one for one in of_host(record) if one.kind in _OF_OTHERS)
-            self.set_others(f"host {record.label}", found)
+            self.set_needed(f"host {record.label}", found)
 
     def remove_host(self, label: HostLabel) -> None:
         """Remove another host."""
-        self.set_others(f"host {label}", ())
+        self._replace(self._needed, f"host {label}", None)
 
     @property
     def spared(self) -> frozenset[Address]:
@@ -111,13 +112,10 @@ class KnownUnderlay:
         self,
         among: dict[str, tuple[UnderlayAddress, ...]],
         source: str,
-        addresses: tuple[UnderlayAddress, ...],
+        addresses: tuple[UnderlayAddress, ...] | None,
     ) -> None:
-        before = among.get(source)
-        if among is self._others and not addresses:
-            among.pop(source, None)  # of a thousand hosts some go
-            before = before or ()
-        else:
+        before = among.pop(source, None)
+        if addresses is not None:
             among[source] = addresses
         if before == addresses:
             return

@@ -45,12 +45,14 @@ def test_networks_that_take_what_this_host_needs_are_not_routed() -> None:
     assert known.routable(networks) is networks
 
 
-def test_another_host_is_spared_and_keeps_no_network_from_all_hosts() -> None:
+def test_of_another_host_no_more_counts_than_where_it_is_reached() -> None:
     known = KnownUnderlay(HostLabel("h1"))
     known.put_host(host("h2", "10.1.0.7", "10.1.0.8"))
     known.put_host(host("h1", "10.1.0.9"))
     assert known.spared == {ip_address("10.1.0.7")}, "no more than two for each host"
-    assert known.findings([of("10.1.0.0/16")]) == ()
+    (found,) = known.findings([of("10.1.0.0/16")])
+    assert "holds 10.1.0.7, the tunnel address of host h2" in str(found)
+    assert known.findings([of("10.2.0.0/16")]) == ()
     known.remove_host(HostLabel("h2"))
     assert known.spared == frozenset()
 
