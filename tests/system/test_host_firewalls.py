@@ -356,3 +356,37 @@ def test_a_firewall_in_a_table_of_its_own_is_an_error_of_the_host(scene: Scene) 
     finally:
         host.run(["nft", "delete", "table", "inet", "firewalld"])
     eventually(lambda: not scene.names("firewalld"), "the fault is gone with its cause")
+
+
+def own_table(host: Host, family: str) -> str:
+    """Return the agent's table of nftables, without what it says of itself."""
+    listed = host.namespace.run(["nft", "list", "table", family, "contiv"], check=False).stdout
+    return listed.partition("contiv-words")[0]
+
+
+def test_a_host_without_iptables_has_its_rules_in_nftables(
+    bed: Bed, api: ApiServer, tmp_path: Path
+) -> None:
+    host, agent = bed.hosts[0], bed.agents[0]
+    agent.stop()
+    flush_ruleset(host)  # what this host had while it had iptables
+    with dropping(bed), path_without(agent, tmp_path / "bin", "iptables", "ip6tables", "xtables"):
+        # there is none of iptables' chains that drops
+        host.namespace.run(["iptables", "-w", "-P", "FORWARD", "ACCEPT"])
+        with running(bed, api) as scene:
+            scene.all_open()
+            assert not any("contiv" in rule for rule in rules(host))
+            before = own_table(host, "ip"), own_table(host, "ip6")
+            assert all(before)
+            restart(agent)
+            assert (own_table(host, "ip"), own_table(host, "ip6")) == before, "no rule is another"
+            scene.all_open()
+            flush_ruleset(host)
+            eventually(lambda: own_table(host, "ip"), "the rules are back", within=AT_ONCE)
+            scene.all_open()
+        agent.stop()
+        host.namespace.run(["nft", "delete", "table", "ip", "contiv"])
+        host.namespace.run(["nft", "delete", "table", "ip6", "contiv"])
+        agent.start(within=60)
+    host.namespace.run(["nft", "delete", "table", "ip", "contiv"], check=False)
+    host.namespace.run(["nft", "delete", "table", "ip6", "contiv"], check=False)
