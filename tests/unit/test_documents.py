@@ -289,6 +289,18 @@ def test_every_page_of_the_site_has_one_title(site: Path) -> None:
 # -- trust -------------------------------------------------------------------------------------
 
 
+def test_every_test_of_the_threat_model_is_there() -> None:
+    model = (ROOT / "SECURITY.md").read_text().partition("## Threat model")[2]
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", model)
+    assert len(named) > 30
+    missing = [
+        f"{path}::{name}"
+        for path, name in named
+        if not (ROOT / path).exists() or (name and f"def {name}(" not in (ROOT / path).read_text())
+    ]
+    assert missing == []
+
+
 def test_every_finding_of_the_attack_has_a_test() -> None:
     sections = re.findall(r"^## (\d+)\.", guide("notes/trust"), re.MULTILINE)
     tests = (path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
