@@ -15,7 +15,7 @@ from tests.bed.netns import Namespace, fresh_name, http_request
 from tests.bed.ovs import OvsHost
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
-from tests.system.planes import FWD_MODES, NETWORKS, add_rules, addresses, planes
+from tests.system.planes import FWD_MODES, NETWORKS, add_rules, addresses, applied, planes
 from tests.system.traffic import blocked, connects
 
 pytestmark = [
@@ -69,7 +69,26 @@ def test_a_pod_is_reached_at_an_address_that_another_hosts_pod_had(bed: Bed) -> 
         home, address = 1 - home, pod.address
         pod = bed.add_pod(bed.hosts[home], f"pod{move}", network="vlan")
         assert pod.address == address
+        # the ADD waits for its own host alone (`test_a_pod_is_reached_from_hosts_with_its_record`)
+        applied(bed)
         assert peers[1 - home].ping(address), f"move {move}"
+
+
+def test_a_pod_is_reached_from_hosts_with_its_record(bed: Bed) -> None:
+    """One that is late drops what is sent to the pod, and needs no second try once it has it."""
+    late, other = bed.hosts
+    peer, before = (bed.add_pod(late, name, network="vlan") for name in ("peer", "before"))
+    bed.delete_pod(before)
+    applied(bed)
+    bed.agents[0].pause()
+    try:
+        pod = bed.add_pod(other, "pod", network="vlan")
+        assert pod.address == before.address
+        assert not peer.ping(pod.address)
+    finally:
+        bed.agents[0].resume()
+    applied(bed)
+    assert peer.ping(pod.address)
 
 
 @contextmanager
