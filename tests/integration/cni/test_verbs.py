@@ -97,7 +97,8 @@ async def test_a_check_without_previous_result(agent: Path, pods: FakePods, vers
 
 
 async def test_a_gc_without_a_list(agent: Path, pods: FakePods) -> None:
-    outcome = await call(agent, "GC", config("1.1.0", **{VALID: None}))
+    without = {name: value for name, value in config("1.1.0").items() if name != VALID}
+    outcome = await call(agent, "GC", without)
     assert (outcome.code, outcome.json["code"]) == (1, 7)
     assert not calls(pods)
 

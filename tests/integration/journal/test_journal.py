@@ -55,7 +55,7 @@ async def test_entries_survive_the_agent(journal: Journal, directory: Path) -> N
     assert found["c5"] == entry("c5")
 
 
-@pytest.mark.parametrize("container", ["../../etc/passwd", "a/b", "x" * 4000, "ü\udcff", "."])
+@pytest.mark.parametrize("container", ["../../etc/passwd", "a/b", "x" * 4000, "ü", "."])
 async def test_a_container_id_cannot_leave_the_directory(
     journal: Journal, directory: Path, container: str
 ) -> None:
