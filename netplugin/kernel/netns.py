@@ -33,7 +33,7 @@ from netplugin.kernel.host_links import Nic
 from netplugin.kernel.name_space import NameSpace
 from netplugin.kernel.netlink import Address, Interface, Network
 from netplugin.kernel.pod_link_state import FoundLink
-from netplugin.kernel.pod_links import PodLink
+from netplugin.kernel.pod_links import KeptUp, PodLink
 from netplugin.kernel.pod_places import PodPlace
 from netplugin.kernel.route_table import HostRoute
 
@@ -112,6 +112,10 @@ class KernelLinks:
             if time.monotonic() > give_up_at:
                 raise HostError(f"link {name} has no carrier after {_CARRIER:g} s")
             await asyncio.sleep(_CARRIER_POLL)
+
+    async def keep_up(self, names: Collection[str]) -> KeptUp:
+        """Set links of this host up that are down; tell which are missing."""
+        return await self._call(pod_links.keep_up, names)
 
     async def configure_host_link(
         self, name: str, mac: str, addresses: Sequence[Interface]

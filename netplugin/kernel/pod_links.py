@@ -15,7 +15,7 @@ import socket
 import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Final
@@ -27,6 +27,7 @@ from netplugin.kernel.netlink import Address, Interface
 log = logging.getLogger(__name__)
 
 _SIOCGIFFLAGS: Final = 0x8913
+_IFF_UP: Final = 0x01
 _IFF_RUNNING: Final = 0x40
 _SIOCETHTOOL: Final = 0x8946
 _ETHTOOL_GLINK: Final = 0x0A
@@ -50,6 +51,15 @@ class PodLink:
     tx_off: bool = False
     rate: int = 0
     burst: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KeptUp:
+    """What became of links that are to be up: set up now, not there, refused with the reason."""
+
+    set_up: frozenset[str] = frozenset()
+    missing: frozenset[str] = frozenset()
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 def add(spec: PodLink) -> None:
@@ -171,11 +181,33 @@ def set_peer_mtu(host_name: str, netns_path: str, mtu: int) -> None:
 
 def running(name: str) -> bool:
     """Return whether a link has a carrier and the kernel has marked it as running."""
-    request = struct.pack("16sh14x", name.encode(), 0)
     with netlink.host_errors(f"link {name}"), _ioctl_socket() as sock:
         carrier = _ethtool(sock, name, _ETHTOOL_GLINK)
-        (flags,) = struct.unpack_from("16xh", fcntl.ioctl(sock, _SIOCGIFFLAGS, request))
-    return bool(carrier and flags & _IFF_RUNNING)
+        return bool(carrier and _flags(sock, name) & _IFF_RUNNING)
+
+
+def keep_up(names: Iterable[str]) -> KeptUp:
+    """Set links of this host up that are down; tell which are missing."""
+    # Asked one by one, which takes microseconds: every pod that comes or goes is a reason to ask.
+    set_up, missing, refused = set(), set(), {}
+    with netlink.host_errors("links of pods"), _ioctl_socket() as sock:
+        for name in names:
+            try:
+                if not _flags(sock, name) & _IFF_UP:
+                    netlink.change(netlink.link_up(netlink.required_index(name)))
+                    set_up.add(name)
+            except OSError as exc:
+                if exc.errno == errno.ENODEV:
+                    missing.add(name)
+                else:
+                    refused[name] = exc.strerror or str(exc)
+    return KeptUp(frozenset(set_up), frozenset(missing), refused)
+
+
+def _flags(sock: socket.socket, name: str) -> int:
+    request = struct.pack("16sh14x", name.encode(), 0)
+    (flags,) = struct.unpack_from("16xh", fcntl.ioctl(sock, _SIOCGIFFLAGS, request))
+    return int(flags)
 
 
 def _ioctl_socket() -> socket.socket:

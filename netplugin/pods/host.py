@@ -55,6 +55,12 @@ class PodTiming:
     """Pause before a scan of all OVS ports: every ADD changes OVSDB, one scan covers many."""
     mtu_rescan: float = 1.0
     """Pause between scans of link MTUs: each pod that comes or goes changes the links."""
+    link_rescan: float = 0.5
+    """Pause between looks at the links of pods: each pod that comes or goes changes the links."""
+    links_checked: float = 3.0
+    """The links of pods are looked at so often without a change."""
+    link_gone: float = 1.0
+    """A pod's link must be missing so long: its namespace may end in the next moment."""
     collect_every: float = 10.0
     """Pause between garbage collections; shorter where the grace period is short."""
     collect_grace: float = 5.0

@@ -30,6 +30,7 @@ from netplugin.pods.garbage_collection import GarbageCollector
 from netplugin.pods.handler import Pods
 from netplugin.pods.host import PlacePod, PodHost, place_as_asked
 from netplugin.pods.host_interfaces import HostInterfaces
+from netplugin.pods.link_keeper import LinkKeeper
 from netplugin.pods.mtu import PodMtus
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.pods.port_mappings import MappingTools, PortMappings
@@ -53,6 +54,7 @@ class PodServices:
     readiness: Readiness
     mtus: PodMtus
     ports: PodPorts
+    link_keeper: LinkKeeper
     mappings: PortMappings
     teardown: Teardown
     garbage_collector: GarbageCollector
@@ -144,6 +146,7 @@ async def build_pod_services(
         readiness=readiness,
         mtus=mtus,
         ports=ports,
+        link_keeper=LinkKeeper(host),
         mappings=mappings,
         teardown=teardown,
         garbage_collector=GarbageCollector(host, pods, ports, grace=settings.leak_grace),

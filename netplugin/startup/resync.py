@@ -202,6 +202,7 @@ def _start_loops(
     supervise("infra networks", host_services.infra.run())
     supervise("BGP", host_services.bgp.run())
     supervise("endpoint ports", pod_services.ports.run())
+    supervise("links of pods", pod_services.link_keeper.run())
     supervise("host ports", pod_services.mappings.run())
     supervise("claims", pod_services.claims.run())
     supervise("address blocks", pod_services.blocks.run())

@@ -26,6 +26,7 @@ from netplugin.masters.client import LeaderClient
 from netplugin.masters.control import ControlChannel
 from netplugin.masters.spread import Spread
 from netplugin.mesos import server as mesos
+from netplugin.pods import link_keeper
 from netplugin.pods.mtu import VXLAN_OVERHEAD
 from netplugin.startup import inspect
 from netplugin.startup.clients import Clients
@@ -123,7 +124,8 @@ async def start_servers(
         checks["kubernetes"] = kube_feed.ready
     health = Health(checks)
     tests = SelfTest(
-        ready=checks,
+        # not for `/readyz`: ADDs can be carried out
+        ready={**checks, link_keeper.SUBJECT: pod_services.link_keeper.whole},
         agents=dataplane.agents,
         names=dataplane.names,
         peers=dataplane.world.peers.tunnel_ends,

@@ -36,7 +36,7 @@ from netplugin.kernel.iptables_chains import Chains, OwnChains
 from netplugin.kernel.netlink import Address, Interface, Network
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.pod_link_state import FoundLink
-from netplugin.kernel.pod_links import PodLink
+from netplugin.kernel.pod_links import KeptUp, PodLink
 from netplugin.kernel.pod_places import PodPlace
 from netplugin.kernel.route_table import HostRoute
 from netplugin.masters.address_blocks import BlocksAnswer, BlocksAsked, HeldAddress
@@ -215,6 +215,8 @@ class FakeLinks(KernelLinks):
         """Set: some link is another."""
         self.down: set[tuple[str, str]] = set()
         """Links of pods that somebody has set down, by namespace and name."""
+        self.host_ends_down: set[str] = set()
+        """Links of the host that somebody has set down."""
         self.peer_mtus: dict[str, tuple[str, int]] = {}
         """What was set in which namespace, by the name of a link's end on the host."""
         self.dead: set[str] = set()
@@ -269,6 +271,17 @@ class FakeLinks(KernelLinks):
         given = self.inside[netns_path, ifname]
         routed = replace(given, routes=(*given.routes, subnet))
         await self._faults.work("pod route", lambda: self._configure(netns_path, ifname, routed))
+
+    async def keep_up(self, names: Collection[str]) -> KeptUp:
+        def keep() -> KeptUp:
+            missing = frozenset(names) - self.there.keys()
+            down = self.host_ends_down.intersection(names) - missing
+            if "set up" in self._faults.failing:
+                return KeptUp(frozenset(), missing, dict.fromkeys(down, "no"))
+            self.host_ends_down -= down
+            return KeptUp(frozenset(down), missing)
+
+        return await self._faults.work("keep up", keep)
 
     async def configure_host_link(
         self, name: str, mac: str, addresses: Sequence[Interface]
