@@ -33,5 +33,6 @@ def choose(view: View, requested: str, address: str) -> str:
         raise Conflict(f"MAC address {mac} is reserved: choose one outside of {MAC_PREFIX}:*")
     for endpoint in view.endpoints.values():
         if endpoint.mac_address.lower() == mac:
-            raise Conflict(f"MAC address {mac} is in use by endpoint {endpoint.key}")
+            # whose it is stays untold: MAC addresses of all tenants are compared
+            raise Conflict(f"MAC address {mac} is in use")
     return mac

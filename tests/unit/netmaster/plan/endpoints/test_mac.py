@@ -23,9 +23,9 @@ def test_the_derived_one_may_be_asked_for(scene: Scene) -> None:
     assert asked.mac_address == "02:02:0a:01:01:01"
 
 
-def test_one_in_use_is_refused(scene: Scene) -> None:
+def test_one_in_use_is_refused_and_nobody_told_whose_it_is(scene: Scene) -> None:
     scene.endpoint("c1", mac_address="02:aa:00:00:00:01")
-    with pytest.raises(Conflict, match=r"in use by endpoint n1\.default-c1"):
+    with pytest.raises(Conflict, match=r"^MAC address 02:aa:00:00:00:01 is in use$"):
         scene.endpoint("c2", mac_address="02:AA:00:00:00:01")
 
 
