@@ -79,7 +79,8 @@ def chains(version: int, closed: ManagementEnds, private: Network, *, ours: bool
         for port in sorted(one.port for one in closed.ports if one.protocol == number)
     ]
     arrived = [
-        *(f"-i {link} -j RETURN" for link in ("lo", port_names.HOST_PORT)),
+        # by either port pods answer the address that stands for pods, which is a private one
+        *(f"-i {link} -j RETURN" for link in ("lo", *_PORTS)),
         *(f"{end} {private} -j DROP" for end in ("-s", "-d")),
     ]
     leaving = [

@@ -84,7 +84,7 @@ def reached(bed: Bed, host: Host, pod: Pod) -> None:
     """See that whoever is outside and asks the node port asks a pod."""
     with answering(pod.namespace, pod.address, 8080) as callers:
         assert dials(bed.fabric.namespace, host.address, NODE_PORT)
-    assert callers == [host.address], "the answer comes back to where it was translated"
+    assert callers == [bed.fabric.address], "the client keeps its address, and is answered"
 
 
 def test_a_node_port_leads_to_a_pod_that_serves(

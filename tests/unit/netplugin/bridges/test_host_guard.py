@@ -50,6 +50,12 @@ def test_what_is_unknown_to_connection_tracking_is_forwarded_nowhere() -> None:
         assert nothing[name][0] == "-m conntrack --ctstate INVALID,UNTRACKED -j DROP"
 
 
+def test_private_addresses_come_in_by_the_ports_of_pods_alone() -> None:
+    arrived = list(host_guard.chains(4, CLOSED, PRIVATE)["raw"][host_guard.ARRIVED])
+    let_in = [f"-i {link} -j RETURN" for link in ("lo", "contivh0", "contivv0")]
+    assert arrived == [*let_in, f"-s {PRIVATE} -j DROP", f"-d {PRIVATE} -j DROP"]
+
+
 class Scene:
     """A guard on a host of a cluster with a private network."""
 
