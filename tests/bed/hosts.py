@@ -17,6 +17,7 @@ UNDERLAY = "192.168.77"
 PREFIX_LENGTH = 24
 UPLINK = "up0"
 FABRIC_ADDRESS = f"{UNDERLAY}.254"
+_SWITCH_MAC = "02:00:c0:a8:4d:fe"
 
 
 class Fabric:
@@ -30,7 +31,9 @@ class Fabric:
     def start(self) -> "Fabric":
         """Make the namespace and its bridge."""
         self.namespace.create()
-        self._ip("link", "add", "sw", "type", "bridge")
+        # a MAC of its own: a bridge takes the lowest of its ports otherwise, so that one who joins
+        # or leaves later may change it, and hosts would send to the former one for up to a minute
+        self._ip("link", "add", "sw", "address", _SWITCH_MAC, "type", "bridge")
         self._ip("address", "add", f"{self.address}/{PREFIX_LENGTH}", "dev", "sw")
         self._ip("link", "set", "sw", "up")
         self._ip("link", "add", "phys", "type", "bridge")
