@@ -15,24 +15,33 @@ GREATEST: Final = 1 << 64
 """What a whole number must be below."""
 
 
-def read_json(text: bytes | str) -> Any:
+DEEPEST: Final = 200
+"""How many lists and objects may be inside of each other; the parser goes no deeper."""
+
+
+def read_json(text: bytes | str, *, deepest: int = DEEPEST) -> Any:
     """Return the value of a JSON text.
 
-    Raises ValueError for what is no JSON, is nested more than 200 levels deep, or has a number that
-    is not finite or beyond 64 bits, or a text that is no Unicode.
+    Raises ValueError for what is no JSON, is nested more than `deepest` levels deep, or has a
+    number that is not finite or beyond 64 bits, or a text that is no Unicode.
     """
     # The parser refuses depth and broken text itself; it reads 1e999 as an infinity.
     raw = text.encode() if isinstance(text, str) else text
     value = from_json(raw, allow_inf_nan=False, cache_strings="keys")
-    left = [value]
-    while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            left.extend(one.values())
-        elif isinstance(one, list):
-            left.extend(one)
-        elif isinstance(one, float) and not isfinite(one):
-            raise ValueError("a number without end")
-        elif isinstance(one, int) and abs(one) >= GREATEST:
-            raise ValueError("a number beyond 64 bits")
+    level, depth = [value], 0
+    while level:
+        if depth > deepest:
+            raise ValueError(f"more than {deepest} levels")
+        depth += 1
+        below: list[Any] = []
+        for one in level:
+            if isinstance(one, dict):
+                below.extend(one.values())
+            elif isinstance(one, list):
+                below.extend(one)
+            elif isinstance(one, float) and not isfinite(one):
+                raise ValueError("a number without end")
+            elif isinstance(one, int) and abs(one) >= GREATEST:
+                raise ValueError("a number beyond 64 bits")
+        level = below
     return value

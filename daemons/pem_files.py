@@ -29,6 +29,14 @@ def write_set(directory: Path, *, key: bytes, certificate: bytes, authority: byt
     _replace(directory, contents)
 
 
+def certificate_in(directory: Path) -> bytes:
+    """Return the certificate in a directory, b"" if there is none that can be read."""
+    try:
+        return (directory / CERTIFICATE).read_bytes()
+    except OSError:
+        return b""
+
+
 def write(descriptor: int, content: bytes, mode: int) -> None:
     """Write a new file, with its mode, to the disk; close it. Raises OSError."""
     with os.fdopen(descriptor, "wb") as file:

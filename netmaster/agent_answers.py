@@ -5,18 +5,16 @@ AgentUnavailable that blames this one host. Calls come from `netmaster.api.agent
 where the answers are used.
 """
 
-from math import isfinite
 from typing import Annotated, Any, Final, NotRequired, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
-from pydantic_core import from_json
 from typing_extensions import TypedDict
 
 from core.errors import AgentUnavailable
+from core.outside_json import read_json
 
 DEEPEST: Final = 32
 """How many lists and objects may be inside of each other."""
-GREATEST: Final = 1 << 64
 LARGEST_COUNT: Final = 10**18 - 1
 MOST_STEPS: Final = 10_000
 """Steps, exits and faults in a host's part of a trace."""
@@ -39,36 +37,13 @@ def read(host: str, what: str, body: bytes, shape: TypeAdapter[T]) -> T:
     64 bits, or is nested too deeply.
     """
     try:
-        # Deep nesting, long numbers and broken text are refused by the parser itself.
-        found = from_json(body, allow_inf_nan=False, cache_strings="none")
-        _check(found)
-        return shape.validate_python(found)
+        return shape.validate_python(read_json(body, deepest=DEEPEST))
     except ValidationError as exc:
         (first, *_) = exc.errors(include_url=False, include_input=False, include_context=False)
         at = ".".join(map(str, first["loc"]))[:_SHOWN]
         raise _unread(host, what, body, f"{at}: {first['msg']}" if at else first["msg"]) from exc
     except ValueError as exc:
         raise _unread(host, what, body, str(exc)) from exc
-
-
-def _check(value: Any) -> None:
-    """Raise ValueError for what is too deep or too large. Without recursion."""
-    level = [value]
-    for _ in range(DEEPEST + 1):
-        below: list[Any] = []
-        for one in level:
-            if isinstance(one, dict):
-                below += one.values()
-            elif isinstance(one, list):
-                below += one
-            elif isinstance(one, float) and not isfinite(one):
-                raise ValueError("a number without end")
-            elif isinstance(one, int) and abs(one) >= GREATEST:
-                raise ValueError("a number beyond 64 bits")
-        if not below:
-            return
-        level = below
-    raise ValueError(f"more than {DEEPEST} levels")
 
 
 def _unread(host: str, what: str, body: bytes, why: str) -> AgentUnavailable:

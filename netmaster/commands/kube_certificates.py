@@ -101,7 +101,7 @@ class Certificates:
         """Write this pod's certificates that are missing or near their end. Raises ContivError."""
         for own in self.own:
             directory = self.out / own.directory
-            if not self._is_due(directory):
+            if not renewal_is_due(pem_files.certificate_in(directory), self.now()):
                 continue
             authority = authorities[own.authority]
             listens = own.role is Role.MASTER
@@ -160,12 +160,6 @@ class Certificates:
             {"type": kind, "status": "True", "reason": "Contiv", "message": message[:1024]}
         )
         return self.api.replace(f"{enrolment.API}/{request['metadata']['name']}/approval", request)
-
-    def _is_due(self, directory: Path) -> bool:
-        try:
-            return renewal_is_due((directory / pem_files.CERTIFICATE).read_bytes(), self.now())
-        except OSError:
-            return True
 
     def _secret(self) -> dict[str, KeyPair] | None:
         there = self.api.get(f"/api/v1/namespaces/{self.namespace}/secrets/{NAME}")

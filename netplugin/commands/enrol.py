@@ -53,7 +53,7 @@ class Enrolment:
         """Get the certificates that are missing or near their end. Raises ContivError, OSError."""
         for signer in enrolment.SIGNERS:
             directory = self.out / DIRECTORIES[signer]
-            if self._is_due(directory):
+            if renewal_is_due(pem_files.certificate_in(directory), self.now()):
                 self._get(signer, directory)
 
     def _get(self, signer: str, directory: Path) -> None:
@@ -81,12 +81,6 @@ class Enrolment:
             f"no master signed the certificate request {name}: is contiv-netmaster running, and "
             "what does its container certificates log?"
         )
-
-    def _is_due(self, directory: Path) -> bool:
-        try:
-            return renewal_is_due((directory / pem_files.CERTIFICATE).read_bytes(), self.now())
-        except OSError:
-            return True
 
 
 def run(arguments: Sequence[str]) -> int:
