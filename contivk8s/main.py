@@ -93,7 +93,7 @@ def answer(env: dict[str, str], stdin: bytes) -> tuple[int, str]:
     verb = env.get("CNI_COMMAND", "")
     try:
         config = configuration(stdin)
-        requested = config.get("cniVersion", DEFAULT_VERSION)
+        requested = member(config, "cniVersion", DEFAULT_VERSION)
         if requested in SUPPORTED:
             version = str(requested)
         if verb == "VERSION":
@@ -118,6 +118,18 @@ def configuration(stdin: bytes) -> dict[str, object]:
     if not isinstance(config, dict):
         raise CniError(DECODING_FAILURE, "network configuration is not a JSON object")
     return config
+
+
+def member(config: dict[str, object], name: str, default: object = None) -> object:
+    """Return a member as Go's decoder finds it: by its name in any case, the last one; not null."""
+    wanted = folded(name)
+    found = [one for key, one in config.items() if folded(key) == wanted and one is not None]
+    return found[-1] if found else default
+
+
+def folded(name: str) -> str:
+    """Return what the names of a member have in common for Go: two letters beside ASCII fold."""
+    return name.replace("\u017f", "s").replace("\u212a", "k").lower()
 
 
 def versions(requested: object) -> str:
@@ -163,8 +175,8 @@ def check_version(requested: object, verb: str) -> None:
 
 def socket_path(config: dict[str, object], env: dict[str, str]) -> str:
     """Return the agent's socket: from the configuration, the environment or the default."""
-    section = config.get("contiv")
-    configured = section.get("socket") if isinstance(section, dict) else None
+    section = member(config, "contiv")
+    configured = member(section, "socket") if isinstance(section, dict) else None
     if isinstance(configured, str) and configured:
         return configured
     return env.get(SOCKET_VARIABLE) or SOCKET

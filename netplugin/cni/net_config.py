@@ -1,8 +1,9 @@
 """The network configuration of a CNI call: what the plugin reads from its standard input (pure).
 
-In comes the JSON object, whose form is the CNI specification's; out go the parts that a call needs,
-or BadCall with the specification's code. `runtimeConfig` has what a runtime passes for the
-capabilities that the configuration declares, `contiv` is the project's own (docs/cni.md).
+In comes what `netplugin.cni.config_names` finds of the JSON object, whose form is the CNI
+specification's; out go the parts that a call needs, or BadCall with the specification's code.
+`runtimeConfig` has what a runtime passes for the capabilities that the configuration declares,
+`contiv` is the project's own (docs/cni.md).
 """
 
 import re
@@ -12,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from contivk8s.main import DEFAULT_VERSION, SUPPORTED
 from core.ids import DEFAULT_NETWORK, DEFAULT_TENANT, GroupName, NetworkName, TenantName
+from netplugin.cni.config_names import NetConfig
 from netplugin.cni.errors import (
     INCOMPATIBLE_VERSION,
     INVALID_CONFIG,
@@ -26,7 +28,11 @@ _IN_CONFIG: Final = " in the network configuration"
 _SHOWN: Final = 80
 _MOST_BITS: Final = (2**32 - 1) * 1000
 """What Open vSwitch can be told, in bits."""
+_NO_BURST: Final = frozenset({2**31 - 1, 2**32 - 1, (2**32 - 1) * 8 - 1, (2**32 - 1) * 8})
+"""What dockershim, containerd and CRI-O write for a burst: an annotation of a pod has none."""
 _DNS_LISTS: Final = ("nameservers", "search", "options")
+_RUNTIME_DNS: Final = {"nameservers": "servers", "search": "searches", "options": "options"}
+"""The members of `runtimeConfig.dns` by those of `dns`."""
 _ATTACHMENTS: Final = ("cni.dev/valid-attachments", "cni.dev/attachments")
 """The key of libcni and of later texts of the specification, and that of its text 1.1.0."""
 _NO_ARGUMENTS: Final[Mapping[str, str]] = {}
@@ -54,9 +60,11 @@ class RateLimit(NamedTuple):
 NO_LIMIT: Final = RateLimit(0, 0)
 
 
-def version_of(config: Mapping[str, Any]) -> str:
+def version_of(config: NetConfig) -> str:
     """Return the protocol version of a configuration. Raises BadCall."""
-    version = config.get("cniVersion", DEFAULT_VERSION)
+    version = config.get("cniVersion")
+    if version is None:
+        return DEFAULT_VERSION
     if isinstance(version, str) and version in SUPPORTED:
         return version
     raise BadCall(
@@ -65,12 +73,12 @@ def version_of(config: Mapping[str, Any]) -> str:
     )
 
 
-def name_of(config: Mapping[str, Any]) -> str:
+def name_of(config: NetConfig) -> str:
     """Return the name of the network, "" for a configuration without one. Raises BadCall."""
     return _text(config, "name", "")
 
 
-def place_of(config: Mapping[str, Any]) -> Place:
+def place_of(config: NetConfig) -> Place:
     """Return where a configuration puts an interface. Raises BadCall."""
     contiv = _object(config, "contiv", "")
     group = _text(contiv, "group", "contiv")
@@ -86,7 +94,7 @@ def place_of(config: Mapping[str, Any]) -> Place:
 
 
 def asked_addresses(
-    config: Mapping[str, Any], arguments: Mapping[str, str] = _NO_ARGUMENTS
+    config: NetConfig, arguments: Mapping[str, str] = _NO_ARGUMENTS
 ) -> tuple[IPv4Address | None, IPv6Address | None]:
     """Return the addresses asked for. Raises BadCall.
 
@@ -119,7 +127,7 @@ def asked_addresses(
     )
 
 
-def asked_mac(config: Mapping[str, Any], arguments: Mapping[str, str] = _NO_ARGUMENTS) -> str:
+def asked_mac(config: NetConfig, arguments: Mapping[str, str] = _NO_ARGUMENTS) -> str:
     """Return the MAC address asked for, "" for none.
 
     It is `runtimeConfig.mac`, else `args.cni.mac`, else `MAC` of CNI_ARGS. Raises BadCall for one
@@ -140,40 +148,44 @@ def asked_mac(config: Mapping[str, Any], arguments: Mapping[str, str] = _NO_ARGU
     return mac
 
 
-def dns_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `dns` object, which results pass on unchanged. Raises BadCall."""
+def dns_of(config: NetConfig) -> dict[str, Any]:
+    """Return the `dns` object of a result: the configuration's, and what a runtime has instead.
+
+    Raises BadCall.
+    """
     given = _object(config, "dns", "")
+    runtime = _object(_object(config, "runtimeConfig", ""), "dns", "runtimeConfig")
     dns: dict[str, Any] = {}
     for name in _DNS_LISTS:
-        value = given.get(name)
-        if value is None:
-            continue
-        if not isinstance(value, list) or any(not isinstance(one, str) for one in value):
-            raise _wrong(f"dns.{name}", "a list of strings")
-        dns[name] = value
+        if (value := _texts(given, name, "dns")) is not None:
+            dns[name] = value
+        if value := _texts(runtime, _RUNTIME_DNS[name], "runtimeConfig.dns"):
+            dns[name] = value
     domain = _text(given, "domain", "dns")
     return dns | ({"domain": domain} if domain else {})
 
 
-def asked_limit(config: Mapping[str, Any]) -> RateLimit:
+def asked_limit(config: NetConfig) -> RateLimit:
     """Return the limit of `runtimeConfig.bandwidth` on what a pod sends. Raises BadCall."""
     return _rate_limit(config, "egress")
 
 
-def asked_receive_limit(config: Mapping[str, Any]) -> RateLimit:
+def asked_receive_limit(config: NetConfig) -> RateLimit:
     """Return the limit of `runtimeConfig.bandwidth` on what a pod receives. Raises BadCall."""
     return _rate_limit(config, "ingress")
 
 
-def _rate_limit(config: Mapping[str, Any], direction: str) -> RateLimit:
+def _rate_limit(config: NetConfig, direction: str) -> RateLimit:
     asked = _object(_object(config, "runtimeConfig", ""), "bandwidth", "runtimeConfig")
     rate, burst = _bits(asked, f"{direction}Rate"), _bits(asked, f"{direction}Burst")
     if not rate:
         return NO_LIMIT
-    return RateLimit(max(rate // 1000, 1), burst // 1000)
+    # Those that were written for want of a burst would be half a gigabyte and more, which a pod
+    # could send before its limit is felt: they mean the usual burst, as no burst does.
+    return RateLimit(max(rate // 1000, 1), 0 if burst in _NO_BURST else burst // 1000)
 
 
-def refuse_chained(config: Mapping[str, Any]) -> None:
+def refuse_chained(config: NetConfig) -> None:
     """Raise BadCall for an ADD that another plugin of its list has come before."""
     # The result of a plugin must have all that the ones before it made (CNI specification,
     # "Plugin composition"). What they made is on an interface, with addresses, that Contiv neither
@@ -186,14 +198,14 @@ def refuse_chained(config: Mapping[str, Any]) -> None:
         )
 
 
-def previous_result(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def previous_result(config: NetConfig) -> Mapping[str, Any]:
     """Return the result of the ADD that a CHECK is about. Raises BadCall if there is none."""
     if config.get("prevResult") is None:
         raise BadCall(INVALID_CONFIG, "CHECK without prevResult in the network configuration")
     return _object(config, "prevResult", "")
 
 
-def valid_attachments(config: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+def valid_attachments(config: NetConfig) -> frozenset[tuple[str, str]]:
     """Return the container ids and interface names that a GC is to keep. Raises BadCall."""
     # A list that is missing must not be read as an empty one: that would release every pod. null
     # is an empty list of Go's: what a runtime sends for a network without pods. Runtimes send one
@@ -204,7 +216,7 @@ def valid_attachments(config: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
     return frozenset(one for name in given for one in _attachments(config, name))
 
 
-def _attachments(config: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
+def _attachments(config: NetConfig, name: str) -> Iterator[tuple[str, str]]:
     listed = config[name]
     if listed is None:
         return
@@ -218,7 +230,7 @@ def _attachments(config: Mapping[str, Any], name: str) -> Iterator[tuple[str, st
         yield container, ifname
 
 
-def _asked(config: Mapping[str, Any], name: str) -> tuple[Any, str]:
+def _asked(config: NetConfig, name: str) -> tuple[Any, str]:
     """Return what a runtime asks for, and where it does so."""
     # Multus passes both; what a runtime passes for a declared capability is the newer convention.
     runtime = _object(config, "runtimeConfig", "")
@@ -248,6 +260,15 @@ def _text(config: Mapping[str, Any], name: str, within: str) -> str:
         return ""
     if not isinstance(value, str):
         raise _wrong(_path(within, name), "a string")
+    return value
+
+
+def _texts(config: Mapping[str, Any], name: str, within: str) -> list[str] | None:
+    value = config.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, list) or any(not isinstance(one, str) for one in value):
+        raise _wrong(_path(within, name), "a list of strings")
     return value
 
 

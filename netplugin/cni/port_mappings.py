@@ -1,8 +1,9 @@
 """Host ports of a pod: `runtimeConfig.portMappings` of a network configuration (pure).
 
-In comes the configuration's JSON object; out come the mappings that the capability `portMappings`
-asks for, in the form that the plugin `portmap` of the CNI project reads, or BadCall. They are kept
-in the journal (`netplugin.pods.journal`); `netplugin.pods.port_mappings` makes their rules.
+In comes the configuration (`netplugin.cni.config_names`); out come the mappings that the capability
+`portMappings` asks for, in the form that the plugin `portmap` of the CNI project reads, or BadCall.
+They are kept in the journal (`netplugin.pods.journal`); `netplugin.pods.port_mappings` makes their
+rules.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from itertools import combinations
 from typing import Any, Final
 
+from netplugin.cni.config_names import NetConfig
 from netplugin.cni.errors import INVALID_CONFIG, BadCall
 
 PROTOCOLS: Final = ("tcp", "udp", "sctp")
@@ -57,7 +59,7 @@ class PortMapping:
         )
 
 
-def asked_mappings(config: Mapping[str, Any]) -> tuple[PortMapping, ...]:
+def asked_mappings(config: NetConfig) -> tuple[PortMapping, ...]:
     """Return the host ports that a configuration asks for, in a stable order. Raises BadCall."""
     runtime = config.get("runtimeConfig")
     asked = runtime.get("portMappings") if isinstance(runtime, dict) else None

@@ -3,7 +3,8 @@
 In comes JSON with the original's fields (docs/original/cni-k8s.md §2) and beside them the container
 id, the raw CNI_ARGS and the network configuration the plugin read from its stdin; out goes a
 `PodRequest` for ADD, DEL and CHECK, or a `GcRequest`, or `BadCall` with the code of the CNI
-specification. `netplugin.cni.net_config` and `netplugin.cni.port_mappings` read the configuration,
+specification. `netplugin.cni.config_names` finds the members of the configuration,
+`netplugin.cni.net_config` and `netplugin.cni.port_mappings` read the configuration,
 `netplugin.pods.handler` carries the requests out. Pure: whether the namespace and the network exist
 is checked later.
 """
@@ -19,6 +20,7 @@ from contivk8s.main import SINCE, SUPPORTED, pod_arguments
 from core.ids import GroupName, NetworkName, TenantName
 from core.outside_json import read_json
 from netplugin.cni import net_config
+from netplugin.cni.config_names import NetConfig, declared
 from netplugin.cni.errors import (
     DECODING_FAILURE,
     INCOMPATIBLE_VERSION,
@@ -193,10 +195,10 @@ def parse_status(body: bytes) -> str:
     return _call(body, "STATUS")[2]
 
 
-def _call(body: bytes, verb: str) -> tuple[Mapping[str, str], Mapping[str, Any], str]:
+def _call(body: bytes, verb: str) -> tuple[Mapping[str, str], NetConfig, str]:
     """Return the fields of a body, the network configuration in it, and its version."""
     fields = _object(body, "request")
-    config = _object(fields.get("netconf", ""), "network configuration")
+    config = declared(_object(fields.get("netconf", ""), "network configuration"))
     version = net_config.version_of(config)
     since = SINCE.get(verb, SUPPORTED[0])
     if SUPPORTED.index(version) < SUPPORTED.index(since):
@@ -206,7 +208,7 @@ def _call(body: bytes, verb: str) -> tuple[Mapping[str, str], Mapping[str, Any],
 
 
 def _pod_request(
-    fields: Mapping[str, str], config: Mapping[str, Any], version: str, *, strict: bool
+    fields: Mapping[str, str], config: NetConfig, version: str, *, strict: bool
 ) -> PodRequest:
     pod = _pod_arguments(fields, strict=strict)
     attachment_id = fields.get("CNI_CONTAINERID", "")

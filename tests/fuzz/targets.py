@@ -115,6 +115,15 @@ CONFIG: Final = {
     },
     "args": {"cni": {"ips": ["10.1.1.5"], "mac": ""}},
 }
+GO_CONFIG: Final = {
+    **CONFIG,
+    "runtimeConfig": {
+        "bandwidth": {"IngressRate": 1000, "IngressBurst": 4294967295, "EgressRate": 0},
+        "dns": {"Servers": ["10.0.0.1"], "Searches": None, "Options": ["ndots:5"]},
+        "portMappings": [{"HostPort": 1, "ContainerPort": 2, "Protocol": "tcp", "HostIP": ""}],
+    },
+}
+"""As containerd writes it."""
 RESULT: Final = {
     "interfaces": [
         {"name": "vvport1"},
@@ -677,7 +686,7 @@ TARGETS: Final = (
         lambda raw: cni.parse(raw, cni.Verb.ADD),
         (BadCall,),
     ),
-    Target("cni-config", as_json(CONFIG), partial(cni_config, cni.Verb.ADD), (BadCall,)),
+    Target("cni-config", as_json(CONFIG, GO_CONFIG), partial(cni_config, cni.Verb.ADD), (BadCall,)),
     Target("cni-config-del", as_json(CONFIG), partial(cni_config, cni.Verb.DEL), (BadCall,)),
     Target(
         "cni-arguments",

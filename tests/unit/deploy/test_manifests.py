@@ -212,7 +212,11 @@ def test_configuration_files_can_be_read() -> None:
     data = one("ConfigMap", "contiv-files")["data"]
     KubeConfig.model_validate(json.loads(data["contiv.json"]))
     conflist = json.loads(data["10-contiv.conflist"])
-    assert conflist["plugins"][0]["type"] == "contivk8s"
+    (plugin,) = conflist["plugins"]
+    assert plugin["type"] == "contivk8s"
+    assert plugin["capabilities"] == dict.fromkeys(
+        ("ips", "mac", "bandwidth", "portMappings"), True
+    )
 
 
 def test_the_one_file_has_all_objects_of_its_overlay() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netplugin.cni import net_config
+from netplugin.cni.config_names import NetConfig, declared
 from netplugin.cni.errors import BadCall
 
 V4, V6 = IPv4Address("10.1.1.5"), IPv6Address("2001:db8::5")
@@ -30,7 +31,7 @@ V4, V6 = IPv4Address("10.1.1.5"), IPv6Address("2001:db8::5")
     ],
 )
 def test_addresses(config: dict[str, Any], asked: object) -> None:
-    assert net_config.asked_addresses(config) == asked
+    assert net_config.asked_addresses(declared(config)) == asked
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_addresses(config: dict[str, Any], asked: object) -> None:
 )
 def test_wrong_addresses(ips: object) -> None:
     with pytest.raises(BadCall, match=r"runtimeConfig\.ips") as caught:
-        net_config.asked_addresses({"runtimeConfig": {"ips": ips}})
+        net_config.asked_addresses(declared({"runtimeConfig": {"ips": ips}}))
     assert caught.value.code == 7
 
 
@@ -52,7 +53,7 @@ def test_wrong_addresses(ips: object) -> None:
     ],
 )
 def test_mac(config: dict[str, Any], mac: str) -> None:
-    assert net_config.asked_mac(config) == mac
+    assert net_config.asked_mac(declared(config)) == mac
 
 
 @pytest.mark.parametrize(
@@ -69,21 +70,34 @@ def test_mac(config: dict[str, Any], mac: str) -> None:
 )
 def test_wrong_mac(mac: object) -> None:
     with pytest.raises(BadCall, match=r"runtimeConfig\.mac") as caught:
-        net_config.asked_mac({"runtimeConfig": {"mac": mac}})
+        net_config.asked_mac(declared({"runtimeConfig": {"mac": mac}}))
     assert caught.value.code == 7
 
 
 def test_dns_passes() -> None:
     dns = {"nameservers": ["10.1.1.53"], "domain": "a.b", "search": ["b"], "options": ["ndots:2"]}
-    assert net_config.dns_of({"dns": dns}) == dns
-    assert net_config.dns_of({"dns": {"domain": "", "search": None}}) == {}
-    assert net_config.dns_of({}) == {}
+    assert net_config.dns_of(declared({"dns": dns})) == dns
+    assert net_config.dns_of(declared({"dns": {"domain": "", "search": None}})) == {}
+    assert net_config.dns_of(declared({})) == {}
+
+
+def test_the_runtime_s_dns_goes_before() -> None:
+    given = {"nameservers": ["10.1.1.53"], "domain": "a.b", "search": ["b"]}
+    runtime = {"Servers": ["10.96.0.10"], "Searches": [], "Options": ["ndots:5"]}
+    assert net_config.dns_of(declared({"dns": given, "runtimeConfig": {"dns": runtime}})) == {
+        "nameservers": ["10.96.0.10"],
+        "domain": "a.b",
+        "search": ["b"],
+        "options": ["ndots:5"],
+    }
+    with pytest.raises(BadCall, match=r"runtimeConfig\.dns\.servers"):
+        net_config.dns_of(declared({"runtimeConfig": {"dns": {"Servers": "x"}}}))
 
 
 @pytest.mark.parametrize("dns", ["x", {"domain": 1}, {"search": "x"}, {"nameservers": [1]}])
 def test_wrong_dns(dns: object) -> None:
     with pytest.raises(BadCall) as caught:
-        net_config.dns_of({"dns": dns})
+        net_config.dns_of(declared({"dns": dns}))
     assert caught.value.code == 7
 
 
@@ -101,12 +115,17 @@ _OTHER = {
         ({"egressRate": 0, "egressBurst": 5000}, (0, 0)),
         ({"egressRate": 1_000_000, "egressBurst": 100_000}, (1000, 100)),
         ({"egressRate": 1, "ingressRate": 0}, (1, 0)),
+        ({"egressRate": 1_000_000, "egressBurst": 2**31 - 1}, (1000, 0)),
+        ({"egressRate": 1_000_000, "egressBurst": 2**32 - 1}, (1000, 0)),
+        ({"egressRate": 1_000_000, "egressBurst": 2**32}, (1000, 2**32 // 1000)),
     ],
 )
 def test_bandwidth(bandwidth: dict[str, int], limit: tuple[int, int]) -> None:
-    assert net_config.asked_limit({"runtimeConfig": {"bandwidth": bandwidth}}) == limit
+    assert net_config.asked_limit(declared({"runtimeConfig": {"bandwidth": bandwidth}})) == limit
     swapped = {_OTHER[name]: value for name, value in bandwidth.items()}
-    assert net_config.asked_receive_limit({"runtimeConfig": {"bandwidth": swapped}}) == limit
+    assert (
+        net_config.asked_receive_limit(declared({"runtimeConfig": {"bandwidth": swapped}})) == limit
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,18 +134,18 @@ def test_bandwidth(bandwidth: dict[str, int], limit: tuple[int, int]) -> None:
 )
 def test_wrong_bandwidth(bandwidth: object) -> None:
     with pytest.raises(BadCall, match=r"runtimeConfig\.bandwidth") as caught:
-        both_limits({"runtimeConfig": {"bandwidth": bandwidth}})
+        both_limits(declared({"runtimeConfig": {"bandwidth": bandwidth}}))
     assert caught.value.code == 7
 
 
-def both_limits(config: dict[str, Any]) -> tuple[net_config.RateLimit, net_config.RateLimit]:
+def both_limits(config: NetConfig) -> tuple[net_config.RateLimit, net_config.RateLimit]:
     return net_config.asked_limit(config), net_config.asked_receive_limit(config)
 
 
 def test_an_add_behind_another_plugin_is_refused() -> None:
-    net_config.refuse_chained({"prevResult": None})
+    net_config.refuse_chained(declared({"prevResult": None}))
     with pytest.raises(BadCall, match="name it first") as caught:
-        net_config.refuse_chained({"prevResult": {"cniVersion": "1.0.0", "ips": []}})
+        net_config.refuse_chained(declared({"prevResult": {"cniVersion": "1.0.0", "ips": []}}))
     assert caught.value.code == 7
 
 
@@ -160,4 +179,4 @@ def test_anything_is_read_or_refused(one: object, other: object) -> None:
         net_config.valid_attachments,
     ):
         with suppress(BadCall):
-            read(config)
+            read(declared(config))

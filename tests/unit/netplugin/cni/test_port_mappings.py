@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from netplugin.cni.config_names import declared
 from netplugin.cni.errors import INVALID_CONFIG, BadCall
 from netplugin.cni.port_mappings import PortMapping, asked_mappings, mapping_of
 
@@ -27,7 +28,7 @@ def asked(*mappings: Any) -> dict[str, Any]:
     [{}, {"runtimeConfig": None}, {"runtimeConfig": {}}, asked()],
 )
 def test_no_host_ports(config: dict[str, Any]) -> None:
-    assert asked_mappings(config) == ()
+    assert asked_mappings(declared(config)) == ()
 
 
 def test_what_runtimes_write() -> None:
@@ -36,8 +37,9 @@ def test_what_runtimes_write() -> None:
         {"hostPort": 53, "containerPort": 5353, "protocol": "udp", "hostIP": "192.0.2.1"},
         {"hostPort": 53, "containerPort": 5353, "protocol": "udp", "hostIP": "2001:DB8::1"},
         {"hostPort": 8080, "containerPort": 80},
+        {"HostPort": 8080, "ContainerPort": 80, "Protocol": "tcp", "HostIP": ""},
     )
-    assert asked_mappings(config) == (
+    assert asked_mappings(declared(config)) == (
         mapping(),
         mapping(53, 5353, "udp", "192.0.2.1"),
         mapping(53, 5353, "udp", "2001:db8::1"),
@@ -67,7 +69,7 @@ def test_what_runtimes_write() -> None:
 )
 def test_what_is_refused(config: dict[str, Any], reason: str) -> None:
     with pytest.raises(BadCall, match=reason) as caught:
-        asked_mappings(config)
+        asked_mappings(declared(config))
     assert caught.value.code == INVALID_CONFIG
     assert "runtimeConfig.portMappings" in str(caught.value)
 
