@@ -85,6 +85,11 @@ async def run(settings: Settings, version: str) -> None:
         )
         undo.push_async_callback(server.close)
         own = await _listen(server, settings, tls)
+        lock = backend.lock(keys.LEADER_LOCK, str(own), settings.lease_ttl)
+        proxy = Proxy(lock.holder, str(own), tls=tls)
+        answering.push_async_callback(proxy.close)
+        # Already now: what follows may take seconds, and another master may lead meanwhile.
+        server.role = proxy.answer
         agents = control.OfnetMaster()
         ofnet = jsonrpc.RpcServer(
             agents.methods(),
@@ -95,9 +100,6 @@ async def run(settings: Settings, version: str) -> None:
         )
         await ofnet.start()
         undo.push_async_callback(ofnet.close)
-        lock = backend.lock(keys.LEADER_LOCK, str(own), settings.lease_ttl)
-        proxy = Proxy(lock.holder, str(own), tls=tls)
-        answering.push_async_callback(proxy.close)
         registrations = Registrations(
             backend,
             (
