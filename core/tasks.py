@@ -73,6 +73,9 @@ class Supervisor:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            # Since Python 3.12 `gather` takes no turn of the loop when all have ended already, and
+            # without one the callbacks never take them out of `_tasks`.
+            await asyncio.sleep(0)
 
     def _start(
         self, name: str, coro: Coroutine[Any, Any, None], work: Coroutine[Any, Any, None]

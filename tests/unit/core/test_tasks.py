@@ -86,6 +86,19 @@ async def test_stopping_ends_the_wait_and_all_tasks() -> None:
     assert all(task.cancelled() for task in tasks)
 
 
+@pytest.mark.timeout(20)  # a loop that spins is not ended by any timeout of its own
+async def test_it_closes_when_all_tasks_have_just_ended() -> None:
+    replied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def work() -> None:
+        replied.set_result(None)
+
+    async with supervisor() as sup:
+        task = sup.spawn("work", work())
+        await replied
+        assert task.done()
+
+
 async def test_the_first_failure_of_an_eternal_task_ends_the_daemon() -> None:
     async with supervisor() as sup:
         sup.supervise("other", forever())
