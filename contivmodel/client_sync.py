@@ -328,15 +328,15 @@ def _dial(host: str, port: int, timeout: float | None) -> socket.socket:
 
 
 def _verified() -> "ssl.SSLContext":
-    import ssl  # noqa: PLC0415 - most commands use plain http
+    from core import tls_trust  # noqa: PLC0415 - most commands use plain http
 
-    return ssl.create_default_context()
+    return tls_trust.client_context()
 
 
 def _unverified() -> "ssl.SSLContext":
     import ssl  # noqa: PLC0415 - most commands use plain http
 
-    context = ssl.create_default_context()
+    context = _verified()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from core import tls_trust
 from core.errors import ContivError, OrchestratorUnavailable, UsageError
 from core.outside_json import read_json
 
@@ -125,7 +126,7 @@ class KubeRest:
         return self._read_account("token").strip()
 
     def _context(self) -> ssl.SSLContext:
-        return ssl.create_default_context(cadata=self._read_account("ca.crt"))
+        return tls_trust.client_context(ca_text=self._read_account("ca.crt"))
 
     def _read_account(self, name: str) -> str:
         try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from core import tls_trust
 from core.errors import AgentUnavailable, UsageError
 from core.logs import fields
 from daemons.flags import Flag, Generation, Values
@@ -257,8 +258,7 @@ def _server(files: TlsFiles, *, certificate_optional: bool) -> ssl.SSLContext:
 
 
 def _empty_server(*, certificate_optional: bool) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context = tls_trust.policed(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
     context.verify_mode = ssl.CERT_OPTIONAL if certificate_optional else ssl.CERT_REQUIRED
     # Without tickets a peer cannot resume a session, and so is verified at each connection.
     context.num_tickets = 0
@@ -308,7 +308,7 @@ def _check_role(connection: ssl.SSLObject | ssl.SSLSocket, role: Role) -> None:
 
 
 def _client(files: TlsFiles, server: Role | None = None, name: str = "") -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = tls_trust.policed(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     if server is Role.AGENT:
         context.sslobject_class = _to_agent(name)
     elif server is Role.MASTER:
@@ -321,7 +321,6 @@ def _client(files: TlsFiles, server: Role | None = None, name: str = "") -> ssl.
 
 
 def _loaded(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_verify_locations(files.ca)
     if files.cert:
         context.load_cert_chain(files.cert, files.key, password=_no_passphrase)

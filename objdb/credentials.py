@@ -8,6 +8,7 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
+from core import tls_trust
 from core.errors import UsageError
 from objdb.access import Credentials, Tls
 
@@ -60,7 +61,7 @@ class CredentialFiles:
         """Return the certificates as a TLS context of Python. Raises UsageError."""
         self.tls()  # its error names the unreadable file; that of `ssl` does not
         try:
-            context = ssl.create_default_context(cafile=self.ca)
+            context = tls_trust.client_context(ca_file=self.ca)
             if self.cert:
                 context.load_cert_chain(self.cert, self.key)
         except ssl.SSLError as exc:

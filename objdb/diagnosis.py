@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
+from core import tls_trust
 from core.errors import StoreDenied, StoreUnavailable
 from core.outside_json import read_json
 from core.tasks import unbroken
@@ -60,6 +61,23 @@ async def examine(kind: StoreProduct, member: str, context: ssl.SSLContext | Non
     if not status or " 5" in status[:10]:
         raise StoreUnavailable(f"store {member}: {status or 'it hangs up'}")
     kind.check(member, status, body)
+
+
+async def strict_fault(member: str, context: ssl.SSLContext) -> str:
+    """Return what a client that takes RFC 5280 strictly says of a member's certificates; else "".
+
+    `context` is that of the store's client, and is changed. Raises StoreUnavailable if the member
+    shows no certificate.
+    """
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            _, writer = await _connect(member, tls_trust.strict(context))
+    except ssl.SSLCertVerificationError as exc:
+        return exc.verify_message
+    except (OSError, TimeoutError) as exc:
+        raise StoreUnavailable(f"store {member}: {exc!s:.200}") from exc
+    writer.close()
+    return ""
 
 
 async def _request_plain(kind: StoreProduct, member: str) -> bytes:
@@ -171,7 +189,7 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
 
 
 async def _speaks_tls(member: str) -> bool:
-    context = ssl.create_default_context()
+    context = tls_trust.client_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         _, writer = await _connect(member, context)

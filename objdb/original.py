@@ -6,7 +6,6 @@ they mean. A text is one of three: the answer of `GET /v2/keys/contiv.io?recursi
 consul's `GET /v1/kv/contiv.io/?recurse`, or what `consul kv export contiv.io/` prints.
 """
 
-import ssl
 import urllib.error
 import urllib.request
 from base64 import b64decode
@@ -14,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
+from core import tls_trust
 from core.errors import Invalid, StoreUnavailable, UsageError
 from core.outside_json import read_json
 
@@ -74,7 +74,7 @@ def _get(url: str, path: str, headers: Mapping[str, str]) -> str | None:
     if scheme not in _SCHEMES or not rest:
         raise UsageError(f"{url}: want http://host:port or https://host:port")
     request = urllib.request.Request(url.rstrip("/") + path, headers=dict(headers))  # noqa: S310 - checked above
-    context = ssl.create_default_context() if scheme == "https" else None
+    context = tls_trust.client_context() if scheme == "https" else None
     try:
         with urllib.request.urlopen(request, timeout=_LIMIT, context=context) as answer:  # noqa: S310 - checked above
             return str(answer.read().decode())

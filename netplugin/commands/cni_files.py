@@ -6,14 +6,13 @@ while the agent is ready (`/readyz`). Without a configuration kubelet reports it
 no pod is given to it. A restart of the agent is shorter than the grace, so that it changes nothing.
 
 `netplugin.entry` runs these without loading the agent, so this module imports the standard library
-alone: it runs on each node for as long as the agent.
+and `core.tls_trust` alone: it runs on each node for as long as the agent.
 """
 
 import argparse
 import http.client
 import logging
 import signal
-import ssl
 import sys
 import threading
 import time
@@ -23,6 +22,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from core import tls_trust
 
 INSTALL: Final = "install-cni"
 KEEP: Final = "keep-cni"
@@ -110,7 +111,7 @@ def fault_of(url: str, authorities: Path | None = None) -> str:
     each time, since it may be replaced.
     """
     try:
-        trust = None if authorities is None else ssl.create_default_context(cafile=authorities)
+        trust = None if authorities is None else tls_trust.client_context(ca_file=str(authorities))
         with urllib.request.urlopen(  # noqa: S310 - a URL of the command line
             url, timeout=ANSWER, context=trust
         ):

@@ -23,7 +23,8 @@ from netplugin.settings import Settings
 from netplugin.world import port_names
 from netplugin.world.conversion import check_host, private_subnet
 from objdb.api import Backend
-from objdb.connect import connect
+from objdb.connect import connect, tls_context
+from objdb.diagnosis import strict_fault
 from objdb.wait_for_store import wait_for_store
 from ofnet.world import Bridge
 from state import codec, schema
@@ -42,6 +43,23 @@ async def store(wanted: Settings) -> str:
     if isinstance(record, HostRecord) and record.vtep_ip != str(wanted.vtep_ip):
         raise Conflict(f"a host {wanted.host} with tunnels from {record.vtep_ip} is known already")
     return f"{wanted.store} answers" + ("" if stamp else ", no netmaster has used it yet")
+
+
+async def certificates(wanted: Settings) -> str | Note:
+    """Check what clients that take RFC 5280 strictly, as Python 3.13 does, say of the store's CA.
+
+    Daemons do not check so themselves (`core.tls_trust`).
+    """
+    try:
+        if tls_context(wanted.store) is None:
+            return "the store is asked without TLS"
+        for member in wanted.store.members:
+            context = tls_context(wanted.store)
+            if context is not None and (fault := await strict_fault(member, context)):
+                return Note(f"store {member}: daemons accept it, strict clients refuse it: {fault}")
+    except ContivError as exc:
+        return _unread(exc)
+    return "strict clients accept those of the store as well"
 
 
 async def private_network(wanted: Settings) -> str | Note:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from core import tls_trust
 from core.errors import OrchestratorUnavailable
 from netplugin.kube.config import KubeConfig
 
@@ -117,9 +118,8 @@ class KubeAccess:
                 f"no CA for Kubernetes: {held.source} must name the file with the certificate of "
                 "the cluster's authority"
             )
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
-            context.load_verify_locations(held.ca.path or None, cadata=held.ca.text or None)
+            context = tls_trust.client_context(ca_file=held.ca.path, ca_text=held.ca.text)
         except (OSError, ValueError) as exc:  # SSLError is an OSError: not a certificate
             raise OrchestratorUnavailable(self._unreadable(exc, held.ca)) from exc
         if held.cert:

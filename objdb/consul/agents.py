@@ -26,6 +26,7 @@ from consul.exceptions import (
     NotFound,
 )
 
+from core import tls_trust
 from core.errors import ContivError, StoreDenied, StoreUnavailable, TooLarge, UsageError
 from objdb.access import Access, Tls
 from objdb.failover import ATTEMPT, BUDGET, Failover, NoAnswer, Retry, RetryPolicy
@@ -167,7 +168,7 @@ def translated(exc: ConsulException) -> ContivError | NoAnswer:
 def tls_context(tls: Tls) -> ssl.SSLContext:
     """Return the certificates as a TLS context. Raises UsageError for invalid ones."""
     try:
-        context = ssl.create_default_context(cadata=tls.ca.decode() if tls.ca else None)
+        context = tls_trust.client_context(ca_text=tls.ca.decode() if tls.ca else "")
         if tls.cert and tls.key:
             with _file(tls.cert + b"\n" + tls.key) as path:
                 context.load_cert_chain(path)

@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 import pytest
 
+from core import tls_trust
 from netmaster.api.route_table import ROUTES
 from tests.bed.cluster import ADMIN, NETMASTER_PORT, PROGRAMS, Bed
 from tests.bed.pods import Pod
@@ -122,7 +123,7 @@ def site(bed_dirs: Iterator[Path]) -> Iterator[Site]:
                 user(bed, name, role, tenants)
         user(bed, "root", "admin", [])
         site.contexts["h1"] = identities.context(bed.hosts[0].label)
-        site.contexts["none"] = ssl.create_default_context(cafile=identities.files(ADMIN).ca)
+        site.contexts["none"] = tls_trust.client_context(ca_file=identities.files(ADMIN).ca)
         yield site
         assert unforeseen(bed) == []
     finally:

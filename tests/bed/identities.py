@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from core import tls_trust
 from daemons.tls import TlsFiles
 
 PROGRAM = Path(sys.executable).with_name("netmaster")
@@ -45,7 +46,7 @@ class Identities:
     def context(self, name: str) -> ssl.SSLContext:
         """Return the context of a client."""
         files = self.files(name)
-        context = ssl.create_default_context(cafile=files.ca)
+        context = tls_trust.client_context(ca_file=files.ca)
         context.load_cert_chain(files.cert, files.key)
         return context
 

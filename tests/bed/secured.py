@@ -3,13 +3,13 @@
 The certificates are those of `tests.bed.certificates`, in the directory of the store.
 """
 
-import ssl
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from core import tls_trust
 from objdb.access import Access, Credentials
 from objdb.api import Backend
 from objdb.consul import ConsulBackend
@@ -105,7 +105,7 @@ def with_tls(kind: str, directory: Path) -> Secured:
     """Return a store that demands a certificate, made with those of a directory."""
     if kind == "etcd":
         return SecuredEtcd(directory, *tls_flags(directory), scheme="https")
-    own = ssl.create_default_context(cafile=directory / "ca.pem")
+    own = tls_trust.client_context(ca_file=str(directory / "ca.pem"))
     own.load_cert_chain(directory / "client.pem", directory / "client.key")
     settings = {
         "verify_incoming_https": True,

@@ -7,7 +7,6 @@ vSwitch and a store. Run by `make install-check`, which builds the package.
 import json
 import re
 import shutil
-import ssl
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,6 +17,7 @@ from typing import Any, Final
 
 import pytest
 
+from core import tls_trust
 from core.metrics import Metric
 from netmaster import metrics as of_master
 from netplugin.startup import metric_names as of_agent
@@ -271,7 +271,7 @@ def test_keys_of_root_are_handed_to_netmaster(site: Site) -> None:
     drop_in.write_text(block)
     machine.systemctl("daemon-reload")
     machine.systemctl("restart", "netmaster.service")
-    context = ssl.create_default_context(cafile=machine.root.path / "etc/contiv/ca.pem")
+    context = tls_trust.client_context(ca_file=str(machine.root.path / "etc/contiv/ca.pem"))
     url = f"https://{address}:9999/healthz"
     assert answers(url, namespace=site.host.namespace, context=context)
     drop_in.unlink()

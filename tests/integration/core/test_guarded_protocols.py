@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from core import tls_trust
 from core.connections import ConnectionGuard, ConnectionLimits
 from core.guarded_protocols import guarded
 from ofnet.rpc.jsonrpc import RpcClient, RpcFailed, RpcServer
@@ -33,7 +34,7 @@ class Tls:
         make_certificates(directory)
         self.server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.server.load_cert_chain(directory / "server.pem", directory / "server.key")
-        self.client = ssl.create_default_context(cafile=str(directory / "ca.pem"))
+        self.client = tls_trust.client_context(ca_file=str(directory / "ca.pem"))
 
 
 @pytest.fixture(scope="module")
