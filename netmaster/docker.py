@@ -9,13 +9,14 @@ Source: docs/original/netmaster-daemon.md §10.
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import aiodocker
-from aiodocker import DockerError
 from aiohttp import ClientError, ClientTimeout
 
 from core.errors import Conflict, ContivError
+
+if TYPE_CHECKING:
+    from aiodocker import Docker, DockerError
 
 TIMEOUT: Final = 30.0
 """Seconds for one request, in which Docker calls its drivers."""
@@ -65,10 +66,13 @@ class DockerClient:
                 await (await engine.networks.get(found["Id"])).delete()
 
     @asynccontextmanager
-    async def _engine(self) -> AsyncIterator[aiodocker.Docker]:
+    async def _engine(self) -> AsyncIterator["Docker"]:
         """Open a connection; raise DockerFailed for everything that fails while it is open."""
+        # Imported here: masters without docker need no client of it, nor the home that it reads.
+        from aiodocker import Docker, DockerError  # noqa: PLC0415 - see above
+
         try:
-            async with aiodocker.Docker(self._url, timeout=self._timeout) as engine:
+            async with Docker(self._url, timeout=self._timeout) as engine:
                 yield engine
         except DockerError as exc:
             raise DockerFailed(self._words(exc)) from exc
@@ -77,7 +81,7 @@ class DockerClient:
         except (ClientError, OSError, ValueError, TypeError, KeyError) as exc:
             raise DockerFailed(f"error during connect: {self._url}: {exc}") from exc
 
-    def _words(self, error: DockerError) -> str:
+    def _words(self, error: "DockerError") -> str:
         if error.status == NO_CONNECTION:
             return (
                 f"Cannot connect to the Docker daemon at {self._url}. Is the docker daemon running?"
@@ -85,7 +89,7 @@ class DockerClient:
         return f"Error response from daemon: {error.message}"
 
 
-async def _find(engine: aiodocker.Docker, name: str) -> dict[str, Any] | None:
+async def _find(engine: "Docker", name: str) -> dict[str, Any] | None:
     """Return the network of a name; Docker's filter also lists names that contain it."""
     listed = await engine.networks.list(filters={"name": [name]})
     return next((network for network in listed if network["Name"] == name), None)

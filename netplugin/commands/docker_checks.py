@@ -14,7 +14,6 @@ from typing import Final
 
 from core.errors import HostError
 from netplugin.commands.findings import Note
-from netplugin.libnetwork.engine import Engine, EngineFailed
 from netplugin.settings import Settings
 
 DAEMON_JSON: Final = Path("/etc/docker/daemon.json")
@@ -38,6 +37,9 @@ async def engine(wanted: Settings) -> str | Note:
     """
     if wanted.docker is None:
         return f"not asked for in mode {wanted.mode}"
+    # Imported here: hosts of other modes need no client of docker.
+    from netplugin.libnetwork.engine import Engine, EngineFailed  # noqa: PLC0415 - see above
+
     docker = Engine(str(wanted.docker.engine), wanted.docker.driver, timeout=ENGINE_WAIT)
     try:
         version = await docker.version()

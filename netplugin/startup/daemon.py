@@ -22,6 +22,7 @@ import logging
 import os
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import TYPE_CHECKING
 
 from contivmodel.client import MasterClient
 from core.logs import fields
@@ -43,8 +44,7 @@ from netplugin.settings import Settings
 from netplugin.startup.clients import Clients, connect_clients
 from netplugin.startup.cluster_settings import cluster_settings
 from netplugin.startup.context import Context
-from netplugin.startup.dataplane import build_dataplane, start_switches, uplink_macs
-from netplugin.startup.docker import open_plugin, start_docker
+from netplugin.startup.dataplane import Dataplane, build_dataplane, start_switches, uplink_macs
 from netplugin.startup.early_health import EarlyHealth
 from netplugin.startup.host_services import build_host_services
 from netplugin.startup.kubernetes import (
@@ -52,12 +52,15 @@ from netplugin.startup.kubernetes import (
     follow_kubernetes,
     start_kubernetes_loops,
 )
-from netplugin.startup.pod_services import build_pod_services
+from netplugin.startup.pod_services import PodServices, build_pod_services
 from netplugin.startup.resync import resync
 from netplugin.startup.servers import start_servers
 from ofnet.openflow import packets
 from ofnet.world import FwdMode
 from state.concern import Concern
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 log = logging.getLogger(__name__)
 
@@ -91,8 +94,13 @@ async def _agent(settings: Settings, version: str, sup: Supervisor, stack: Async
 
 async def _start(context: Context, kube_config: KubeConfig) -> None:
     settings = context.settings
-    # First of all: an engine that starts beside this agent waits for the driver, but not for long.
-    plugin = await open_plugin(context)
+    start_docker: Callable[[Dataplane, PodServices], Awaitable[None]] | None = None
+    if settings.docker is not None:
+        # Imported here: hosts of other modes need no client of docker, nor the home that it reads.
+        from netplugin.startup.docker import open_plugin  # noqa: PLC0415 - see above
+
+        # First of all: an engine that starts beside this agent waits for the driver, not for long.
+        start_docker = await open_plugin(context, settings.docker)
     clients = await connect_clients(context, api_hosts(kube_config, os.environ))
     health = EarlyHealth(context)
     await health.start()
@@ -146,8 +154,8 @@ async def _start(context: Context, kube_config: KubeConfig) -> None:
         kube_feed=feed,
         early=health,
     )
-    if plugin is not None and settings.docker is not None:
-        await start_docker(context, settings.docker, plugin, dataplane, pod_services)
+    if start_docker is not None:
+        await start_docker(dataplane, pod_services)
     count = len(pod_services.pods.keys())
     # Last: from now on requests of pods come to this agent.
     context.supervisor.supervise("name service", pod_services.name_ports.run())

@@ -4,6 +4,7 @@ The socket opens first of all (`open_plugin`); the calls that need an agent are 
 ready (`start_docker`). In the modes docker and swarm-mode; all others have no driver.
 """
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
@@ -27,18 +28,14 @@ FREED: Final = "freed"
 """Directory of networks of a swarm that docker has removed and netmaster has not."""
 
 
-async def open_plugin(context: Context) -> PluginServer | None:
-    """Open the plugin socket; return its server, None in a mode without docker.
-
-    Raises HostError, Invalid.
-    """
-    docker = context.settings.docker
-    if docker is None:
-        return None
+async def open_plugin(
+    context: Context, docker: DockerSettings
+) -> Callable[[Dataplane, PodServices], Awaitable[None]]:
+    """Open the plugin socket; return `start_docker` for it. Raises HostError, Invalid."""
     in_swarm = docker.scope is DockerScope.SWARM
     server = PluginServer(DockerScope.GLOBAL if in_swarm else docker.scope)
     await context.stack.enter_async_context(server.listening(docker.plugin_socket))
-    return server
+    return partial(start_docker, context, docker, server)
 
 
 async def start_docker(

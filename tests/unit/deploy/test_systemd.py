@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -66,6 +67,18 @@ def test_a_daemon_may_do_no_more_than_it_must(unit: str, most: int) -> None:
 def lines(unit: str, name: str) -> list[str]:
     """Return the values of a setting of a unit."""
     return re.findall(rf"^{name}=-?(.*)$", (UNITS / unit).read_text(), re.MULTILINE)
+
+
+def test_a_user_that_no_file_knows_has_a_home() -> None:
+    assert lines("netmaster.service", "DynamicUser") == ["yes"]
+    assert lines("netmaster.service", "Environment") == ["HOME=/nonexistent"]
+
+
+def test_daemons_load_no_client_of_docker_before_they_need_one() -> None:
+    modules = "netmaster.daemon, netplugin.startup.daemon, netplugin.commands.preflight"
+    code = f"import sys, {modules}; print('aiodocker' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 @pytest.mark.parametrize("daemon", DAEMONS)
