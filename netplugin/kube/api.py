@@ -172,6 +172,25 @@ class KubeApi:
                     return None
                 raise
 
+    async def served(self, group: str) -> dict[str, frozenset[str]]:
+        """Return the resources of an API group by its versions, in plural; none for no group.
+
+        Raises OrchestratorUnavailable.
+        """
+        asked = Resource(name=f"discovery of {group}", versions=(f"apis/{group}",))
+        found: dict[str, frozenset[str]] = {}
+        async with self._session() as session:
+            try:
+                versions = (await self._get(session, asked, f"/apis/{group}", {})).get("versions")
+                for version in _names(versions, "version"):
+                    listed = await self._get(session, asked, f"/apis/{group}/{version}", {})
+                    names = _names(listed.get("resources"), "name")
+                    found[version] = frozenset(name for name in names if "/" not in name)
+            except KubeRefused as exc:
+                if exc.status != 404:
+                    raise
+        return found
+
     async def probe(self, resource: Resource) -> str:
         """Return the server that lists a resource. Raises OrchestratorUnavailable."""
         async with self._session() as session:
@@ -438,6 +457,13 @@ def _items(resource: Resource, body: KubeObject) -> Iterator[KubeObject]:
                 "Kubernetes object invalid",
                 extra=fields(error=f"{resource.name}: item {number} of the list is no object"),
             )
+
+
+def _names(members: object, name: str) -> list[str]:
+    """Return a member of each object of a list, "" for those without it."""
+    if not isinstance(members, list):
+        raise ValueError(f"no list of objects with {name}")  # noqa: TRY004 - the server's fault
+    return [str(_object(one).get(name, "")) for one in members]
 
 
 def _object(value: object) -> KubeObject:

@@ -71,6 +71,9 @@ class _State:
     lines: dict[str, bytes] = field(default_factory=dict)
     """The objects by key, as the cache has them."""
 
+    invalid: dict[str, str] = field(default_factory=dict)
+    """What is wrong with objects that cannot be read, by key."""
+
 
 class KubeFeed:
     """The feed of one agent; `followed` is the table of resources and of who takes their objects.
@@ -119,6 +122,10 @@ class KubeFeed:
         while not self.knows(*roots):
             await self._changed.next.wait()
 
+    def notify(self) -> None:
+        """Have faults shown anew: a complaint came or went."""
+        self._changed.notify()
+
     def changed(self) -> asyncio.Event:
         """Return the event of the next change: take it, read the state, then wait for it."""
         return self._changed.next
@@ -132,6 +139,11 @@ class KubeFeed:
             if state.fault and state.faulty is not None and now - state.faulty >= grace
         ]
         return [f"Kubernetes: {one}" for one in dict.fromkeys([*old, self._cache_fault]) if one]
+
+    def _invalid(self) -> Iterator[str]:
+        """Yield what is wrong with objects whose earlier state, or none, is in force."""
+        for state in self._states.values():
+            yield from state.invalid.values()
 
     async def ready(self) -> None:
         """Return if Kubernetes is known and was heard. Raises OrchestratorUnavailable."""
@@ -187,12 +199,20 @@ class KubeFeed:
             group.create_task(self._save_changes(), name="kubernetes cache")
 
     async def report_faults(
-        self, show: Callable[[Iterable[str]], None], grace: float = GRACE
+        self,
+        show: Callable[[Iterable[str]], None],
+        complaints: Callable[[], Iterable[str]] = tuple,
+        grace: float = GRACE,
     ) -> None:
-        """Show the faults that have lasted for a while, and their end, for ever."""
+        """Show the faults that have lasted for a while, and their end, for ever.
+
+        Beside them stand, at once, the objects that cannot be read, and `complaints` about others;
+        these do not make the agent unready.
+        """
         while True:
             changed = self._changed.next
-            show(self.faults(grace))
+            about = [*self._invalid(), *complaints()]
+            show([*self.faults(grace), *(f"Kubernetes: {one}" for one in about)])
             with suppress(TimeoutError):
                 async with asyncio.timeout(CHECK):
                     await changed.wait()
@@ -243,6 +263,7 @@ class KubeFeed:
         handler.retain(resource.name, keys)
         state.changed.update(key for key in state.lines if key not in keys)
         state.lines = {key: line for key, line in state.lines.items() if key in keys}
+        state.invalid = {key: text for key, text in state.invalid.items() if key in keys}
         yield from self._put_all(resource, handler, objects)
 
     def _put_all(
@@ -270,18 +291,22 @@ class KubeFeed:
         state, key = self._states[resource.name], key_of(received)
         line = json.dumps(reduced, separators=(",", ":")).encode()
         if state.lines.get(key) == line:
+            state.invalid.pop(key, None)
             return  # most of a list that is not the first
         try:
             handler.put(resource.name, reduced)
         except Invalid as exc:
             log.warning("Kubernetes object invalid", extra=fields(error=exc))
+            state.invalid[key] = str(exc)
             return
+        state.invalid.pop(key, None)
         state.lines[key] = line
         state.changed.add(key)
 
     def _remove(self, resource: Resource, handler: KubeHandler, key: str) -> None:
         handler.remove(resource.name, key)
         state = self._states[resource.name]
+        state.invalid.pop(key, None)
         if state.lines.pop(key, None) is not None:
             state.changed.add(key)
 

@@ -4,13 +4,17 @@ In come policies, namespaces and nodes (`netplugin.kube.feed`); out they go to
 `netplugin.world.pod_policies`, which has the pods from the store.
 """
 
+import logging
 from collections.abc import Container, Iterable
 
+from core.logs import fields
 from netplugin.kube.feed import KubeHandler
 from netplugin.kube.resources import NAMESPACES, NODES
-from netplugin.world.kube_objects import KubeObject
+from netplugin.world.kube_objects import KubeObject, key_of
 from netplugin.world.kube_pods import namespace_of, node_of
 from netplugin.world.pod_policies import PodPolicies
+
+log = logging.getLogger(__name__)
 
 
 class PolicyHandler:
@@ -22,6 +26,10 @@ class PolicyHandler:
     def put(self, resource: str, received: KubeObject) -> None:
         """As `KubeHandler.put`."""
         self._policies.put(resource, received)
+        about = f"{resource} {key_of(received)}: "
+        for text in self._policies.policies.unfollowed():
+            if text.startswith(about):
+                log.warning("Kubernetes policy rule not followed", extra=fields(error=text))
 
     def remove(self, resource: str, key: str) -> None:
         """As `KubeHandler.remove`."""

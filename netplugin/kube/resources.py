@@ -13,6 +13,7 @@ from netplugin.world import kube_services
 from netplugin.world.kube_objects import KubeObject
 from netplugin.world.kube_pods import MIRROR
 from netplugin.world.kube_policies import objects as policies
+from netplugin.world.kube_policies.cluster_policies import CLUSTER_POLICIES as _CLUSTER_POLICIES
 
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _IDENTITY: Final = ("name", "namespace", "uid", "labels", "resourceVersion")
@@ -124,7 +125,12 @@ BASELINE_POLICIES: Final = Resource(
     versions=("apis/policy.networking.k8s.io/v1alpha1",),
     optional=True,
 )
-POLICIES: Final = (NETWORK_POLICIES, ADMIN_POLICIES, BASELINE_POLICIES)
+CLUSTER_POLICIES: Final = Resource(
+    name=_CLUSTER_POLICIES,
+    versions=("apis/policy.networking.k8s.io/v1alpha2",),
+    optional=True,
+)
+POLICIES: Final = (NETWORK_POLICIES, ADMIN_POLICIES, BASELINE_POLICIES, CLUSTER_POLICIES)
 
 
 def pods_of(node: str) -> Resource:

@@ -22,6 +22,7 @@ from netplugin.kube.config import KubeConfig
 from netplugin.kube.feed import KubeFeed
 from netplugin.kube.pods import PodHandler, PodPlacement
 from netplugin.kube.policies import FanOut, PeerHandler, PolicyHandler
+from netplugin.kube.policy_kinds import PolicyKinds
 from netplugin.kube.resources import NAMESPACES, NODES, POLICIES, SERVICES, SLICES, pods_of
 from netplugin.kube.services import ServiceHandler
 from netplugin.pods.host import PodHost
@@ -43,6 +44,7 @@ class Kubernetes:
     """What this agent knows of Kubernetes; one per agent in a cluster of Kubernetes."""
 
     feed: KubeFeed
+    kinds: PolicyKinds
     pods: PodHandler
     placement: PodPlacement
 
@@ -77,7 +79,8 @@ def build_kubernetes(
     )
     by_pod = context.settings.tenant_labels is TenantLabels.PODS
     placement = PodPlacement(api, own_pods, pods, tenant_by_pod=by_pod)
-    return Kubernetes(feed=feed, pods=pods, placement=placement)
+    kinds = PolicyKinds(api, feed.notify)
+    return Kubernetes(feed=feed, kinds=kinds, pods=pods, placement=placement)
 
 
 async def follow_kubernetes(
@@ -89,14 +92,18 @@ async def follow_kubernetes(
     """
     if kubernetes is None:
         return
-    feed = kubernetes.feed
+    feed, policies = kubernetes.feed, dataplane.world.pod_policies.policies
     dataplane.names.follow(lambda: feed.knows(SERVICES, SLICES))
     await feed.restore()
     context.supervisor.supervise("kubernetes", feed.run())
     context.supervisor.supervise(
         "faults of kubernetes",
-        feed.report_faults(partial(dataplane.progress.show, "Kubernetes")),
+        feed.report_faults(
+            partial(dataplane.progress.show, "Kubernetes"),
+            lambda: (*kubernetes.kinds.faults, *policies.unfollowed()),
+        ),
     )
+    context.supervisor.supervise("policy kinds of kubernetes", kubernetes.kinds.run())
     if not await feed.listed(context.timing.kubernetes_wait, *SEEN_ON_SWITCHES):
         log.warning("Kubernetes API not answering; starting without its services")
         dataplane.world.set_kubernetes_partial(partial=True)

@@ -5,6 +5,7 @@ In come owners of flows (`ofnet.changes.ObjectId`) and Kubernetes' policies; out
 
 from typing import Final
 
+from netplugin.world.kube_policies.cluster_policies import CLUSTER_POLICIES
 from netplugin.world.kube_policies.objects import (
     ADMIN_POLICIES,
     BASELINE_POLICIES,
@@ -16,6 +17,7 @@ from ofnet.world import PolicyStage, Verdict, World
 
 _KINDS: Final = {
     NETWORK_POLICIES: "NetworkPolicy",
+    CLUSTER_POLICIES: "ClusterNetworkPolicy",
     ADMIN_POLICIES: "AdminNetworkPolicy",
     BASELINE_POLICIES: "BaselineAdminNetworkPolicy",
 }

@@ -54,6 +54,9 @@ class ApiServer(StandInServer):
         self.token = ""
         self.asked: list[Request] = []
         self.served = set(SERVED)
+        self.kinds: dict[str, dict[str, list[str]]] = {}
+        """What discovery says: resources by version, by API group."""
+
         self.forbidden: set[str] = set()
         self.failing = 0
         """The status of every answer, 0 for the right ones."""
@@ -149,6 +152,18 @@ class ApiServer(StandInServer):
             self._events.append((self._version, resource, {"type": kind, "object": changed}))
             self._changed.notify_all()
 
+    def _discovered(self, group: str, version: str) -> bytes:
+        """Return the versions of a group, or the resources of one of them."""
+        try:
+            versions = self.kinds[group]
+            if not version:
+                listed = [{"version": one, "groupVersion": f"{group}/{one}"} for one in versions]
+                return json.dumps({"kind": "APIGroup", "versions": listed}).encode()
+            names = [{"name": name} for one in versions[version] for name in (one, f"{one}/status")]
+            return json.dumps({"kind": "APIResourceList", "resources": names}).encode()
+        except KeyError as exc:
+            raise Refusal(404, "the server could not find the requested resource") from exc
+
     def _get(self, resource: str, key: str) -> bytes:
         with self._changed:
             found = self._objects.get((resource, key))
@@ -205,7 +220,7 @@ class ApiServer(StandInServer):
             raise Refusal(401, "Unauthorized")
         if asked.resource in self.forbidden:
             raise Refusal(403, f"{asked.resource} is forbidden")
-        if version not in self.served:
+        if asked.resource and version not in self.served:
             raise Refusal(404, "the server could not find the requested resource")
 
     def _wait_while_silent(self, epoch: int) -> None:
@@ -231,7 +246,10 @@ class ApiServer(StandInServer):
                     api._check(asked, version)
                     if since is None:
                         api._wait_while_silent(epoch)
-                        said = api._get(resource, key) if key else api._list(resource, query)
+                        if not resource:
+                            said = api._discovered(*version.split("/"))
+                        else:
+                            said = api._get(resource, key) if key else api._list(resource, query)
                         self._answer(200, said)
                         return
                 except Refusal as refusal:
@@ -266,8 +284,13 @@ class ApiServer(StandInServer):
 
 
 def _parsed(path: str) -> tuple[str, str, str]:
-    """Return version, resource and key ("" for all objects) of a path."""
+    """Return version, resource and key ("" for all objects) of a path.
+
+    Of a path of discovery they are group and version, which may be "", and no resource.
+    """
     words = [unquote(word) for word in path.strip("/").split("/")]
+    if words[0] == "apis" and len(words) <= 3:
+        return "/".join([*words[1:], *[""] * (3 - len(words))]), "", ""
     depth = 2 if words[0] == "api" else 3
     version, rest = "/".join(words[:depth]), words[depth:]
     if rest[0] == "namespaces" and len(rest) > 2:

@@ -52,6 +52,7 @@ from netplugin.kube.pods import PodHandler
 from netplugin.kube.policies import PeerHandler, PolicyHandler
 from netplugin.kube.resources import (
     ADMIN_POLICIES,
+    CLUSTER_POLICIES,
     NAMESPACES,
     NETWORK_POLICIES,
     NODES,
@@ -447,6 +448,29 @@ ADMIN_POLICY: Final = {
         "egress": [{"action": "Allow", "to": [{"networks": ["10.0.0.0/8"]}]}],
     },
 }
+CLUSTER_POLICY: Final = {
+    "metadata": {"name": "p", "resourceVersion": "1"},
+    "spec": {
+        "tier": "Baseline",
+        "priority": 1,
+        "subject": {"pods": {"namespaceSelector": {}, "podSelector": {}}},
+        "ingress": [
+            {
+                "name": "a",
+                "action": "Accept",
+                "from": [{"namespaces": {"matchLabels": {"a": "b"}}}],
+                "protocols": [{"tcp": {"destinationPort": {"range": {"start": 1, "end": 9}}}}],
+            }
+        ],
+        "egress": [
+            {
+                "action": "Pass",
+                "to": [{"networks": ["10.0.0.0/8"]}, {"domainNames": ["example.org"]}],
+                "protocols": [{"destinationNamedPort": "web"}],
+            }
+        ],
+    },
+}
 
 
 def watch_lines(*objects: dict[str, Any]) -> tuple[bytes, ...]:
@@ -475,6 +499,7 @@ class KubeHandlers:
                 NODES.name: peers,
                 NETWORK_POLICIES.name: policies,
                 ADMIN_POLICIES.name: policies,
+                CLUSTER_POLICIES.name: policies,
             }
         self._calls += 1
         return self._made[resource.name]
@@ -766,6 +791,12 @@ TARGETS: Final = (
         "kube-admin-policy",
         watch_lines(ADMIN_POLICY),
         partial(kube_event, ADMIN_POLICIES),
+        KUBE_REFUSALS,
+    ),
+    Target(
+        "kube-cluster-policy",
+        watch_lines(CLUSTER_POLICY),
+        partial(kube_event, CLUSTER_POLICIES),
         KUBE_REFUSALS,
     ),
     Target(

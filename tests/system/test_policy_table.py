@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from netplugin.world.kube_policies.cluster_policies import CLUSTER_POLICIES
 from netplugin.world.kube_policies.objects import (
     ADMIN_POLICIES,
     BASELINE_POLICIES,
@@ -58,7 +59,8 @@ def _spread() -> Iterator[str]:
 
 _TOGETHER = ("priority", "what", "an administrator")
 _ALONE = [name for name in STEPS if "SCTP" not in name and not name.startswith(_TOGETHER)]
-ADMIN = [*_ALONE[::3], *(name for name in STEPS if name.startswith(_TOGETHER))]
+ADMIN = [*_ALONE[::6], *[name for name in STEPS if name.startswith(_TOGETHER)][::2]]
+"""Half of the steps in the words of v1alpha1, half in those of v1alpha2."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class Scene:
             NETWORK_POLICIES: other.policies,
             ADMIN_POLICIES: other.admin,
             BASELINE_POLICIES: other.baseline,
+            CLUSTER_POLICIES: other.tiered,
         }
         keys = set()
         for resource, policies in now.items():
@@ -87,7 +90,11 @@ class Scene:
             if resource in now and (resource, key) not in keys:
                 self.api.delete(resource, *_parted(key))
         wanted = replace(
-            self.known, policies=other.policies, admin=other.admin, baseline=other.baseline
+            self.known,
+            policies=other.policies,
+            admin=other.admin,
+            baseline=other.baseline,
+            tiered=other.tiered,
         )
         self.obeys(wanted)
 
@@ -138,7 +145,7 @@ def scene(bed_dirs: Iterator[Path], tmp_path_factory: pytest.TempPathFactory) ->
         namespace = bed.fabric.namespace
         api = stack.enter_context(ApiServer(bed.fabric.address, API_PORT, namespace=namespace))
         api.token = "secret"
-        api.served.add("apis/policy.networking.k8s.io/v1alpha1")
+        api.served |= {f"apis/policy.networking.k8s.io/{one}" for one in ("v1alpha1", "v1alpha2")}
         bed.netctl("net", "create", *SUBNETS, *SUBNETS6, "default-net")
         known, pods = oracle.Cluster({}, {}), {}
         for number, (name, address) in enumerate(PODS.items()):
@@ -197,9 +204,14 @@ def test_network_policies(scene: Scene, name: str) -> None:
 @pytest.mark.parametrize("name", ADMIN)
 def test_administrators_policies(scene: Scene, name: str) -> None:
     step = STEPS[name]
-    policies = [*step.policies]
     scene.has(
-        replace(scene.known, policies=policies, admin=[*step.admin], baseline=[*step.baseline])
+        replace(
+            scene.known,
+            policies=[*step.policies],
+            admin=[*step.admin],
+            baseline=[*step.baseline],
+            tiered=[*step.tiered],
+        )
     )
 
 

@@ -1,8 +1,8 @@
 """The policy objects of Kubernetes as typed values. Pure.
 
 NetworkPolicy is of `networking.k8s.io/v1`, AdminNetworkPolicy and BaselineAdminNetworkPolicy of
-`policy.networking.k8s.io/v1alpha1`. `read` checks an object and names the field that is wrong: a
-policy that cannot be read must not silently have no effect.
+`policy.networking.k8s.io/v1alpha1`; `cluster_policies` reads v1alpha2. `read` checks an object and
+names the field that is wrong: a policy that cannot be read must not silently have no effect.
 """
 
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -21,6 +21,8 @@ BASELINE_POLICIES: Final = "baselineadminnetworkpolicies"
 def _read_network(value: object) -> IPv4Network | IPv6Network:
     """Return a network as Kubernetes' own programs read it. Raises ValueError."""
     # `ParseCIDRSloppy` of k8s.io/utils/net: leading zeros are decimal, and bits of a host are cut.
+    if isinstance(value, IPv4Network | IPv6Network):
+        return value
     if not isinstance(value, str) or "/" not in value:
         raise ValueError("not a network")
     return ip_network(without_leading_zeros(value), strict=False)

@@ -10,6 +10,11 @@ from typing import Final
 
 from core.errors import Invalid
 from netplugin.world.kube_objects import KubeObject
+from netplugin.world.kube_policies.cluster_policies import (
+    CLUSTER_POLICIES,
+    ClusterPolicy,
+    read_cluster_policy,
+)
 from netplugin.world.kube_policies.matches import (
     MAX_RULES,
     Part,
@@ -89,12 +94,13 @@ class KubePolicies:
 
     def put(self, resource: str, received: KubeObject) -> None:
         """Add or replace a policy. Raises Invalid, changing nothing, if it cannot be read."""
-        policy = read(resource, received)
+        cluster = resource == CLUSTER_POLICIES
+        policy = read_cluster_policy(received) if cluster else read(resource, received)
         key = resource, _name(policy)
         before = self._policies.get(key)
         self._policies[key] = policy
         try:
-            moved = self._order(resource)
+            moved = self._order()
         except Invalid:
             self._restore(key, before)
             raise
@@ -104,7 +110,7 @@ class KubePolicies:
         """Remove a policy by `<namespace>/<name>`; cluster-wide ones have no namespace."""
         key = resource, name
         if self._policies.pop(key, None) is not None:
-            self._derive({key, *self._order(resource)})
+            self._derive({key, *self._order()})
 
     def names(self, resource: str) -> frozenset[str]:
         """Return the names of the policies of a resource."""
@@ -125,26 +131,45 @@ class KubePolicies:
         else:
             self._policies[key] = before
 
-    def _order(self, resource: str) -> set[PolicyKey]:
+    def unfollowed(self) -> list[str]:
+        """Return the rules that fail closed, with the policy, the field and what is wrong."""
+        return [
+            f"{kind} {name}: {one}"
+            for (kind, name), policy in sorted(self._policies.items(), key=lambda item: item[0])
+            for one in (policy.unfollowed if isinstance(policy, ClusterPolicy) else ())
+        ]
+
+    def _order(self) -> set[PolicyKey]:
         """Give the rules of administrators' policies their places; return the policies moved.
 
         Raises Invalid if there are more rules than priorities.
         """
         ranked = sorted(
-            (policy.spec.priority, key)
+            (key[0] == BASELINE_POLICIES, policy.spec.priority, key)
             for key, policy in self._policies.items()
-            if key[0] == resource and isinstance(policy, AdminPolicy)
+            if isinstance(policy, AdminPolicy)
         )
-        places, place = {}, 0
-        for _, key in ranked:
-            spec = self._policies[key].spec
-            places[key] = place
-            place += max(len(spec.ingress), len(spec.egress))
-        if place > MAX_RULES:
-            raise Invalid(f"{resource} of Kubernetes have {place} rules: at most {MAX_RULES} work")
+        places: dict[PolicyKey, int] = {}
+        used = {False: 0, True: 0}
+        for _, _, key in ranked:
+            baseline, spec = self._baseline(key), self._policies[key].spec
+            places[key] = used[baseline]
+            used[baseline] += max(len(spec.ingress), len(spec.egress))
+        if max(used.values()) > MAX_RULES:
+            raise Invalid(
+                f"administrators' policies of Kubernetes have {max(used.values())} rules in one "
+                f"tier: at most {MAX_RULES} work"
+            )
         moved = {key for key, at in places.items() if self._places.get(key) != at}
-        self._places = {key: at for key, at in self._places.items() if key[0] != resource} | places
+        self._places = places
         return moved
+
+    def _baseline(self, key: PolicyKey) -> bool:
+        """Return whether an administrator's policy is asked after the NetworkPolicies."""
+        policy = self._policies[key]
+        if isinstance(policy, ClusterPolicy):
+            return policy.baseline
+        return key[0] == BASELINE_POLICIES
 
     # -- inventory -----------------------------------------------------------------------------
 
@@ -230,7 +255,7 @@ class KubePolicies:
             return Resolved()
         if isinstance(policy, NetworkPolicy):
             return resolve_policy(policy, self._known)
-        baseline = key[0] == BASELINE_POLICIES
+        baseline = self._baseline(key)
         return resolve_admin_policy(policy, self._places[key], self._known, baseline=baseline)
 
     def _parts_of(

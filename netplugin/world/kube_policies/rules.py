@@ -9,8 +9,9 @@ node's.
 
 # Kubernetes' semantics in short. A pod is isolated in a direction if a NetworkPolicy of that
 # direction selects it; then only what some policy allows passes. An administrator's policies are
-# asked before (AdminNetworkPolicy: first match in the order of priorities; Pass goes on to the
-# NetworkPolicies) and after (BaselineAdminNetworkPolicy: for pods that no NetworkPolicy isolates).
+# asked before (AdminNetworkPolicy, and ClusterNetworkPolicy of the tier Admin: first match in the
+# order of priorities; Pass goes on to the NetworkPolicies) and after (ClusterNetworkPolicy of the
+# tier Baseline and then BaselineAdminNetworkPolicy: for pods that no NetworkPolicy isolates).
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -234,7 +235,7 @@ def _cut(
         yield from network.address_exclude(hole)  # type: ignore[arg-type]
 
 
-# -- AdminNetworkPolicy, BaselineAdminNetworkPolicy ------------------------------------------------
+# -- administrators' policies ----------------------------------------------------------------------
 
 
 def resolve_admin_policy(
@@ -242,7 +243,7 @@ def resolve_admin_policy(
 ) -> Resolved:
     """Return what an administrator's policy means for the pods of this host.
 
-    `first` is the place of its first rule among all policies of its kind.
+    `first` is the place of its first rule among all policies of its tier.
     """
     subjects = [
         pod for pod in _admin_pods(policy.spec.subject, known) if pod.local and pod.addresses
@@ -256,6 +257,8 @@ def resolve_admin_policy(
         for number, rule in enumerate(direction):
             name = f"{policy.metadata.name}/{stage.name.lower()}/{number}"
             verdict = Verdict(rule.action.lower())
+            if baseline and verdict is Verdict.PASS:
+                verdict = Verdict.ALLOW  # nothing is asked after the baseline
             head = _Head(name, stage, first + number, verdict)
             peers = _admin_peers(rule, known)
             rules += _rules(head, subjects, peers, tuple(map(_port_of, rule.ports)), known)

@@ -1,7 +1,7 @@
 """What an API server of Kubernetes holds is known, whatever happens to the watch of it."""
 
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from core.errors import OrchestratorUnavailable
 from core.tasks import background
 from netplugin.kube.access import Credentials, KubeAccess, Pem
 from netplugin.kube.api import KubeApi, KubeChange, KubeList, KubeSign, KubeTiming
+from netplugin.kube.policy_kinds import GROUP, PolicyKinds
 from netplugin.kube.resources import NAMESPACES, SERVICES, SLICES, Resource, pods_of
 from tests.bed.certificates import make_certificates
 from tests.bed.kubernetes import ApiServer, pod, service
@@ -444,3 +445,44 @@ async def test_an_answer_that_makes_no_sense_is_a_fault(server: ApiServer) -> No
     server._list = lambda *_: b'["not a list of Kubernetes"]'  # type: ignore[method-assign]
     async with following(KubeApi(access(server), SOON)) as mirror:
         await mirror.fails("not an object of Kubernetes")
+
+
+async def test_kinds_of_policies_that_are_not_followed_are_told(server: ApiServer) -> None:
+    shown: list[tuple[str, ...]] = []
+    soon = KubeTiming(not_served=0.05)
+    kinds = PolicyKinds(KubeApi(access(server), soon), lambda: shown.append(kinds.faults))
+    async with background("kinds", kinds.run()):
+        await asked_often(server)
+        assert shown == [], "there are none"
+        server.kinds[GROUP] = {"v1beta1": ["clusternetworkpolicies"]}
+        await eventually_async(told(shown, 1), "the new version is told")
+        assert "clusternetworkpolicies" in shown[0][0]
+        assert "serve v1alpha2" in shown[0][0]
+        server.kinds[GROUP]["v1alpha2"] = ["clusternetworkpolicies"]
+        await eventually_async(told(shown, 2), "the version that is followed is served")
+        assert shown[1] == ()
+        server.forbidden.add("")
+        await eventually_async(told(shown, 3), "who may not look knows that")
+        assert "is not known" in shown[2][0]
+        server.failing = 503
+        await asked_often(server)
+        server.forbidden.clear()
+        server.failing = 0
+        await eventually_async(told(shown, 4), "it may again")
+        assert shown[3:] == [()]
+
+
+async def asked_often(server: ApiServer) -> None:
+    before = len(server.asked)
+
+    async def more() -> bool:
+        return len(server.asked) > before + 3
+
+    await eventually_async(more, "the server was asked")
+
+
+def told(shown: list[tuple[str, ...]], times: int) -> Callable[[], Awaitable[bool]]:
+    async def enough() -> bool:
+        return len(shown) >= times
+
+    return enough

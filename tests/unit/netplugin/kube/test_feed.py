@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from collections.abc import Iterable
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,34 @@ def test_what_cannot_be_read_leaves_the_last_good_in_force(
             tell(feed, event)
         assert "Kubernetes object invalid" in caplog.text
         assert world.services.kube == {KEY: SERVED}
+
+
+async def test_what_cannot_be_read_is_an_error_of_the_host_until_it_is_mended(
+    feed: KubeFeed,
+) -> None:
+    shown: list[list[str]] = []
+    complaints = ["policies have no effect"]
+
+    def show(faults: Iterable[str]) -> None:
+        shown.append(sorted(faults))
+
+    tell(feed, all_of(SERVICES, WEB), all_of(ENDPOINTS, SERVING))
+    async with background("faults", feed.report_faults(show, lambda: complaints)):
+        await eventually(lambda: shown == [["Kubernetes: policies have no effect"]])
+        complaints.clear()
+        tell(feed, change(SERVICES, said(service("10.96"))))
+        await eventually(lambda: len(shown) > 1 and len(shown[-1]) == 1)
+        assert shown[-1][0].startswith(f"Kubernetes: services {KEY} of Kubernetes: ")
+        await feed.ready()
+        for mended in (
+            change(SERVICES, WEB),
+            change(SERVICES, WEB, deleted=True),
+            all_of(SERVICES),
+        ):
+            tell(feed, mended)
+            await eventually(lambda: shown[-1] == [])
+            tell(feed, change(SERVICES, said(service("10.96"))))
+            await eventually(lambda: len(shown[-1]) == 1)
 
 
 def test_whatever_an_object_does_to_its_handler_the_others_are_served(

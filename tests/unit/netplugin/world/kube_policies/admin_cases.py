@@ -3,7 +3,8 @@
 Each step of a case has policies and connections with the answer that is expected, written down by
 hand. The subjects of github.com/kubernetes-sigs/network-policy-api (conformance/tests) are covered
 for both tiers: the order of rules for each direction and protocol, ports, named ports, priorities,
-networks and nodes as peers, and the three kinds of policies together. Namespace x is the subject.
+networks and nodes as peers, and the three kinds of policies together. Each step is asked in the
+words of v1alpha1 and in those of v1alpha2. Namespace x is the subject.
 """
 
 from collections.abc import Iterator
@@ -41,6 +42,7 @@ class Step:
     policies: tuple[dict[str, Any], ...] = ()
     admin: tuple[dict[str, Any], ...] = ()
     baseline: tuple[dict[str, Any], ...] = ()
+    tiered: tuple[dict[str, Any], ...] = ()
 
 
 def conformance_cluster() -> Cluster:
@@ -292,8 +294,81 @@ def _together() -> Iterator[Step]:
     )
 
 
-STEPS: dict[str, Step] = {
-    step.name: step
+def _tiers() -> Iterator[Step]:
+    """Yield what the older kinds have not: priorities and Pass in the baseline, both kinds."""
+    deny, below, above = (
+        _of_y(BASELINE, *one) for one in (("Deny", 50), ("Pass", 60), ("Pass", 40))
+    )
+    yield Step(
+        "baseline 50 denies before 60",
+        _every_way(False),
+        tiered=(clustered(below, BASELINE, 60), clustered(deny, BASELINE, 50)),
+    )
+    yield Step(
+        "baseline 40 passes what 50 would deny",
+        _every_way(True),
+        tiered=(clustered(deny, BASELINE, 50), clustered(above, BASELINE, 40)),
+    )
+    yield Step(
+        "an older policy of priority 40 comes before a tier's 50",
+        _every_way(True),
+        admin=(_of_y(ADMIN, "Allow", 40),),
+        tiered=(clustered(_of_y(ADMIN, "Deny", 50), ADMIN),),
+    )
+    yield Step(
+        "a tier's 40 comes before an older policy of priority 50",
+        _every_way(False),
+        admin=(_of_y(ADMIN, "Allow", 50),),
+        tiered=(clustered(_of_y(ADMIN, "Deny", 40), ADMIN),),
+    )
+    yield Step(
+        "the tier Baseline comes before the older baseline",
+        _every_way(True),
+        baseline=(_of_y(BASELINE, "Deny"),),
+        tiered=(clustered(_of_y(BASELINE, "Allow"), BASELINE, 900),),
+    )
+
+
+_PROTOCOL_PORTS = {"portNumber": "number", "portRange": "range"}
+
+
+def clustered(made: dict[str, Any], tier: str, priority: int = 5) -> dict[str, Any]:
+    """Return an older policy in the words of ClusterNetworkPolicy."""
+    spec = {"tier": tier.capitalize(), "priority": priority, **made["spec"]}
+    for way in ("ingress", "egress"):
+        if way in spec:
+            spec[way] = [_clustered_rule(rule) for rule in spec[way]]
+    name = f"{tier}-{made['metadata']['name']}-{spec['priority']}"
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def _clustered_rule(rule: dict[str, Any]) -> dict[str, Any]:
+    rest = {name: value for name, value in rule.items() if name != "ports"}
+    rest["action"] = "Accept" if rule["action"] == "Allow" else rule["action"]
+    protocols = [_protocol(one) for one in rule["ports"]]
+    return {"name": "of a test", **rest, **({"protocols": protocols} if protocols else {})}
+
+
+def _protocol(port: dict[str, Any]) -> dict[str, Any]:
+    ((kind, value),) = port.items()
+    if kind == "namedPort":
+        return {"destinationNamedPort": value}
+    at = value["port"] if kind == "portNumber" else {n: value[n] for n in ("start", "end")}
+    return {value["protocol"].lower(): {"destinationPort": {_PROTOCOL_PORTS[kind]: at}}}
+
+
+def _in_new_words(step: Step) -> Step:
+    tiered = [clustered(one, ADMIN) for one in step.admin]
+    tiered += [clustered(one, BASELINE) for one in step.baseline]
+    name = f"{step.name}, v1alpha2"
+    return replace(step, name=name, admin=(), baseline=(), tiered=tuple(tiered))
+
+
+_OLDER = [
+    step
     for steps in (_ladders(), _named_ports(), _peers_by_address(), _priorities(), _together())
     for step in steps
+]
+STEPS: dict[str, Step] = {
+    step.name: step for step in (*_OLDER, *map(_in_new_words, _OLDER), *_tiers())
 }

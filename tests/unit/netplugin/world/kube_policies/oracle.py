@@ -32,6 +32,8 @@ class Cluster:
     policies: list[dict[str, Any]] = field(default_factory=list)
     admin: list[dict[str, Any]] = field(default_factory=list)
     baseline: list[dict[str, Any]] = field(default_factory=list)
+    tiered: list[dict[str, Any]] = field(default_factory=list)
+    """ClusterNetworkPolicies."""
     nodes: dict[str, tuple[dict[str, str], str]] = field(default_factory=dict)
 
 
@@ -52,16 +54,22 @@ def _direction(
     if pod is None:
         return True
     packet = _Packet(cluster, direction, pod, peer, _pod(cluster, target), protocol, port)
-    ranked = sorted(
-        cluster.admin, key=lambda one: (one["spec"]["priority"], one["metadata"]["name"])
-    )
-    verdict = packet.first(ranked)
-    if verdict in {"Allow", "Deny"}:
-        return verdict == "Allow"
+    verdict = packet.first(_ranked([*cluster.admin, *_of_tier(cluster, "Admin")]))
+    if verdict in {"Allow", "Accept", "Deny"}:
+        return verdict != "Deny"
     isolated, passes = packet.by_policies()
     if isolated:
         return passes
-    return packet.first(cluster.baseline) != "Deny"
+    baseline = [*_ranked(_of_tier(cluster, "Baseline")), *cluster.baseline]
+    return packet.first(baseline) != "Deny"
+
+
+def _of_tier(cluster: Cluster, tier: str) -> list[dict[str, Any]]:
+    return [one for one in cluster.tiered if one["spec"]["tier"] == tier]
+
+
+def _ranked(policies: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(policies, key=lambda one: (one["spec"]["priority"], one["metadata"]["name"]))
 
 
 def _pod(cluster: Cluster, address: str) -> Pod | None:
@@ -144,9 +152,20 @@ class _Packet:
     def _admin_rule(self, rule: Mapping[str, Any]) -> bool:
         peers = rule["from" if self.direction == "ingress" else "to"]
         ports = rule.get("ports") or []
-        return any(self._admin_end(one, self.peer) for one in peers) and (
-            not ports or any(self._admin_port(one) for one in ports)
+        protocols = rule.get("protocols") or []
+        return (
+            any(self._admin_end(one, self.peer) for one in peers)
+            and (not ports or any(self._admin_port(one) for one in ports))
+            and (not protocols or any(self._protocol(one) for one in protocols))
         )
+
+    def _protocol(self, wanted: Mapping[str, Any]) -> bool:
+        if "destinationNamedPort" in wanted:
+            return self._admin_port({"namedPort": wanted["destinationNamedPort"]})
+        ((name, attributes),) = wanted.items()
+        port = attributes["destinationPort"]
+        span = port.get("range") or {"start": port.get("number"), "end": port.get("number")}
+        return bool(name.upper() == self.protocol and span["start"] <= self.port <= span["end"])
 
     def _admin_end(self, end: Mapping[str, Any], address: str) -> bool:
         if "networks" in end:

@@ -3,6 +3,7 @@
 from random import Random
 from typing import Any
 
+from tests.unit.netplugin.world.kube_policies.admin_cases import ADMIN, BASELINE, clustered
 from tests.unit.netplugin.world.kube_policies.cases import (
     IPV6_PEERS,
     ODD_PORTS,
@@ -96,4 +97,7 @@ def random_cluster(seed: int) -> Cluster:
     known.admin = [admin_policy(chance, f"admin-{one}", one) for one in priorities]
     if chance.random() < 0.6:
         known.baseline = [admin_policy(chance, "default", None)]
+    for priority in chance.sample(range(50, 100), chance.randint(0, 3)):
+        tier = chance.choice((ADMIN, BASELINE))
+        known.tiered.append(clustered(admin_policy(chance, "tiered", priority), tier))
     return known

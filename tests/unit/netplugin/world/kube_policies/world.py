@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import permutations, product
 from typing import Any
 
+from netplugin.world.kube_policies.cluster_policies import CLUSTER_POLICIES
 from netplugin.world.kube_policies.objects import (
     ADMIN_POLICIES,
     BASELINE_POLICIES,
@@ -89,6 +90,7 @@ def policies_of(known: Cluster) -> KubePolicies:
         (NETWORK_POLICIES, known.policies),
         (ADMIN_POLICIES, known.admin),
         (BASELINE_POLICIES, known.baseline),
+        (CLUSTER_POLICIES, known.tiered),
     ):
         for one in objects:
             made.put(resource, one)
