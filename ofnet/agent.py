@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
@@ -31,6 +32,7 @@ from ofnet.names import Resolver, no_resolver
 from ofnet.openflow.actions import PORT_IN_PORT, Output
 from ofnet.openflow.packets import Neighbour
 from ofnet.packetin import PacketOut, react
+from ofnet.pipelines import neighbours
 from ofnet.policy_log import LoggedRules, Notice
 from ofnet.services.refusal import refusal
 from ofnet.services.stats import service_counters
@@ -94,11 +96,13 @@ class BridgeAgent:
             switch,
             self._desired,
             self.stats,
-            before_compare=self._end_unknown_connections,
+            before_compare=self._before_compare,
             audit_interval=audit_interval,
         )
         self._sync.spare(_spared(world))
         self._found: set[Translated] | None = None
+        self._asked = False
+        """True once this connection's switch has said what its datapath can do."""
         self._observer: BridgeObserver | None = None
         self._complete = asyncio.Event()
         self._note_complete(world)
@@ -124,6 +128,7 @@ class BridgeAgent:
         kept and realised on connect), FlowsRefused when it refuses flows of the changed objects,
         Invalid when a changed local endpoint has values no flow can have.
         """
+        world = replace(world, nd_extension=self._world.nd_extension)
         self.garp_sender.update(world, changes)
         try:
             await self._realise(world, changes)
@@ -318,6 +323,7 @@ class BridgeAgent:
 
     def on_connected(self) -> None:
         """Reconcile at once."""
+        self._asked = False
         self._sync.on_connected()
 
     def on_disconnected(self) -> None:
@@ -368,6 +374,25 @@ class BridgeAgent:
             self._notice(found)
 
     # -- before a comparison -------------------------------------------------------------------
+
+    async def _before_compare(self) -> None:
+        await self._ask_datapath()
+        await self._end_unknown_connections()
+
+    async def _ask_datapath(self) -> None:
+        """Ask the switch, once a connection, what its datapath can do; adapt the flows to it."""
+        if self._asked:
+            return
+        lacking = await self._switch.refusals([neighbours.extension_probe()])
+        self._asked = True
+        if self._world.nd_extension == bool(lacking):
+            self._world = replace(self._world, nd_extension=not lacking)
+            self._desired.update(self._world, EVERYTHING)
+            by = "the agent: the datapath has no ND extension" if lacking else "the switch"
+            log.info(
+                "IPv6 neighbours answered another way",
+                extra=fields(bridge=self.bridge, mode=by),
+            )
 
     async def _end_unknown_connections(self) -> None:
         """End the connections to providers that went while no agent was there; once."""

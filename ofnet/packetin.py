@@ -6,7 +6,9 @@ sent on beyond this host, as in the original; on routed networks it stays unansw
 beyond this host is answered for this host's pods alone. The host's own requests are answered with
 the router's MAC, for any address.
 
-ND. Advertisements come from the BGP peer's network alone: answers to this host's own requests.
+ND. Where the datapath cannot make a neighbour advertisement, the switch chooses the answer and the
+agent completes it (`ofnet.pipelines.neighbours`). Advertisements come from the BGP peer's network
+alone: answers to this host's own requests.
 
 ICMP. Pods of routed vxlan networks leave their host under private addresses. An error from there
 quotes a packet of the private address, which neither the pod nor the translation of services knows:
@@ -90,6 +92,8 @@ def react(
     """Return the reaction to a packet; an unknown or broken one leads to nothing."""
     if packet.table == TableId.INGRESS_GROUP:
         return _error(packet, directory, world)
+    if packet.table == TableId.NEIGHBOUR_REPLY:
+        return _complete_advertisement(packet)
     kind = packets.ether_type(packet.data)
     if kind == oxm.ETH_ARP:
         return _arp(packet, mode, directory, world)
@@ -223,6 +227,14 @@ def _outputs_beyond_host(sender: LocalEndpoint, mode: Mode, world: World) -> tup
 def _marks(network: Network, mode: Mode) -> tuple[Action, ...]:
     """Return the actions that put a packet on a bridged network beyond this host."""
     return (SetField("tunnel_id", network.vni),) if mode is Mode.VXLAN else tag(network.vlan)
+
+
+def _complete_advertisement(packet: PacketIn) -> Reaction:
+    """Return the ND answer that the switch has chosen to the port that asked."""
+    answer = packets.advertisement(packet.data)
+    if answer is None:
+        return Reaction(("NdReqRcvd", "NdReqInvalid-ERROR"))
+    return Reaction(("NdReqRcvd", "NdReqRespSent"), _back(packet, answer))
 
 
 def _error(packet: PacketIn, directory: Directory, world: World) -> Reaction:

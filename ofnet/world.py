@@ -389,6 +389,9 @@ class World:
     * `dns_address`: the address under which the agent is the pods' own name server, if it is
       (`ofnet.pipelines.cluster_dns`).
     * `guard`: pods send from their own addresses only (`ofnet.pipelines.source_guard`).
+    * `nd_extension`: the datapath can set the flags of ND messages and the kind of their options.
+      The bridge's agent asks the switch; without it the agent completes the answers
+      (`ofnet.pipelines.neighbours`).
     * `learning`: the BGP peer has not sent all routes yet; routes on the switch are not deleted.
     * `kubernetes_partial`: services and policies of Kubernetes may exist that are not known; their
       flows on the switch stay.
@@ -418,6 +421,7 @@ class World:
     launches: Mapping[int, int] = field(default_factory=dict)
     dns_address: IPv4Address | None = None
     guard: bool = False
+    nd_extension: bool = True
     learning: bool = False
     kubernetes_partial: bool = False
     complete: bool = False

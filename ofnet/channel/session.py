@@ -205,6 +205,21 @@ class SwitchSession(asyncio.Protocol):
         for text in opening.errors.values():
             raise SwitchRefused(f"switch gave up a bundle: {text}")
 
+    async def refusals(self, flows: Sequence[Flow]) -> dict[Flow, str]:
+        """Return which of the flows the switch would refuse, with its reasons; install none.
+
+        Raises SwitchRefused when the switch refuses to be asked, or SwitchUnavailable.
+        """
+        # Asked of the table of flows itself, in a bundle that is discarded: the answer is right for
+        # every version and datapath, and needs no right but that to send flows.
+        writes, bundle = Writes(flows), self._requests.take_xids()
+        with self._requests.batch(1) as opening, self._requests.batch(len(writes)) as batch:
+            await self._bundle_request(bundle, wire.BUNDLE_OPEN, opening.first)
+            await self._send_bundled(bundle, batch, writes)
+            await self._request(b"", wire.BARRIER_REQUEST)
+            await self._bundle_request(bundle, wire.BUNDLE_DISCARD, self._requests.take_xids())
+        return {flow: text for i, text in batch.errors.items() for flow in writes.concerned(i)}
+
     async def set_meters(self, meters: Sequence[Meter]) -> dict[Meter, str]:
         """Add meters, or change those of their numbers; return the refused ones with the reason.
 

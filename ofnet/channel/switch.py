@@ -146,6 +146,13 @@ class Switch:
         else:
             await session.write_bundle(add, delete)
 
+    async def refusals(self, flows: Sequence[Flow]) -> dict[Flow, str]:
+        """Return which of the flows the switch would refuse, with its reasons; install none.
+
+        Raises SwitchRefused or SwitchUnavailable.
+        """
+        return await self._require().refusals(flows)
+
     async def dump(self) -> list[FlowStamp]:
         """Return what the switch reports: table and cookie of each flow."""
         return await self._require().dump()

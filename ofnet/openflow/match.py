@@ -102,6 +102,10 @@ class Match(_Content):
         """Name and value of each field, in the order of the field numbers."""
         return tuple(zip(self.shape.order, self.values, strict=True))
 
+    def but(self, **fields: Unpack[MatchFields]) -> "Match":
+        """Return the same match with other values of some fields."""
+        return Match(**{**dict(self.fields), **fields})
+
     @property
     def names(self) -> frozenset[str]:
         """The names of the fields."""

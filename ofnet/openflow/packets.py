@@ -45,6 +45,9 @@ _TARGET_MAC: Final = b"\x02\x01"
 """The option with the target's MAC address: its kind, and its length in units of eight bytes."""
 _ND_HOPS: Final = 255
 """The hop limit of ND: a packet from beyond the network would have a lower one."""
+SOLICITED_OVERRIDE: Final = 0x60000000
+"""The flags of an advertisement that answers a solicitation, and replaces what was known."""
+
 _SOLICITED_NODE: Final = int(IPv6Address("ff02::1:ff00:0"))
 _ETHERNET_IPV4: Final = b"\x00\x01\x08\x00\x06\x04"
 """Hardware and protocol of the only ARP that is handled: Ethernet, IPv4."""
@@ -196,6 +199,46 @@ def parse_advertisement(frame: bytes) -> Neighbour | None:
             return Neighbour(address=IPv6Address(message[8:_ADVERT]), mac=mac)
         at += 8 * message[at + 1]
     return None
+
+
+def advertisement(frame: bytes) -> bytes | None:
+    """Return the neighbour advertisement that a solicitation gets from its frame's sender.
+
+    In the frame the switch has put the answer's MAC and address as those of the sender, and the
+    requester's as those of the receiver (`ofnet.pipelines.neighbours`). The rest is as its sender
+    made it: None unless it is a whole and valid solicitation for that address, without a tag
+    (RFC 4861 §7.1.1). Nothing else of it is in the answer.
+    """
+    packet = frame[_ETHERNET:]
+    length = int.from_bytes(packet[4:6], "big")
+    message = packet[_IPV6 : _IPV6 + length]
+    if is_tagged(frame) or ether_type(frame) != oxm.ETH_IPV6 or len(message) < max(length, _ADVERT):
+        return None
+    kind = packet[0] >> 4, packet[6], packet[7], message[0], message[1]
+    if kind != (6, oxm.PROTO_ICMP6, _ND_HOPS, oxm.ND_SOLICIT, 0):
+        return None
+    own, requester = packet[8:24], packet[24:40]
+    if message[8:_ADVERT] != own or not _is_unicast(requester) or not _are_options(message):
+        return None
+    body = struct.pack(">I", SOLICITED_OVERRIDE) + own + _TARGET_MAC + frame[6:12]
+    size = len(body) + 4
+    pseudo = own + requester + struct.pack(">II", size, oxm.PROTO_ICMP6)
+    summed = checksum(pseudo + bytes((oxm.ND_ADVERT, 0, 0, 0)) + body)
+    head = packet[:4] + struct.pack(">HBB", size, oxm.PROTO_ICMP6, _ND_HOPS) + own + requester
+    return frame[:_ETHERNET] + head + struct.pack(">BBH", oxm.ND_ADVERT, 0, summed) + body
+
+
+def _is_unicast(address: bytes) -> bool:
+    parsed = IPv6Address(address)
+    return not (parsed.is_multicast or parsed.is_unspecified)
+
+
+def _are_options(message: bytes) -> bool:
+    """Return whether what follows an ND message's target is whole options."""
+    at = _ADVERT
+    while at + 2 <= len(message) and message[at + 1]:
+        at += 8 * message[at + 1]
+    return at == len(message)
 
 
 def solicitation(mac: str, address: IPv6Address, target: IPv6Address) -> bytes:

@@ -11,6 +11,14 @@ and nothing answers IPv6.
 # its port. OpenFlow cannot rewrite an ND message in one table, because the fields that may be set
 # depend on its ICMPv6 type: table 10 changes the type, table 11 adds the link-layer option.
 #
+# The kernel's datapath has no "ND extension": it sets neither the flags of an ND message nor the
+# kind of its option, and Open vSwitch refuses flows that do. No other actions turn a solicitation
+# into an advertisement: its flags are zero, and its option is of kind 1 where an answer has kind 2,
+# so that a receiver would find no MAC address in it (RFC 4861 §7.2.5). There the switch still
+# judges the request, chooses the answer and rewrites the addresses, but table 11 sends this to the
+# agent (`completed_by_agent`), which makes the message and returns it to the port
+# (`ofnet.packetin`). The agent chooses nothing, so both ways have the same answers.
+#
 # Metadata identifies the requester (VRF, and RX_VTEP for one beyond this host). The same address
 # may so have different answers: pods learn a pod's or the router's MAC, the physical network learns
 # local endpoints alone, because a remote endpoint is answered by its own host.
@@ -28,6 +36,7 @@ from ofnet.flows import Flow
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import (
     DROP,
+    PORT_CONTROLLER,
     PORT_IN_PORT,
     TO_CONTROLLER,
     Action,
@@ -41,6 +50,7 @@ from ofnet.openflow.actions import (
 )
 from ofnet.openflow.fields import RX_VTEP, VRF, Bits
 from ofnet.openflow.match import Match, MatchFields, matches_by
+from ofnet.openflow.packets import SOLICITED_OVERRIDE
 from ofnet.pipelines import source_guard
 from ofnet.tables import Priority, TableId
 from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, World
@@ -49,8 +59,6 @@ ARP_REQUEST: Final = 1
 ARP_REPLY: Final = 2
 TARGET_LINK_LAYER: Final = 2
 """The kind of option that carries the MAC address in an advertisement."""
-
-SOLICITED_OVERRIDE: Final = 0x60000000
 
 _TO_REQUESTER: Final = Move("eth_src", "eth_dst")
 _REPLY: Final = SetField("arp_op", ARP_REPLY)
@@ -61,6 +69,7 @@ _BACK: Final = Output(PORT_IN_PORT)
 
 _UNSPECIFIED4: Final = IPv4Address(0)
 _UNSPECIFIED6: Final = IPv6Address("::")
+_NO_MAC: Final = "00:00:00:00:00:00"
 
 
 def unanswered() -> Flow:
@@ -206,6 +215,33 @@ def nd_answer(owner: ObjectKind, requester: Bits, address: IPv6Address, mac: str
         goto=TableId.NEIGHBOUR_REPLY,
     )
     return Flow(owner, TableId.NEIGHBOURS, Priority.MATCH, match, reply)
+
+
+_MADE_BY_AGENT: Final = frozenset({"nd_options_type", "nd_reserved", "icmpv6_type", "nd_tll"})
+"""The fields of an advertisement that the agent writes where the datapath cannot."""
+
+
+def extension_probe() -> Flow:
+    """Return a flow that a switch takes exactly if its datapath has the ND extension."""
+    return nd_answer(ObjectKind.PIPELINE, VRF.put(0), _UNSPECIFIED6, _NO_MAC)
+
+
+def completed_by_agent(flow: Flow) -> Flow:
+    """Return what a datapath without the ND extension does in place of a flow.
+
+    The answer's sender keeps its MAC and its address, by which the agent knows what to advertise. A
+    flow that takes no part in ND answers stays as it is.
+    """
+    done = flow.instructions
+    if done.names.isdisjoint(_MADE_BY_AGENT):
+        return flow
+    left = tuple(one for one in done.actions if one.name not in _MADE_BY_AGENT)
+    if flow.table == TableId.NEIGHBOURS:
+        onward = Instructions(left, goto=done.goto)
+        return Flow(flow.owner, flow.table, flow.priority, flow.match, onward)
+    begun = flow.match.but(icmpv6_type=oxm.ND_SOLICIT)
+    to_agent = Instructions((*(one for one in left if one != _BACK), Output(PORT_CONTROLLER)))
+    return Flow(flow.owner, flow.table, flow.priority, begun, to_agent)
 
 
 def nd_request(owner: ObjectKind, requester: Bits, address: IPv6Address) -> Flow:

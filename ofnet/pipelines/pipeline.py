@@ -18,6 +18,7 @@ from ofnet.pipelines import (
     host_forwarding,
     host_paths,
     name_port,
+    neighbours,
     network_policy,
     pod_guard,
     policy,
@@ -80,10 +81,14 @@ class Pipeline:
     management: Callable[[IPv4Network | IPv6Network, World], Iterator[Flow]]
     management_port: Callable[[ManagementPort, World], Iterator[Flow]] = pod_guard.port
 
-    def flows(  # noqa: C901, PLR0911, PLR0912 - one return per kind of object
+    def flows(self, of: ObjectId, world: World) -> Iterator[Flow]:
+        """Yield the flows one object of the World owns, in a form the datapath can carry out."""
+        wanted = self._flows(of, world)
+        return wanted if world.nd_extension else map(neighbours.completed_by_agent, wanted)
+
+    def _flows(  # noqa: C901, PLR0911, PLR0912 - one return per kind of object
         self, of: ObjectId, world: World
     ) -> Iterator[Flow]:
-        """Yield the flows one object of the World owns."""
         match of.kind:
             case ObjectKind.PIPELINE:
                 return chain(

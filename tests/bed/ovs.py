@@ -5,12 +5,16 @@ database socket and the three command-line tools, pointed at this switch. No bri
 whoever makes one chooses its datapath type.
 """
 
+import os
 import subprocess
 from pathlib import Path
 
 from tests.bed.daemon import Daemon
 from tests.bed.janitor import Keeper
 from tests.bed.netns import Namespace
+
+DATAPATH = os.environ.get("BED_DATAPATH", "netdev")
+"""The datapath of the bridges that tests make; "system" is the kernel's (`make kernel-check`)."""
 
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 QUIET = ["--no-chdir", "-vconsole:off", "--log-file"]

@@ -238,6 +238,7 @@ def packet(raw: bytes) -> None:
     packets.ether_type(raw), packets.vlan(raw), packets.untagged(raw)
     packets.parse_arp(raw)
     packets.parse_advertisement(raw)
+    packets.advertisement(raw)
     packets.parse_segment(raw)
     if packets.udp_payload(raw) is not None:
         packets.udp_reply(raw, b"answer")

@@ -13,7 +13,7 @@ from ofnet.channel.session import Timing
 from ofnet.channel.switch import Switch
 from ofnet.names import Resolver, no_resolver
 from ofnet.world import Bridge, World
-from tests.bed.ovs import OvsHost
+from tests.bed.ovs import DATAPATH, OvsHost
 from tests.bed.waiting import eventually_async
 
 _numbers = itertools.count(1)
@@ -73,7 +73,7 @@ async def dialled(ovs: OvsHost, *, timing: Timing | None = None) -> AsyncIterato
     name = f"br{next(_numbers)}"
     async with listener(ovs, timing=timing) as switch:
         ovs.vsctl(
-            *("add-br", name, "--", "set", "bridge", name, "datapath_type=netdev"),
+            *("add-br", name, "--", "set", "bridge", name, f"datapath_type={DATAPATH}"),
             *("fail_mode=secure", "protocols=OpenFlow13", "other_config:disable-in-band=true"),
             *("--", "set-controller", name, f"tcp:127.0.0.1:{switch.port}"),
             *("--", "set", "controller", name, "connection_mode=out-of-band", "max_backoff=1000"),

@@ -13,10 +13,11 @@ from os_ken.lib.packet import ethernet, ipv4, packet, udp
 
 from ofnet.changes import EVERYTHING, Changes, ObjectKind
 from ofnet.names import Outcome, Question, Verdict
+from ofnet.openflow import packets
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.world import World
 from tests.bed.netns import Namespace, fresh_name, tx_checksum_off
-from tests.bed.ovs import OvsHost
+from tests.bed.ovs import DATAPATH, OvsHost
 from tests.bed.waiting import eventually_async
 from tests.integration.ofnet.dialled import Dialled, dialled, running_agent, until
 from tests.unit.ofnet.worlds import address, local, mac, remote, world
@@ -45,10 +46,10 @@ class Pod:
 
         return self.namespace.call(make)
 
-    def frames(self) -> socket.socket:
+    def frames(self, kind: int = 0x0806) -> socket.socket:
         def make() -> socket.socket:
-            end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806))
-            end.bind(("eth0", 0x0806))
+            end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(kind))
+            end.bind(("eth0", kind))
             end.setblocking(False)
             return end
 
@@ -141,7 +142,8 @@ async def test_neighbour_discovery_is_answered_by_the_router(bridge: Dialled) ->
         assert "3 received" in out
         for asker, target in ((one, 2), (two, 1), (one, 9)):
             await resolved(asker, address6(target))
-        assert agent.stats["PktRcvd"] == 0, "the switch answers by itself"
+        by_itself = agent.stats["PktRcvd"] == 0
+        assert by_itself is (DATAPATH == "netdev"), "the switch answers by itself if it can"
 
 
 async def test_an_unknown_address_is_not_answered(bridge: Dialled) -> None:
@@ -227,6 +229,57 @@ async def test_dns_is_answered_or_sent_on_untouched(bridge: Dialled) -> None:
 
 def address6(number: int) -> IPv6Address:
     return IPv6Address("2001:db8::") + number
+
+
+async def test_the_agent_answers_as_the_switch_does_where_the_datapath_cannot(
+    bridge: Dialled,
+) -> None:
+    """The same solicitations lead to the same advertisements, byte for byte."""
+    heard: dict[str, list[bytes]] = {}
+    if DATAPATH == "system":
+        pytest.skip("the kernel's datapath has one of both ways alone")
+    async with two_pods(bridge) as (one, _, both):
+        for extension in ("true", "false"):
+            bridge.ovs.appctl("dpif/set-dp-features", bridge.name, "nd_ext", extension)
+            try:
+                async with running_agent(bridge, both) as agent:
+                    assert agent.fully_synced
+                    assert agent.world.nd_extension is (extension == "true")
+                    heard[extension] = await advertised(one)
+                    assert (agent.stats["NdReqRespSent"] == 0) is agent.world.nd_extension
+            finally:
+                bridge.ovs.appctl("dpif/set-dp-features", bridge.name, "nd_ext", "true")
+            bridge.ovs.appctl("dpctl/del-flows")
+    assert len(heard["true"]) == 2
+    assert heard["false"] == heard["true"]
+
+
+async def advertised(asker: Pod) -> list[bytes]:
+    """Return what the requests of a pod are answered, until a last one is."""
+    known, last = packets.solicitation(mac(1), address6(1), address6(2)), address6(9)
+    source = slice(22, 38)
+    probe = known[: source.start] + bytes(16) + known[source.stop :]
+    forged = packets.solicitation(mac(5), address6(1), address6(2))
+    unknown = packets.solicitation(mac(1), address6(1), address6(77))
+    with asker.frames(0x86DD) as wire:
+        for frame in (
+            probe,
+            forged,
+            unknown,
+            known,
+            packets.solicitation(mac(1), address6(1), last),
+        ):
+            wire.send(frame)
+        received: list[bytes] = []
+        found: list[bytes] = []
+
+        def answered() -> bool:
+            arrived(wire, received)
+            found[:] = [one for one in received if one[54:55] == b"\x88"]
+            return any(one[62:78] == last.packed for one in found)
+
+        await until(answered, "an answer")
+    return found
 
 
 def request(sender: bytes, target: int) -> bytes:

@@ -82,6 +82,10 @@ class FakeSwitch(Switch):
         if refused:
             raise FlowsRefused([(flow, "refused") for flow in refused])
 
+    async def refusals(self, flows: Sequence[Flow]) -> dict[Flow, str]:
+        await self._answer()
+        return {flow: "refused" for flow in flows if self.refuses(flow)}
+
     async def barrier(self) -> None:
         await self._answer()
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from ipaddress import IPv6Address
 
 import pytest
 from hypothesis import given, settings
@@ -342,6 +343,28 @@ async def test_arp_is_answered_and_counted() -> None:
             "ArpReqUnknownDest": 1,
         }
         assert agent.inspect(AgentIdentity())["Stats"]["PktRcvd"] == 3
+
+
+def needs(flow: Flow) -> bool:
+    """Return whether a flow is one for a datapath with the ND extension."""
+    return "nd_reserved" in flow.instructions.names
+
+
+async def test_the_switch_is_asked_at_each_connection_what_its_datapath_can_do() -> None:
+    switch = FakeSwitch()
+    switch.refuses = needs
+    dual = replace(local(1), ip6=IPv6Address("2001:db8::1"))
+    async with running(switch, world(here=(dual,))) as agent:
+        assert agent.fully_synced, "no flow is refused"
+        assert switch.table == agent.flows
+        assert not any(map(needs, agent.flows.values()))
+        await agent.update(with_local(world(here=(dual,)), local(2)), pod_change(2))
+        assert not agent.world.nd_extension, "no World that comes later changes it"
+        switch.refuses = lambda _: False
+        switch.disconnect()
+        switch.connect()
+        await until(lambda: any(map(needs, agent.flows.values())), "asked again")
+        await until(lambda: agent.fully_synced and switch.table == agent.flows, "replaced")
 
 
 changes = st.tuples(st.sampled_from(["put", "put again", "drop"]), st.sampled_from([1, 1, 1, 2]))

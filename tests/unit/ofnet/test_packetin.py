@@ -342,3 +342,21 @@ def test_an_error_from_outside_goes_on_to_its_pod(sender: IPv4Address) -> None:
 )
 def test_other_errors_go_nowhere(sender: IPv4Address, to: IPv4Address) -> None:
     assert error(frames.error(sender, to)) == Reaction(("IcmpErrorInvalid-ERROR",))
+
+
+def test_an_answer_that_the_switch_has_chosen_is_completed_and_returned() -> None:
+    asked = packets.solicitation(mac(2), IPv6Address("2001:db8::2"), IPv6Address("2001:db8::1"))
+    sender, receiver = IPv6Address("2001:db8::2").packed, IPv6Address("2001:db8::1").packed
+    begun = asked[:22] + sender + receiver + asked[54:62] + sender + asked[78:]
+    directory = directory_of(FULL)
+    packet = PacketIn(TableId.NEIGHBOUR_REPLY, POD, None, begun)
+    reaction = react(packet, Mode.VROUTER, directory, FULL)
+    assert reaction.counters == ("NdReqRcvd", "NdReqRespSent")
+    assert reaction.send is not None
+    assert reaction.send.actions == (Output(POD),)
+    told = Neighbour(address=IPv6Address("2001:db8::2"), mac=mac(2))
+    assert packets.parse_advertisement(reaction.send.data) == told
+    broken = PacketIn(TableId.NEIGHBOUR_REPLY, POD, None, begun[:-1])
+    assert react(broken, Mode.VROUTER, directory, FULL) == Reaction(
+        ("NdReqRcvd", "NdReqInvalid-ERROR")
+    )

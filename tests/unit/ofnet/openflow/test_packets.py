@@ -10,6 +10,7 @@ from os_ken.lib.packet import arp as reference
 from os_ken.lib.packet import icmpv6, ipv6, packet
 
 from ofnet.openflow import packets
+from ofnet.openflow.oxm import mac_bytes
 from tests.unit.ofnet import frames
 from tests.unit.ofnet.worlds import address, mac
 
@@ -213,6 +214,75 @@ def test_an_advertisement_names_the_targets_mac() -> None:
 )
 def test_other_frames_are_no_advertisements(frame: bytes) -> None:
     assert packets.parse_advertisement(frame) is None
+
+
+def begun(
+    *,
+    requester: IPv6Address = HOP6,
+    target: IPv6Address = OWN6,
+    hops: int = 255,
+    code: int = 0,
+    options: bytes = b"\x01\x01" + bytes(6),
+) -> bytes:
+    """Return a solicitation in which the switch has put the answer's ends."""
+    message = struct.pack(">BBHI", 135, code, 0, 0) + target.packed + options
+    header = struct.pack(">IHBB", 6 << 28, len(message), 58, hops) + OWN6.packed + requester.packed
+    return mac_bytes(mac(1)) + mac_bytes(mac(2)) + b"\x86\xdd" + header + message
+
+
+NONCE = b"\x0e\x01" + bytes(6)
+
+
+@pytest.mark.parametrize("options", [b"\x01\x01" + bytes(6), b"", NONCE * 2])
+def test_a_begun_answer_becomes_the_senders_advertisement(options: bytes) -> None:
+    made = packets.advertisement(begun(options=options) + bytes(3))
+    assert made is not None
+    frame = packet.Packet(made)
+    ethernet, header = frame.protocols[0], frame.get_protocol(ipv6.ipv6)
+    message = frame.get_protocol(icmpv6.icmpv6)
+    assert (ethernet.dst, ethernet.src) == (mac(1), mac(2))
+    assert (header.src, header.dst, header.hop_limit) == (str(OWN6), str(HOP6), 255)
+    assert (message.type_, message.code) == (icmpv6.ND_NEIGHBOR_ADVERT, 0)
+    assert (message.data.dst, message.data.res, message.data.option.hw_src) == (
+        *(str(OWN6), 0b011),
+        mac(2),
+    )
+    summed = message.csum
+    message.csum = 0
+    frame.serialize()
+    assert frame.get_protocol(icmpv6.icmpv6).csum == summed, "as another library sums it up"
+    assert len(made) == 14 + 40 + 32, "nothing else that the requester sent is in it"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pytest.param(begun(hops=254), id="forwarded"),
+        pytest.param(begun(code=1), id="unknown code"),
+        pytest.param(begun(target=HOP6), id="another target than the switch chose"),
+        pytest.param(begun(requester=IPv6Address("::")), id="duplicate address probe"),
+        pytest.param(begun(requester=IPv6Address("ff02::1")), id="from a group"),
+        pytest.param(begun(options=b"\x01\x02" + bytes(6)), id="option too long"),
+        pytest.param(begun(options=b"\x01\x00" + bytes(6)), id="option without length"),
+        pytest.param(begun(options=b"\x01"), id="half an option"),
+        pytest.param(begun()[:-1], id="cut off"),
+        pytest.param(packets.tagged(begun(), 5), id="tagged"),
+        pytest.param(frames.advertisement(mac(2), HOP6), id="advertisement"),
+        pytest.param(REQUEST, id="ARP"),
+        pytest.param(b"", id="empty"),
+    ],
+)
+def test_nothing_else_is_answered(frame: bytes) -> None:
+    assert packets.advertisement(frame) is None
+
+
+@given(st.integers(0, 93), st.binary(min_size=1, max_size=8))
+def test_whatever_a_solicitation_says_its_answer_can_be_read(at: int, noise: bytes) -> None:
+    frame = begun()[:at] + noise + begun()[at + len(noise) :]
+    made = packets.advertisement(frame)
+    if made is not None:
+        told = packets.Neighbour(address=IPv6Address(frame[22:38]), mac=frame[6:12].hex(":"))
+        assert packets.parse_advertisement(made) == told
 
 
 ROUTER, PRIVATE, OWN = (IPv4Address(one) for one in ("192.0.2.1", "172.19.0.2", "10.1.0.2"))

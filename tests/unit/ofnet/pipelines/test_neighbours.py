@@ -8,7 +8,8 @@ import pytest
 
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import PORT_CONTROLLER, PORT_IN_PORT
-from ofnet.pipelines.neighbours import SOLICITED_OVERRIDE, TARGET_LINK_LAYER
+from ofnet.openflow.packets import SOLICITED_OVERRIDE
+from ofnet.pipelines.neighbours import TARGET_LINK_LAYER
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.world import ArpMode, Bridge, FwdMode, World
 from tests.unit.ofnet.pipelines.scene import (
@@ -24,7 +25,7 @@ from tests.unit.ofnet.pipelines.scene import (
     v6,
     world,
 )
-from tests.unit.ofnet.walk import Packet, send
+from tests.unit.ofnet.walk import Packet, flows_of, send
 from tests.unit.ofnet.worlds import address
 
 UNKNOWN = address(99)
@@ -149,3 +150,35 @@ def test_another_tenants_address_is_unknown() -> None:
     apart = replace(before, networks={**before.networks, foreign.id: foreign})
     sent = send(apart, Bridge.VXLAN, arp(ANN, EVE.ip))
     assert [port for port, _ in sent] == [PORT_CONTROLLER]
+
+
+@pytest.mark.parametrize("bridge", Bridge)
+@pytest.mark.parametrize("wanted", [v6(2), v6(3), v6(4), GATEWAY6])
+def test_without_the_nd_extension_the_agent_gets_the_answer_to_complete(
+    bridge: Bridge, wanted: IPv6Address
+) -> None:
+    made = answer(ROUTED, bridge, solicit(ANN, wanted))
+    assert made is not None
+    site = replace(of(ROUTED, bridge), nd_extension=False)
+    ((port, begun),) = send(site, bridge, solicit(ANN, wanted))
+    assert port == PORT_CONTROLLER
+    left = {name: begun[name] for name in begun if name not in EXTENSION}
+    assert left == {name: made[name] for name in made if name not in EXTENSION}
+    assert begun["icmpv6_type"] == oxm.ND_SOLICIT
+    assert made["nd_tll"] == begun["eth_src"], "the agent knows the MAC address by the sender"
+    probe = solicit(ANN, wanted, ipv6_src=NOBODY6)
+    assert send(site, bridge, probe) == [], "probes for duplicates stay unanswered"
+
+
+EXTENSION = {"nd_options_type", "nd_reserved", "nd_tll", "icmpv6_type"}
+
+
+@pytest.mark.parametrize("bridge", Bridge)
+@pytest.mark.parametrize("mode", FwdMode)
+def test_no_flow_needs_the_extension_then(mode: FwdMode, bridge: Bridge) -> None:
+    with_it = {flow.key: flow for flow in flows_of(of(mode, bridge), bridge)}
+    without = flows_of(replace(of(mode, bridge), nd_extension=False), bridge)
+    assert len(without) == len(with_it)
+    assert all(EXTENSION.isdisjoint(flow.instructions.names) for flow in without)
+    others = [flow for flow in with_it.values() if EXTENSION.isdisjoint(flow.instructions.names)]
+    assert set(others) <= set(without), "no other flow changes"
