@@ -1,4 +1,4 @@
-"""The checks of `netplugin preflight` for firewalls of the host that drop what an agent needs.
+"""The check of `netplugin preflight` for firewalls of the host that drop what an agent needs.
 
 In come the agent's settings; the checks read rules of iptables and tables of nftables. What the
 host forwards for pods the agent has accepted by rules of its own (`netplugin.bridges.host_access`),
@@ -7,6 +7,7 @@ but for firewalls in tables of their own. Next is `netplugin.commands.findings`.
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from netplugin.bridges import host_access
@@ -20,34 +21,81 @@ from netplugin.world.port_names import HOST_LINKS
 INPUT: Final = Chain(table="filter", name="INPUT")
 REMEDY: Final = (
     "let other hosts reach UDP 4789 (--vxlan-port), netmaster and other agents the ports of "
-    "--rest-address and --vxlan-rpc-port; what this host forwards the agent accepts by itself"
+    "--rest-address, --vxlan-rpc-port and --vlan-rpc-port (docs/platforms.md has rules for each "
+    "firewall); what this host forwards the agent accepts by itself"
 )
 
 _REFUSAL: Final = re.compile(
     r"-P INPUT DROP$|-A INPUT (-m comment --comment \S+ )?-j (DROP|REJECT)"
 )
+_JUMP: Final = re.compile(r" -[jg] (?!ACCEPT|DROP|REJECT|RETURN|LOG|CONTIV)(\S+)")
+_PORTS: Final = re.compile(r" --dports? (\S+)")
+_NARROW: Final = re.compile(r" -i lo\b| --ctstate | --state | --icmp")
+"""What makes a rule without ports none that accepts a new connection of another host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A port of this host that others must reach."""
+
+    protocol: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.protocol.upper()} {self.number}"
+
+
+def needed(wanted: Settings) -> list[Port]:
+    """Return the ports that other hosts and masters must reach; 0 is none that can be named."""
+    numbers = (wanted.rest.port, wanted.vxlan_rpc_port, wanted.vlan_rpc_port)
+    ports = [Port("udp", wanted.vxlan_port), *(Port("tcp", number) for number in numbers)]
+    return [port for port in ports if port.number]
 
 
 async def firewall(wanted: Settings) -> str | Note:
-    """Check that no firewall drops what pods send by this host, or tunnels from other hosts."""
+    """Check that no firewall drops what pods send by this host, or what other hosts send to it."""
     for chain in await in_the_way("forward", HOST_LINKS):
         return Note(host_access.forward_fault(chain))
-    port = wanted.vxlan_port
-    listed = (await iptables.rules(INPUT)).splitlines()
-    for chain in await in_the_way("input", (str(port),)):
+    ports = needed(wanted)
+    text = ", ".join(map(str, ports))
+    for chain in await in_the_way("input", [str(port.number) for port in ports]):
         how = ""
         if chain.table == FIREWALLD:
-            how = f": firewall-cmd --permanent --add-port={port}/udp && firewall-cmd --reload"
-        return Note(f"table {chain.family} {chain.table} may drop tunnels (UDP {port}){how}")
-    if refuses_tunnels(listed, port):
-        return Note(
-            f"iptables drops what no rule of INPUT accepts, and none names tunnels (UDP {port})"
-        )
-    return "no firewall drops what pods and tunnels need"
+            opened = " ".join(f"--add-port={port.number}/{port.protocol}" for port in ports)
+            how = f": firewall-cmd --permanent {opened} && firewall-cmd --reload"
+        return Note(f"table {chain.family} {chain.table} may drop {text}{how}")
+    if refused := refused_ports(await _listed(), ports):
+        text = ", ".join(map(str, refused))
+        return Note(f"iptables drops what no rule of INPUT accepts, and none accepts {text}")
+    return "no firewall drops what pods, tunnels and masters need"
 
 
-def refuses_tunnels(listed: Iterable[str], port: int) -> bool:
-    """Return whether the chain INPUT refuses what none of its rules names, and none a port."""
+async def _listed() -> list[str]:
+    """Return the rules of INPUT and of the chains that it leads to, such as those of ufw."""
+    listed: list[str] = []
+    waiting, seen = [INPUT.name], {INPUT.name}
+    while waiting:
+        lines = (await iptables.rules(Chain(table=INPUT.table, name=waiting.pop()))).splitlines()
+        listed += lines
+        led = {match[1] for line in lines if (match := _JUMP.search(line))} - seen
+        seen |= led
+        waiting += sorted(led)
+    return listed
+
+
+def refused_ports(listed: Iterable[str], ports: Iterable[Port]) -> list[Port]:
+    """Return the ports that no rule accepts, if the chain INPUT refuses what is left at its end."""
     lines = [*listed]
-    named = any(re.search(rf"--dports? \S*\b{port}\b", line) for line in lines)
-    return not named and any(_REFUSAL.match(line) for line in lines)
+    if not any(_REFUSAL.match(line) for line in lines):
+        return []
+    accepting = [line for line in lines if " -j ACCEPT" in line]
+    return [port for port in ports if not any(_accepts(line, port) for line in accepting)]
+
+
+def _accepts(line: str, port: Port) -> bool:
+    if " -p " in line and f" -p {port.protocol} " not in line:
+        return False
+    if (named := _PORTS.search(line)) is None:
+        return _NARROW.search(line) is None
+    ranges = (part.partition(":")[::2] for part in named[1].split(","))
+    return any(int(first) <= port.number <= int(last or first) for first, last in ranges)

@@ -5,8 +5,10 @@ the daemons write is seen in the overlay's upper folder. Run by `make install-ch
 the package; the wheel's dependencies come from the package index.
 """
 
+import platform
 import re
 import socket
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -20,7 +22,7 @@ from tests.bed.cluster import AGENT_PORT, Bed
 from tests.bed.daemon import Daemon
 from tests.bed.metrics import parsed
 from tests.bed.netns import http_request
-from tests.packaging.kinds import KINDS, Kind
+from tests.packaging.kinds import KINDS, Kind, debian_package
 from tests.packaging.root import Root, overlaid
 
 
@@ -46,6 +48,34 @@ def test_it_installs_runs_and_leaves_nothing(kind: Kind, root: Root, bed_dir: Pa
     run_daemons(kind, root, bed_dir)
     kind.remove(root)
     assert root.written() - before == set()
+
+
+@pytest.mark.timeout(300)
+def test_a_package_for_another_python_is_refused_before_it_is_unpacked(root: Root) -> None:
+    package = debian_package()
+    release = platform.freedesktop_os_release()["VERSION_ID"]
+    assert f"+deb{release}_" in package.name
+    KINDS["deb"].install(root)
+    for_another(package, root)
+    done = root.run("dpkg", "--install", "/var/cache/another.deb", check=False)
+    assert "pre-dependency problem" in done.stderr
+    state = root.run("dpkg-query", "--show", "--showformat=${Status} ${Version}", "contiv").stdout
+    assert state == f"install ok installed {package.name.split('_')[1]}"
+    assert f"Version: {VERSION}" in root.run("/usr/bin/netctl", "--version").stdout
+
+
+def for_another(package: Path, root: Root) -> None:
+    """Make /var/cache/another.deb: the package of a later release, whose Python this one lacks."""
+    tree = root.path / "var/cache/another"
+    (tree / "DEBIAN").mkdir(parents=True)
+    said = subprocess.run(["dpkg-deb", "--field", package], capture_output=True, check=True)
+    control = re.sub(r"\+deb\d+", "+deb99", said.stdout.decode())
+    control = re.sub(r"python3 \(>= [\d.]+\)", "python3 (>= 3.99)", control)
+    (tree / "DEBIAN/control").write_text(re.sub(r"\(<< [\d.]+\)", "(<< 3.100)", control))
+    (tree / "usr/bin").mkdir(parents=True)
+    (tree / "usr/bin/netctl").write_text("#!/bin/sh\necho another\n")
+    (tree / "usr/bin/netctl").chmod(0o755)
+    root.run("dpkg-deb", "--build", "/var/cache/another", "/var/cache/another.deb")
 
 
 def run_daemons(kind: Kind, root: Root, directory: Path) -> None:

@@ -35,7 +35,7 @@ class Kind:
 
 def debian_package() -> Path:
     """Return the Debian package that was built last."""
-    (found,) = (ROOT / "build").glob(f"contiv_{VERSION}_*.deb")
+    (found,) = (ROOT / "build").glob(f"contiv_{VERSION}+*_*.deb")
     return found
 
 

@@ -8,6 +8,22 @@ import pytest
 
 from netplugin.bridges.megaflow_purge import is_affected
 from tests.bed.cluster import PROGRAMS, Bed
+from tests.unit.deploy.test_platforms import rules
+
+CLOSED = {
+    "iptables": """
+        iptables -P INPUT DROP
+        iptables -A INPUT -i lo -j ACCEPT
+        iptables -A INPUT -m conntrack --ctstate ESTABLISHED -j ACCEPT
+    """,
+    "nft": """
+        nft add table inet filter
+        nft add chain inet filter input '{ type filter hook input priority 0 ; policy drop ; }'
+        nft add chain inet filter forward '{ type filter hook forward priority 0 ; policy drop ; }'
+        nft add rule inet filter input ct state established accept
+    """,
+}
+"""How a host is closed; answers of the store come in."""
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
@@ -124,6 +140,24 @@ def test_a_firewall_that_drops_is_a_note(bed: Bed) -> None:
         host.namespace.run(["iptables", "-w", "-F", "INPUT"])
     assert (status, lines["firewall"].split()[0]) == (0, "NOTE")
     assert "UDP 4789" in lines["firewall"]
+
+
+@pytest.mark.parametrize("firewall", CLOSED)
+def test_the_rules_of_the_document_open_what_is_closed(bed: Bed, firewall: str) -> None:
+    host = bed.hosts[0].namespace
+    host.run(["sh", "-euc", CLOSED[firewall]])
+    try:
+        _, shut = preflight(bed)
+        host.run(["sh", "-euc", rules(firewall)])
+        status, opened = preflight(bed)
+    finally:
+        host.run(["nft", "delete", "table", "inet", "filter"], check=False)
+        host.run(["iptables", "-w", "-P", "INPUT", "ACCEPT"])
+        host.run(["iptables", "-w", "-F", "INPUT"])
+    assert shut["firewall"].split()[0] == "NOTE"
+    if firewall == "iptables":
+        assert "none accepts UDP 4789, TCP 9090, TCP 9002, TCP 9003" in shut["firewall"]
+    assert (status, opened["firewall"].split()[0]) == (0, "ok"), opened["firewall"]
 
 
 def test_a_firewall_in_a_table_of_its_own_is_a_note(bed: Bed) -> None:
