@@ -14,7 +14,9 @@ def has(*packages: str) -> str:
     known = "|".join(packages)
     return (
         f"apt-cache() {{ case $2 in {known}) echo '  Candidate: 1.0' ;; "
-        "*) echo '  Candidate: (none)' ;; esac; }\n"
+        "*) echo '  Candidate: (none)' ;; esac; "
+        # the versions that follow: more than a pipe holds, so that none may stop to read before
+        "printf '     1.0 500%.0s\\n' {1..9000}; }\n"
     )
 
 
