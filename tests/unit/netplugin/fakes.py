@@ -838,6 +838,10 @@ class FakeSwitch(Switch):
     async def apply(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
         await self._faults.work(f"flows {self._bridge}", lambda: self._apply(add, set(delete)))
 
+    async def refusals(self, flows: Sequence[Flow]) -> dict[Flow, str]:
+        assert flows
+        return {}
+
     async def entries(self) -> list[flow_stats.FlowEntry]:
         return []
 
