@@ -23,11 +23,12 @@ from ofnet.tables import TableId
 from tests.bed.cluster import AGENT_PORT, NETMASTER_PORT, ROOT, STORE_PORT, Bed
 from tests.bed.daemon import Daemon
 from tests.bed.etcd import Etcd
-from tests.bed.hosts import FABRIC_ADDRESS, PREFIX_LENGTH, Host
+from tests.bed.hosts import PREFIX_LENGTH, Host
 from tests.bed.kubernetes import ApiServer
 from tests.bed.netns import answers, http_request
 from tests.bed.pods import CniFailed, Pod
 from tests.bed.waiting import eventually, repeating
+from tests.system.kube_site import api_beside, api_flags
 from tests.system.planes import planes
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
@@ -35,7 +36,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 RULES: Final = ROOT / "deploy" / "monitoring" / "alerts.yml"
 FASTER: Final = 12
 SECOND_PORT, FOREIGN_PORT, FOREIGN_STORE = 9998, 9997, 2479
-API_PORT, PROMETHEUS_PORT = 6443, 9091
+PROMETHEUS_PORT = 9091
 BEGINS, ENDS = 150.0, 150.0
 """Seconds after which an alert must have begun or ended; the longest counts 60 s by itself."""
 
@@ -125,17 +126,11 @@ def prometheus(bed: Bed) -> Daemon:
 @pytest.fixture(scope="module")
 def site(bed_dirs: Iterator[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Run the cluster, and Prometheus beside it."""
-    file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
-    server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
-    file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
     often = ["--probe-interval", "1", "--audit-interval", "10"]
-    flags = {"netplugin": ["--k8s-config", str(file), *often]}
+    flags = {"netplugin": [*api_flags(tmp_path_factory), *often]}
     with ExitStack() as stack:
         bed = stack.enter_context(planes(next(bed_dirs), "routing", flags=flags))
-        server_ = ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace)
-        api = stack.enter_context(server_)
-        api.token = "secret"
-        bed.api = api
+        api = stack.enter_context(api_beside(bed))
         site = Site(bed, bed.another_master(SECOND_PORT), api)
         for daemon in (site.second, prometheus(bed)):
             stack.callback(daemon.kill)

@@ -8,7 +8,6 @@ a change is in force once no switch has a flow or a group that names the provide
 has caught up. SPREAD_CONNECTIONS says how many connections there are; the shares are printed.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,11 +19,12 @@ import pytest
 from netplugin.world.kube_services import SERVICES, SLICES
 from ofnet.world import Bridge
 from tests.bed.cluster import Bed
-from tests.bed.hosts import FABRIC_ADDRESS, Host
-from tests.bed.kubernetes import ApiServer, endpoint_slice, service
+from tests.bed.hosts import Host
+from tests.bed.kubernetes import endpoint_slice, service
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.crowd import FAILURES, REFUSED, RESET, SILENT, Asker, Heard, Server, crowd
+from tests.system.kube_site import api_beside, api_flags
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, planes
 from tests.system.test_services import create_service, label
 
@@ -34,7 +34,7 @@ CONNECTIONS = int(os.environ.get("SPREAD_CONNECTIONS", "10000"))
 EVEN = 0.2
 """What a provider may get more or less than its share, as a part of it."""
 
-API_PORT, PORT, TARGET = 6443, 80, 8080
+PORT, TARGET = 80, 8080
 CLUSTER_ADDRESS = "fd00:96::10"
 NAMES = ("p1", "p2", "p3", "p4", "p5")
 PORTS = [{"name": name, "port": PORT, "protocol": name.upper()} for name in ("tcp", "udp")]
@@ -58,18 +58,12 @@ def bed(
         with planes(next(bed_dirs), fwd_mode, hosts=3) as bed:
             yield bed
         return
-    file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
-    server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
-    file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
-    flags = {"netplugin": ["--k8s-config", str(file)]}
+    flags = {"netplugin": api_flags(tmp_path_factory)}
     with (
         planes(next(bed_dirs), fwd_mode, hosts=3, flags=flags) as bed,
-        ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace) as api,
+        api_beside(bed),
     ):
-        api.token = "secret"
-        bed.api = api
         yield bed
-        bed.api = None
 
 
 @pytest.fixture(params=list(NETWORKS))

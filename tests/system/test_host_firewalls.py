@@ -5,135 +5,42 @@ and what it reaches, must be so whatever the administrator did to the host. The 
 is the default one, so that nothing is mended by it in time.
 """
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from netplugin.world.kube_services import SERVICES, SLICES
 from tests.bed.cluster import Bed
 from tests.bed.daemon import Daemon
-from tests.bed.hosts import FABRIC_ADDRESS, Host
-from tests.bed.kubernetes import ApiServer, endpoint_slice, service
+from tests.bed.hosts import Host
+from tests.bed.kubernetes import ApiServer
 from tests.bed.netns import Namespace, fresh_name
-from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
-from tests.system.echoes import answering, dials, reaches
+from tests.system.echoes import answering, dials
+from tests.system.host_ways import HOST_PORT, SILENCE, TARGET, Scene, dual_site, restart, running
+from tests.system.kube_site import api_flags
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
 
-API_PORT = 6443
-NODE_PORT, HOST_PORT, TARGET, OUTSIDE = 30080, 8088, 8080, 9000
-ADDRESS, ADDRESS6 = "10.96.0.10", "fd00:96::10"
-MAPPED = {"hostPort": HOST_PORT, "containerPort": TARGET, "protocol": "tcp"}
-NETWORK = "dual-net"
-SILENCE = 1.0
 AT_ONCE = 5.0
 """Seconds, on a busy machine: audits are a minute apart."""
 LISTENER = 9009
-
-Way = Callable[[], bool]
 
 
 @pytest.fixture(scope="module")
 def flags(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Sequence[str]]:
     """Tell the agents of the API server."""
-    file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
-    server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
-    file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
-    return {"netplugin": ["--k8s-config", str(file)]}
+    return {"netplugin": api_flags(tmp_path_factory)}
 
 
 @pytest.fixture(scope="module")
 def api(bed: Bed) -> Iterator[ApiServer]:
-    """Run the API server beside netmaster; hosts forward, and have a default route."""
-    for host in bed.hosts:
-        host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
-        host.namespace.run(["ip", "route", "add", "default", "via", FABRIC_ADDRESS])
-    words = ["--subnet=10.30.0.0/16", "--gateway=10.30.0.1"]
-    six = ["--subnetv6=fd00:30::/64", "--gatewayv6=fd00:30::1"]
-    bed.netctl("net", "create", *words, *six, NETWORK)
-    with ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace) as api:
-        api.token = "secret"
-        bed.api = api
+    """Run the API server; hosts forward, and have a default route."""
+    with dual_site(bed) as api:
         yield api
-        bed.api = None
-
-
-@dataclass(frozen=True)
-class Scene:
-    """The host in question, its pod, one elsewhere, and the agent."""
-
-    bed: Bed
-    host: Host
-    agent: Daemon
-    pod: Pod
-    far: Pod
-
-    def ways(self) -> dict[str, Way]:
-        """Return the ways that must be open, by IPv4."""
-        outside, address = self.bed.fabric.namespace, self.host.address
-        return {
-            "host to pod": partial(reaches, self.host.namespace, self.pod.address),
-            "pod to pod of the other host": partial(reaches, self.far.namespace, self.pod.address),
-            "pod to outside": partial(
-                dials, self.pod.namespace, self.bed.fabric.address, OUTSIDE, SILENCE
-            ),
-            "outside to host port": partial(dials, outside, address, HOST_PORT, SILENCE),
-            "outside to node port": partial(dials, outside, address, NODE_PORT, SILENCE),
-            "outside to node port of the other host": partial(
-                dials, outside, self.bed.hosts[1].address, NODE_PORT, SILENCE
-            ),
-            "host to service": partial(dials, self.host.namespace, ADDRESS, 80, SILENCE),
-            "host to node port by loopback": partial(
-                dials, self.host.namespace, "127.0.0.1", NODE_PORT, SILENCE
-            ),
-        }
-
-    def all_open(self, within: float = 20.0) -> None:
-        """Fail unless all ways are open, or are so in time."""
-        for name, way in self.ways().items():
-            eventually(way, name, within=within)
-
-    def errors(self) -> list[str]:
-        """Return the faults that the host reports."""
-        shown = json.loads(self.bed.netctl("host", "inspect", self.host.label))
-        return [str(one) for one in shown["errors"]]
-
-    def names(self, *words: str) -> bool:
-        """Say whether one fault has all of the words."""
-        return any(all(word in error for word in words) for error in self.errors())
-
-
-def restart(agent: Daemon) -> None:
-    agent.kill()
-    agent.start(within=60)
-
-
-@contextmanager
-def running(bed: Bed, api: ApiServer) -> Iterator[Scene]:
-    """Run the pods and the service."""
-    one, two = bed.hosts
-    ports = {"name": "http", "port": 80, "protocol": "TCP", "nodePort": NODE_PORT}
-    ready = [{"name": "http", "port": TARGET, "protocol": "TCP"}]
-    with ExitStack() as stack:
-        pod = bed.add_pod(one, "web", network=NETWORK, host_ports=[MAPPED])
-        stack.callback(bed.delete_pod, pod)
-        far = bed.add_pod(two, "far", network=NETWORK)
-        stack.callback(bed.delete_pod, far)
-        addresses = (ADDRESS, ADDRESS6)
-        api.put(SLICES, "shop", "web-a", **endpoint_slice("web", pod.address, ports=ready))
-        api.put(SERVICES, "shop", "web", **service(ADDRESS, ports, addresses=addresses))
-        stack.callback(api.delete, SERVICES, "shop", "web")
-        stack.enter_context(answering(pod.namespace, "0.0.0.0", TARGET))
-        stack.enter_context(answering(bed.fabric.namespace, "0.0.0.0", OUTSIDE))
-        yield Scene(bed, one, bed.agents[0], pod, far)
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ import pytest
 
 from netplugin.world.kube_services import SERVICES, SLICES
 from tests.bed.cluster import AGENT_PORT, NETMASTER_PORT, Bed
-from tests.bed.hosts import FABRIC_ADDRESS
 from tests.bed.kubernetes import ApiServer, endpoint_slice, service
 from tests.bed.netns import Namespace
 from tests.bed.pods import CniFailed, Pod
@@ -35,12 +34,12 @@ from tests.system.forging import (
     tcp,
     udp,
 )
+from tests.system.kube_site import api_beside, api_flags, forward
 from tests.system.planes import FWD_MODES, planes
 from tests.system.rest import ask
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
 
-API_PORT = 6443
 BARE, UNDERLAY = "bare", "br-phy"
 NODE_PORT, OTHERS_PORT = 30099, 31999
 PATIENCE = 3.0
@@ -50,17 +49,17 @@ EAR, OPEN_EAR = 9090, 7777
 
 
 @pytest.fixture(scope="module", params=FWD_MODES)
-def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Bed]:
+def bed(
+    request: pytest.FixtureRequest,
+    bed_dirs: Iterator[Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Bed]:
     """Run a cluster of two hosts that forward packets, with an API server."""
     directory = next(bed_dirs)
-    file = directory.with_suffix(".json")
-    server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
-    file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
-    flags = {"netplugin": ["--k8s-config", str(file), "--audit-interval", "2"]}
+    flags = {"netplugin": [*api_flags(tmp_path_factory), "--audit-interval", "2"]}
     with planes(directory, request.param, flags=flags) as bed:
+        forward(bed)
         for host in bed.hosts:
-            host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
-            host.namespace.run(["ip", "route", "add", "default", "via", FABRIC_ADDRESS])
             for peer in bed.hosts:
                 eventually(partial(reaches, host.namespace, peer.address), "hosts know each other")
         bed.netctl("net", "create", "--subnet=10.70.0.0/24", "--encap=vxlan", BARE)
@@ -70,11 +69,8 @@ def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Be
 @pytest.fixture(scope="module")
 def api(bed: Bed) -> Iterator[ApiServer]:
     """Run the API server beside netmaster."""
-    with ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace) as api:
-        api.token = "secret"
-        bed.api = api
+    with api_beside(bed) as api:
         yield api
-        bed.api = None
 
 
 @pytest.fixture(scope="module")

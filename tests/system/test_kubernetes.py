@@ -9,17 +9,17 @@ import pytest
 
 from netplugin.world.kube_services import SERVICES, SLICES
 from tests.bed.cluster import Bed
-from tests.bed.hosts import FABRIC_ADDRESS, Host
+from tests.bed.hosts import Host
 from tests.bed.kubernetes import ApiServer, endpoint_slice, service
 from tests.bed.kubernetes import pod as kube_pod
 from tests.bed.pods import CniFailed, Pod
 from tests.bed.waiting import eventually
 from tests.system.echoes import answering, dials
+from tests.system.kube_site import api_beside, api_flags
 from tests.system.questions import OUTSIDE, hears, serving
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(120)]
 
-API_PORT = 6443
 NODE_PORT = 30080
 WEB = {"name": "http", "port": 80, "protocol": "TCP", "nodePort": NODE_PORT}
 
@@ -33,10 +33,7 @@ def hosts() -> int:
 @pytest.fixture(scope="module")
 def flags(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Sequence[str]]:
     """Tell the agent of an API server, which is not there yet when it starts."""
-    file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
-    server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
-    file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
-    return {"netplugin": ["--k8s-config", str(file), "--audit-interval", "2"]}
+    return {"netplugin": [*api_flags(tmp_path_factory), "--audit-interval", "2"]}
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +47,8 @@ def host(bed: Bed) -> Host:
 @pytest.fixture(scope="module")
 def api(bed: Bed) -> Iterator[ApiServer]:
     """Run the API server beside netmaster."""
-    with ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace) as api:
-        api.token = "secret"
-        bed.api = api
+    with api_beside(bed) as api:
         yield api
-        bed.api = None
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """A cluster of Kubernetes without another name server: what `dig` says in a pod."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -15,10 +14,10 @@ from tests.bed.hosts import FABRIC_ADDRESS
 from tests.bed.kubernetes import ApiServer, endpoint_slice, service
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
+from tests.system.kube_site import api_beside, api_flags
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(120)]
 
-API_PORT = 6443
 OWN = "10.96.0.2"
 HTTP = {"name": "http", "port": 80, "protocol": "TCP"}
 
@@ -32,25 +31,19 @@ def hosts() -> int:
 @pytest.fixture(scope="module")
 def flags(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Sequence[str]]:
     """Make the agent the pods' name server."""
-    file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
-    server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
-    file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
     own = ["--dns-address", OWN, "--dns-upstream", FABRIC_ADDRESS, "--dns-rate", "0"]
-    return {"netplugin": ["--k8s-config", str(file), *own]}
+    return {"netplugin": [*api_flags(tmp_path_factory), *own]}
 
 
 @pytest.fixture(scope="module")
 def api(bed: Bed) -> Iterator[ApiServer]:
     """Run the API server, with a service of either kind."""
-    with ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace) as api:
-        api.token = "secret"
+    with api_beside(bed) as api:
         api.put(SERVICES, "default", "web", **service("10.96.0.10", HTTP))
         api.put(SERVICES, "default", "db", **service("None", HTTP))
         ready = endpoint_slice("db", "192.0.2.1", "192.0.2.2", ports=[HTTP | {"port": 8080}])
         api.put(SLICES, "default", "db-a", **ready)
-        bed.api = api
         yield api
-        bed.api = None
 
 
 @pytest.fixture

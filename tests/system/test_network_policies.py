@@ -3,7 +3,6 @@
 Between two hosts. Each check asks with new connections, since what is established stays allowed.
 """
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,16 +20,15 @@ from netplugin.world.kube_policies.objects import (
 from ofnet.tables import TableId
 from ofnet.world import Bridge
 from tests.bed.cluster import Bed
-from tests.bed.hosts import FABRIC_ADDRESS
 from tests.bed.kubernetes import ApiServer
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.echoes import answering, dials
+from tests.system.kube_site import api_beside, api_flags
 from tests.system.planes import FWD_MODES, NETWORKS, planes
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(180)]
 
-API_PORT = 6443
 OPEN, OTHER = 8080, 8081
 PATIENCE = 0.7
 """Seconds that a connection may take; a policy drops, so what is denied takes that long."""
@@ -73,17 +71,11 @@ def cluster(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[Bed, ApiServer]]:
     """Run a cluster of two hosts beside an API server."""
-    file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
-    server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
-    file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
-    flags = {"netplugin": ["--k8s-config", str(file)]}
+    flags = {"netplugin": api_flags(tmp_path_factory)}
     with (
         planes(next(bed_dirs), request.param, flags=flags) as bed,
-        ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace) as api,
+        api_beside(bed, "apis/policy.networking.k8s.io/v1alpha1") as api,
     ):
-        api.token = "secret"
-        api.served.add("apis/policy.networking.k8s.io/v1alpha1")
-        bed.api = api
         yield bed, api
 
 

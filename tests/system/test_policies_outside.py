@@ -5,7 +5,6 @@ and another one as the way in. What an address block means in each way is the ta
 docs/kubernetes.md. The host's own connections pass, whatever the policies are.
 """
 
-import json
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,13 +21,14 @@ from netplugin.world.kube_policies.objects import NETWORK_POLICIES
 from netplugin.world.kube_services import SERVICES, SLICES
 from ofnet.world import tunnel_source6
 from tests.bed.cluster import Bed
-from tests.bed.hosts import FABRIC_ADDRESS, UPLINK
-from tests.bed.kubernetes import ApiServer, endpoint_slice, service
+from tests.bed.hosts import UPLINK
+from tests.bed.kubernetes import endpoint_slice, service
 from tests.bed.netns import Namespace
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.echoes import answering, asks, dials, echoing, reaches
 from tests.system.joined import OUTSIDE6, PODS_FIRST, address6, join_networks
+from tests.system.kube_site import api_beside, api_flags
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, applied, planes
 from tests.system.service_ways import (
     ADDRESS,
@@ -44,7 +44,6 @@ from tests.system.service_ways import (
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
 
-API_PORT = 6443
 NAMESPACE = "default"
 LOCAL_ADDRESS, LOCAL_ADDRESS6, LOCAL_PORT = "10.96.0.11", "fd00:96::11", 30081
 BALANCED, BALANCED6 = "203.0.113.10", "2001:db8:113::10"
@@ -179,20 +178,14 @@ def bed(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Bed]:
     """Run a cluster of two hosts beside an API server, and a router between all networks."""
-    file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
-    server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
-    file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
-    flags = {"netplugin": ["--k8s-config", str(file), "--audit-interval", "2", *PODS_FIRST]}
+    flags = {"netplugin": [*api_flags(tmp_path_factory), "--audit-interval", "2", *PODS_FIRST]}
     with planes(next(bed_dirs), request.param, flags=flags, cards=[UPLINK]) as bed:
         join_networks(bed)
         first, outside = bed.hosts[0], bed.fabric.namespace
         outside.run(["ip", "route", "add", f"{BALANCED}/32", "via", first.address])
         outside.run(["ip", "-6", "route", "add", f"{BALANCED6}/128", "via", address6(first)])
-        with ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace) as api:
-            api.token = "secret"
-            bed.api = api
+        with api_beside(bed):
             yield bed
-            bed.api = None
 
 
 @pytest.fixture(scope="module", params=list(NETWORKS))

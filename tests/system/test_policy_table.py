@@ -5,7 +5,6 @@ Each connection has a port of its own, since what is established stays allowed. 
 kernel may lack, is asked by `tests/integration/ofnet/test_network_policy.py` instead.
 """
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -22,11 +21,12 @@ from netplugin.world.kube_policies.objects import (
     NETWORK_POLICIES,
 )
 from tests.bed.cluster import Bed
-from tests.bed.hosts import FABRIC_ADDRESS, Host
+from tests.bed.hosts import Host
 from tests.bed.kubernetes import ApiServer
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.pods import Pod, new_sandbox
 from tests.bed.waiting import eventually
+from tests.system.kube_site import api_beside, api_flags
 from tests.system.probes import Ends, Probe, answered, serving
 from tests.unit.netplugin.world.kube_policies import oracle
 from tests.unit.netplugin.world.kube_policies.admin_cases import STEPS
@@ -36,7 +36,6 @@ from tests.unit.netplugin.world.kube_policies.world import SERVED, new_pod
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(180)]
 
-API_PORT = 6443
 SUBNETS = ("--subnet=10.1.0.0/16", "--gateway=10.1.255.254")
 SUBNETS6 = ("--subnetv6=fd00:1::/64", "--gatewayv6=fd00:1::ffff:1")
 PODS = {"xa": "10.1.0.2", "xb": "10.1.0.3", "ya": "10.1.1.2", "yb": "10.1.1.3", "za": "10.1.2.2"}
@@ -133,19 +132,14 @@ def _parted(key: str) -> tuple[str, str]:
 @pytest.fixture(scope="module")
 def scene(bed_dirs: Iterator[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """Run two hosts, an API server and the pods."""
-    file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
-    server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
-    file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
     directory = next(bed_dirs)
     directory.mkdir()
-    bed = Bed(directory, 2, flags={"netplugin": ["--k8s-config", str(file)]})
+    bed = Bed(directory, 2, flags={"netplugin": api_flags(tmp_path_factory)})
     with ExitStack() as stack:
         bed.start()
         stack.callback(bed.stop)
-        namespace = bed.fabric.namespace
-        api = stack.enter_context(ApiServer(bed.fabric.address, API_PORT, namespace=namespace))
-        api.token = "secret"
-        api.served |= {f"apis/policy.networking.k8s.io/{one}" for one in ("v1alpha1", "v1alpha2")}
+        served = [f"apis/policy.networking.k8s.io/{one}" for one in ("v1alpha1", "v1alpha2")]
+        api = stack.enter_context(api_beside(bed, *served))
         bed.netctl("net", "create", *SUBNETS, *SUBNETS6, "default-net")
         known, pods = oracle.Cluster({}, {}), {}
         for number, (name, address) in enumerate(PODS.items()):

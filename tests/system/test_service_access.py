@@ -13,16 +13,15 @@ import pytest
 
 from netplugin.world.kube_services import SERVICES, SLICES
 from tests.bed.cluster import Bed
-from tests.bed.hosts import FABRIC_ADDRESS
 from tests.bed.kubernetes import ApiServer, endpoint_slice, service
 from tests.bed.netns import Namespace, http_request
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.echoes import answering, asks, dials, echoing, refused
+from tests.system.kube_site import api_beside, api_flags, forward
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
 
-API_PORT = 6443
 ADDRESS, EXTERNAL = "10.96.0.10", "203.0.113.9"
 BALANCED, WITHIN = "203.0.113.10", "198.51.100.7"
 NODE_PORT, TARGET, CHECK_PORT = 30080, 8080, 30999
@@ -37,25 +36,17 @@ SILENCE = 1.0
 @pytest.fixture(scope="module")
 def flags(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Sequence[str]]:
     """Tell the agents of the API server."""
-    file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
-    server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
-    file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
-    return {"netplugin": ["--k8s-config", str(file), "--audit-interval", "2"]}
+    return {"netplugin": [*api_flags(tmp_path_factory), "--audit-interval", "2"]}
 
 
 @pytest.fixture(scope="module")
 def api(bed: Bed) -> Iterator[ApiServer]:
     """Run the API server beside netmaster; hosts forward, and have a default route."""
-    for host in bed.hosts:
-        host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
-        host.namespace.run(["ip", "route", "add", "default", "via", FABRIC_ADDRESS])
+    forward(bed)
     first = bed.hosts[0].address
     bed.fabric.namespace.run(["ip", "route", "add", f"{EXTERNAL}/32", "via", first])
-    with ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace) as api:
-        api.token = "secret"
-        bed.api = api
+    with api_beside(bed) as api:
         yield api
-        bed.api = None
 
 
 @pytest.fixture(scope="module")

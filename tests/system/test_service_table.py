@@ -18,12 +18,13 @@ import pytest
 
 from netplugin.world.kube_services import SERVICES, SLICES
 from tests.bed.cluster import Bed
-from tests.bed.hosts import FABRIC_ADDRESS, UPLINK, Host
-from tests.bed.kubernetes import ApiServer, endpoint_slice
+from tests.bed.hosts import UPLINK, Host
+from tests.bed.kubernetes import endpoint_slice
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.joined import PODS_FIRST, address6, join_networks
 from tests.system.kube_proxy import ANSWERS
+from tests.system.kube_site import api_beside, api_flags
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, planes
 from tests.system.service_ways import (
     ALL,
@@ -42,7 +43,6 @@ from tests.system.service_ways import (
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
 
-API_PORT = 6443
 KUBE_PROXY = json.loads(ANSWERS.read_text(encoding="utf-8"))["unanswered"]
 MORE = {Row("host", "externalIP")}
 """Passes here alone: kube-proxy 1.20 leaves out what its own host sends to such an address."""
@@ -139,17 +139,11 @@ def bed(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Bed]:
     """Run a cluster of two hosts beside an API server, and a router between all networks."""
-    file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
-    server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
-    file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
-    flags = {"netplugin": ["--k8s-config", str(file), "--audit-interval", "2", *PODS_FIRST]}
+    flags = {"netplugin": [*api_flags(tmp_path_factory), "--audit-interval", "2", *PODS_FIRST]}
     with planes(next(bed_dirs), request.param, flags=flags, cards=[UPLINK]) as bed:
         join_networks(bed)
-        with ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace) as api:
-            api.token = "secret"
-            bed.api = api
+        with api_beside(bed):
             yield bed
-            bed.api = None
 
 
 @pytest.fixture(scope="module", params=list(NETWORKS))

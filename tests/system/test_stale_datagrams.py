@@ -4,7 +4,6 @@ By every way that the host's kernel translates; and no stranger hears it who has
 provider that is gone.
 """
 
-import json
 import socket
 import threading
 import time
@@ -16,15 +15,14 @@ import pytest
 
 from netplugin.world.kube_services import SERVICES, SLICES
 from tests.bed.cluster import Bed
-from tests.bed.hosts import FABRIC_ADDRESS
 from tests.bed.kubernetes import ApiServer, endpoint_slice, service
 from tests.bed.netns import Namespace
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
+from tests.system.kube_site import api_beside, api_flags, forward
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
 
-API_PORT = 6443
 ADDRESS, EXTERNAL = "10.96.0.53", "203.0.113.53"
 NODE_PORT, HOST_PORT, TARGET = 30053, 8053, 5353
 PAUSE = 0.05
@@ -35,25 +33,17 @@ MANY = 20
 @pytest.fixture(scope="module")
 def flags(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Sequence[str]]:
     """Tell the agents of the API server; in a bed a stranger gets a released address at once."""
-    file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
-    server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
-    file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
-    return {"netplugin": ["--k8s-config", str(file)]}
+    return {"netplugin": api_flags(tmp_path_factory)}
 
 
 @pytest.fixture(scope="module")
 def api(bed: Bed) -> Iterator[ApiServer]:
     """Run the API server beside netmaster; hosts forward, and have a default route."""
-    for host in bed.hosts:
-        host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
-        host.namespace.run(["ip", "route", "add", "default", "via", FABRIC_ADDRESS])
+    forward(bed)
     first = bed.hosts[0].address
     bed.fabric.namespace.run(["ip", "route", "add", f"{EXTERNAL}/32", "via", first])
-    with ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace) as api:
-        api.token = "secret"
-        bed.api = api
+    with api_beside(bed) as api:
         yield api
-        bed.api = None
 
 
 class Client:

@@ -9,7 +9,6 @@ cluster that works, and the trace names the host and what it is. TRACE_WAYS and 
 many.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,12 +26,11 @@ from netplugin.world.kube_policies.objects import NETWORK_POLICIES
 from ofnet.tables import mode_of
 from ofnet.world import FwdMode
 from tests.bed.cluster import Bed
-from tests.bed.hosts import FABRIC_ADDRESS
-from tests.bed.kubernetes import ApiServer
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.model.policy_cases import pairwise_cases
 from tests.system.echoes import answering, dials
+from tests.system.kube_site import api_beside, api_flags
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, applied, planes
 from tests.system.rest import ask
 from tests.system.test_services import create_service, label
@@ -56,7 +54,6 @@ BREAKS = int(os.environ.get("TRACE_BREAKS", "50"))
 """Breaks on each network in each mode."""
 ENOUGH = 0.95
 AUDITS = ["--audit-interval", "300"]
-API_PORT = 6443
 SERVED, SHUT = 8080, 8081
 """Ports of a provider: the service's, and another."""
 
@@ -104,16 +101,11 @@ def bed(
     fwd_mode: str, bed_dirs: Iterator[Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Bed]:
     """Run a cluster of three hosts in a forwarding mode, beside an API server."""
-    file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
-    server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
-    file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
-    flags = {"netplugin": [*AUDITS, "--k8s-config", str(file)]}
+    flags = {"netplugin": [*AUDITS, *api_flags(tmp_path_factory)]}
     with (
         planes(next(bed_dirs), fwd_mode, hosts=3, flags=flags) as bed,
-        ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace) as api,
+        api_beside(bed),
     ):
-        api.token = "secret"
-        bed.api = api
         yield bed
 
 
