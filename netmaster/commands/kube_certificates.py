@@ -14,14 +14,13 @@ import argparse
 import base64
 import logging
 import os
-import signal
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from core.end_signal import told_to_end
 from core.errors import ContivError, Invalid
 from core.logs import fields
 from daemons import enrolment, pem_files
@@ -204,13 +203,11 @@ def run(arguments: Sequence[str]) -> None:
         days=given.days,
         now=lambda: datetime.now(UTC),
     )
-    told_to_end = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: told_to_end.set())
-    while not told_to_end.is_set():
+    told = told_to_end()
+    while not told.is_set():
         if _step(certificates, sign=given.sign) and given.once:
             return
-        told_to_end.wait(INTERVAL)
+        told.wait(INTERVAL)
 
 
 def _step(certificates: Certificates, *, sign: bool) -> bool:

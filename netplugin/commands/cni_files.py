@@ -5,16 +5,14 @@ runtime's directory of plugins; a container beside the agent keeps the network c
 while the agent is ready (`/readyz`). Without a configuration kubelet reports its node NotReady, and
 no pod is given to it. A restart of the agent is shorter than the grace, so that it changes nothing.
 
-`netplugin.entry` runs these without loading the agent, so this module imports the standard library
-and `core.tls_trust` alone: it runs on each node for as long as the agent.
+`netplugin.entry` runs these without loading the agent, so this module imports the standard library,
+`core.tls_trust` and `core.end_signal` alone: it runs on each node for as long as the agent.
 """
 
 import argparse
 import http.client
 import logging
-import signal
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -24,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from core import tls_trust
+from core.end_signal import told_to_end
 
 INSTALL: Final = "install-cni"
 KEEP: Final = "keep-cni"
@@ -153,9 +152,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _keep(options: argparse.Namespace, files: Files) -> None:
-    told_to_end = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: told_to_end.set())
+    told = told_to_end()
     keeper = Keeper(
         options.conflist,
         files.configuration,
@@ -164,9 +161,9 @@ def _keep(options: argparse.Namespace, files: Files) -> None:
         grace=options.grace,
     )
     # The configuration stays when this process ends: an upgrade of the agent follows.
-    while not told_to_end.is_set():
+    while not told.is_set():
         keeper.step()
-        told_to_end.wait(INTERVAL)
+        told.wait(INTERVAL)
 
 
 def _parser() -> argparse.ArgumentParser:

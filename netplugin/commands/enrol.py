@@ -9,15 +9,14 @@ it without the agent's modules.
 import argparse
 import logging
 import os
-import signal
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from core.end_signal import told_to_end
 from core.errors import Conflict, ContivError, OrchestratorUnavailable
 from core.logs import fields
 from daemons import enrolment, pem_files
@@ -87,30 +86,28 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command; return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     options = _parser().parse_args(arguments)
-    told_to_end = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: told_to_end.set())
+    told = told_to_end()
     try:
         enrolled = Enrolment(
             api=KubeRest.of_pod(os.environ),
             out=options.out,
             authorities=options.authorities,
             now=lambda: datetime.now(UTC),
-            wait=lambda seconds: not told_to_end.wait(seconds),
+            wait=lambda seconds: not told.wait(seconds),
         )
     except ContivError as exc:
         sys.stderr.write(f"{exc}\n")
         return exc.exit_code
-    while not told_to_end.is_set():
+    while not told.is_set():
         try:
             enrolled.keep()
         except (ContivError, OSError) as exc:
             log.warning("certificates not in order, retrying: %s", exc)
-            told_to_end.wait(POLL)
+            told.wait(POLL)
             continue
         if options.once:
             return 0
-        told_to_end.wait(INTERVAL)
+        told.wait(INTERVAL)
     return 0
 
 
