@@ -84,6 +84,7 @@ class ConnectionGuard:
         self._all: dict[asyncio.BaseTransport, _Connection] = {}
         self._peers: dict[str, dict[_Connection, None]] = {}  # each in the order of their arrival
         self._handshakes: set[asyncio.BaseTransport] = set()
+        self._stopped = False
 
     def __len__(self) -> int:
         """Return the number of open connections."""
@@ -91,6 +92,9 @@ class ConnectionGuard:
 
     def admit(self, transport: asyncio.BaseTransport) -> bool:
         """Take a connection in, or close it and return False; another may be closed instead."""
+        if self._stopped:
+            _abort(transport)
+            return False
         peer = peer_of(transport)
         if len(self._peers.get(peer, ())) >= self.limits.per_peer:
             admitted = self._displace(peer, "too many of one peer")
@@ -141,10 +145,21 @@ class ConnectionGuard:
         self._all[secured] = connection
         return True
 
-    def drop_handshakes(self) -> None:
-        """End the connections that are in the handshake: the listener stops."""
+    def start(self) -> None:
+        """Admit connections, after `stop` too."""
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Admit no connection any more, and end those in the handshake: the listener stops."""
+        self._stopped = True
         for transport in tuple(self._handshakes):
             self._end(transport, "listener stops")
+
+    def end_all(self) -> None:
+        """End every connection."""
+        for transport in tuple(self._all):
+            self.release(transport)
+            _abort(transport)
 
     def drop(self, transport: asyncio.BaseTransport, reason: str) -> None:
         """End a connection and count it, unless it has ended."""
@@ -193,8 +208,7 @@ class ConnectionGuard:
         self._close(transport, connection.peer if connection else "", reason)
 
     def _close(self, transport: asyncio.BaseTransport, peer: str, reason: str) -> None:
-        # a cast: uvloop's transports do not inherit from asyncio's, but have the same methods
-        cast("asyncio.Transport", transport).abort()
+        _abort(transport)
         self.counters[reason] += 1
         count = self.counters[reason]
         if is_logged(count):
@@ -208,6 +222,11 @@ def peer_of(transport: asyncio.BaseTransport) -> str:
     """Return the address of a connection's other end; empty for a unix socket."""
     address: Any = transport.get_extra_info("peername")
     return str(address[0]) if isinstance(address, tuple) and address else ""
+
+
+def _abort(transport: asyncio.BaseTransport) -> None:
+    # a cast: uvloop's transports do not inherit from asyncio's, but have the same methods
+    cast("asyncio.Transport", transport).abort()
 
 
 def is_logged(count: int) -> bool:

@@ -2,7 +2,8 @@
 
 In comes the factory of a listener's protocols; out comes one to be given to the event loop. A
 connection is admitted by `core.connections` as soon as it is accepted, before the handshake of TLS:
-a peer that never finishes it counts as any other, and its time is limited.
+a peer that never finishes it counts as any other, and its time is limited. A listener that stops
+leaves no connection behind that was about to be admitted.
 """
 
 # Why not the event loop's own TLS (`ssl=` of create_server): it calls the protocol only when the
@@ -37,6 +38,20 @@ def guarded(
     if tls is None:
         return lambda: _Guarded(guard, factory)
     return lambda: _GuardedTls(guard, factory, tls, handshake_time)
+
+
+async def stop_listening(server: asyncio.AbstractServer, guard: ConnectionGuard) -> None:
+    """Close a listener: of what it has accepted, what is not connected yet is ended."""
+    if isinstance(server, asyncio.Server):  # uvloop's is none
+        # asyncio accepts in one turn of the loop, and makes the transport in the next: a server
+        # that is closed between leaves a connection open that nobody knows
+        # (https://github.com/python/cpython/issues/109564). So the turns are let pass.
+        loop = asyncio.get_running_loop()
+        for listening in server.sockets:
+            loop.remove_reader(listening.fileno())
+        await asyncio.sleep(0)
+    server.close()
+    guard.stop()
 
 
 class _Guarded(asyncio.Protocol):

@@ -13,7 +13,7 @@ from typing import Final
 from aiohttp import web
 
 from core.connections import ConnectionGuard
-from core.guarded_protocols import guarded
+from core.guarded_protocols import guarded, stop_listening
 from daemons.listen_address import ListenAddress
 
 BACKLOG: Final = 128
@@ -49,6 +49,7 @@ class GuardedSite(web.BaseSite):
         server = self._runner.server
         if server is None:
             raise RuntimeError("the runner has not been set up")
+        self._connections.start()
         factory = guarded(self._connections, server, self._tls)
         match self._where:
             case ListenAddress(host, port):
@@ -60,5 +61,6 @@ class GuardedSite(web.BaseSite):
 
     async def stop(self) -> None:
         """Stop to listen, and end what has not become a connection of the runner yet."""
+        if self._server is not None:
+            await stop_listening(self._server, self._connections)
         await super().stop()
-        self._connections.drop_handshakes()

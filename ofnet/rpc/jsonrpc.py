@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from core.connections import ConnectionGuard, ConnectionLimits, is_logged
 from core.errors import ContivError, Invalid, TooLarge
-from core.guarded_protocols import guarded
+from core.guarded_protocols import guarded, stop_listening
 from core.logs import fields
 from core.outside_json import read_json
 
@@ -77,11 +77,11 @@ class RpcServer:
         self._allows = allows
         self._address = (host, port)
         self._server: asyncio.Server | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
 
     async def start(self) -> None:
         """Start listening. Raises RpcFailed if the address is not available."""
         host, port = self._address
+        self.connections.start()
         factory = guarded(self.connections, self._protocol, self._ssl)
         try:
             self._server = await asyncio.get_running_loop().create_server(factory, host, port)
@@ -92,10 +92,8 @@ class RpcServer:
         """End the listener and all connections."""
         if self._server is None:
             return
-        self._server.close()
-        self.connections.drop_handshakes()
-        for writer in list(self._writers):
-            writer.transport.abort()
+        await stop_listening(self._server, self.connections)
+        self.connections.end_all()
         await self._server.wait_closed()
 
     @property
@@ -110,7 +108,6 @@ class RpcServer:
         return asyncio.StreamReaderProtocol(reader, self._serve)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
         try:
             while line := await _line(reader, self._call_time):
                 with self.connections.busy(writer.transport):
@@ -125,7 +122,6 @@ class RpcServer:
             self.counters["dropped: connection lost"] += 1
             log.debug("RPC connection lost", extra=fields(error=str(exc), peer=_peer(writer)))
         finally:
-            self._writers.discard(writer)
             writer.transport.abort()
 
     def _dropped(

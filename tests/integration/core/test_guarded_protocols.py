@@ -85,7 +85,7 @@ async def served(
         yield int(server.sockets[0].getsockname()[1]), limited
     finally:
         server.close()
-        limited.drop_handshakes()
+        limited.stop()
 
 
 @asynccontextmanager
@@ -223,7 +223,7 @@ def test_a_listener_that_stops_ends_handshakes(tls: Tls, run: Any) -> None:
         async with served(tls) as (port, limited):
             async with dialled(port) as (reader, _):
                 await settles(limited, 1)
-                limited.drop_handshakes()
+                limited.stop()
                 assert await ended(reader)
             assert len(limited) == 0
 
