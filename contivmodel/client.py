@@ -43,6 +43,7 @@ from core.errors import (
     NotFound,
     NotLeader,
 )
+from daemons.http_client import Connector
 
 TIMEOUT: Final = 30.0
 """Seconds for one request, connecting included."""
@@ -272,9 +273,7 @@ class MasterClient:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 timeout=self._timeout,
-                connector=aiohttp.TCPConnector(
-                    keepalive_timeout=_IDLE, socket_factory=_forgetful_socket
-                ),
+                connector=Connector(keepalive_timeout=_IDLE, socket_factory=_forgetful_socket),
             )
         return self._session
 

@@ -14,6 +14,7 @@ import aiohttp
 from core.errors import ContivError
 from core.logs import fields
 from core.outside_json import read_json
+from daemons.http_client import Connector
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class GatewayClient:
         """Return result and info of an answer."""
         try:
             async with (
-                aiohttp.ClientSession(timeout=self._timeout) as session,
+                aiohttp.ClientSession(connector=Connector(), timeout=self._timeout) as session,
                 session.post(
                     f"{self._url}/{call}",
                     data=body.encode(),

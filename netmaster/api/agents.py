@@ -22,7 +22,6 @@ from aiohttp import (
     ClientSession,
     ClientTimeout,
     DummyCookieJar,
-    TCPConnector,
 )
 from pydantic import TypeAdapter
 from yarl import URL
@@ -30,6 +29,7 @@ from yarl import URL
 from core import keys
 from core.errors import AgentUnavailable, Invalid
 from core.ids import HostLabel
+from daemons.http_client import Connector
 from daemons.tls import TlsContexts
 from daemons.tls_faults import cause
 from netmaster import agent_answers, host_inventory
@@ -88,7 +88,7 @@ class RegisteredAgents:
         self._backend = backend
         self._tls = tls
         self._session = ClientSession(
-            connector=TCPConnector(local_addr=(source, 0) if _is_ipv4(source) else None),
+            connector=Connector(local_addr=(source, 0) if _is_ipv4(source) else None),
             timeout=ClientTimeout(total=answer_timeout, sock_connect=CONNECT_TIMEOUT),
             cookie_jar=DummyCookieJar(),
             # What an agent sends is limited as it arrives, not by what it would unpack to.

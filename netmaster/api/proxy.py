@@ -27,7 +27,6 @@ from aiohttp import (
     ConnectionTimeoutError,
     DummyCookieJar,
     ServerDisconnectedError,
-    TCPConnector,
     web,
 )
 from multidict import CIMultiDict, MultiMapping
@@ -36,6 +35,7 @@ from yarl import URL
 from contivmodel.outcome import HEADER, Outcome
 from core.errors import NotLeader, StoreUnavailable
 from core.tasks import background
+from daemons.http_client import Connector
 from daemons.tls import TlsContexts, peer_identity
 from daemons.tls_faults import cause
 from netmaster.api.follower_info import is_info, with_follower
@@ -97,7 +97,7 @@ class Proxy:
         self._leader = leader
         self._own = own
         self._session = ClientSession(
-            connector=TCPConnector(limit=timing.connections),
+            connector=Connector(limit=timing.connections),
             timeout=ClientTimeout(
                 total=None,
                 connect=timing.free_connection,

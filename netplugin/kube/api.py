@@ -22,6 +22,7 @@ import aiohttp
 from core.errors import OrchestratorUnavailable
 from core.logs import fields
 from core.tasks import backoff
+from daemons.http_client import Connector
 from netplugin.kube.access import KubeAccess
 from netplugin.kube.faults import connection_fault, refusal
 from netplugin.kube.resources import Resource
@@ -224,7 +225,7 @@ class KubeApi:
         return KubeSign(fault=f"{resource.name}: {exc}")
 
     def _session(self) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(connector=aiohttp.TCPConnector(socket_factory=self._socket))
+        return aiohttp.ClientSession(connector=Connector(socket_factory=self._socket))
 
     def _socket(self, info: Any) -> socket.socket:
         """Return a socket that notices a peer that has gone without a word."""

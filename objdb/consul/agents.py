@@ -28,6 +28,7 @@ from consul.exceptions import (
 
 from core import tls_trust
 from core.errors import ContivError, StoreDenied, StoreUnavailable, TooLarge, UsageError
+from daemons.http_client import Connector
 from objdb.access import Access, Tls
 from objdb.failover import ATTEMPT, BUDGET, Failover, NoAnswer, Retry, RetryPolicy
 
@@ -203,7 +204,7 @@ class _Http(consul.aio.HTTPClient):  # type: ignore[misc]  # py-consul has no ty
             headers[TOKEN_HEADER] = token
         consul.base.HTTPClient.__init__(self, host, port, scheme)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=context or True, limit=0),
+            connector=Connector(ssl=context or True, limit=0),
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None),
         )

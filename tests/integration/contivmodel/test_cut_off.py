@@ -2,7 +2,9 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -13,7 +15,9 @@ from contivmodel.rpc import (
     CreateEndpointRequest,
     DeleteEndpointRequest,
 )
+from core import tls_trust
 from core.errors import MasterUnavailable
+from tests.bed.certificates import make_certificates
 from tests.bed.hosts import PREFIX_LENGTH, UNDERLAY, Fabric
 from tests.bed.janitor import Janitor
 from tests.bed.netns import Namespace, fresh_name
@@ -46,14 +50,33 @@ def host(fabric: Fabric, janitor: Janitor) -> Iterator[Namespace]:
         host.delete()
 
 
-def test_a_request_that_was_given_up_does_not_arrive(fabric: Fabric, host: Namespace) -> None:
+@pytest.mark.parametrize("secured", [False, True], ids=["plain", "tls"])
+def test_a_request_that_was_given_up_does_not_arrive(
+    fabric: Fabric, host: Namespace, secured: bool, tmp_path: Path
+) -> None:
     """A creation that arrived after the deletion that undoes it would leave an endpoint."""
     listening = fabric.namespace.call(lambda: socket.create_server((fabric.address, 0)))
-    arrived = host.call(lambda: asyncio.run(_cut_off(fabric, host, listening)))
+    tls = Tls(tmp_path, fabric.address) if secured else None
+    arrived = host.call(lambda: asyncio.run(_cut_off(fabric, host, listening, tls)))
     assert arrived == ["allocAddress", "deleteEndpoint"]
 
 
-async def _cut_off(fabric: Fabric, host: Namespace, listening: socket.socket) -> list[str]:
+class Tls:
+    """The contexts of a server at an address, and of its clients."""
+
+    def __init__(self, directory: Path, address: str) -> None:
+        make_certificates(directory, address)
+        self.server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.server.load_cert_chain(directory / "server.pem", directory / "server.key")
+        self._ca = directory / "ca.pem"
+
+    def client(self) -> ssl.SSLContext:
+        return tls_trust.client_context(ca_file=str(self._ca))
+
+
+async def _cut_off(
+    fabric: Fabric, host: Namespace, listening: socket.socket, tls: Tls | None
+) -> list[str]:
     """Give a creation up during the cut, and delete after it; return what arrived."""
     arrived: list[str] = []
 
@@ -69,9 +92,13 @@ async def _cut_off(fabric: Fabric, host: Namespace, listening: socket.socket) ->
 
     runner = web.ServerRunner(web.Server(handler))
     await runner.setup()
-    await web.SockSite(runner, listening).start()
-    url = f"http://{fabric.address}:{listening.getsockname()[1]}"
-    async with MasterClient(url) as client, MasterClient(url, timeout=GIVEN_UP) as hasty:
+    await web.SockSite(runner, listening, ssl_context=tls.server if tls else None).start()
+    url = f"{'https' if tls else 'http'}://{fabric.address}:{listening.getsockname()[1]}"
+    context = tls.client if tls else None
+    async with (
+        MasterClient(url, ssl=context) as client,
+        MasterClient(url, timeout=GIVEN_UP, ssl=context) as hasty,
+    ):
         await hasty.alloc_address(AllocAddressRequest(network_id="n"))
         _forward(fabric, _DISABLED)
         with pytest.raises(MasterUnavailable) as given_up:

@@ -1,9 +1,11 @@
 """What an API server of Kubernetes holds is known, whatever happens to the watch of it."""
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -395,6 +397,33 @@ async def test_a_server_is_known_by_its_certificate(tmp_path: Path) -> None:
         async with following(stranger) as mirror:
             await mirror.fails(f"not from the authority in {tmp_path}/other.pem")
         assert (server.asked, mirror.names) == ([], set())
+
+
+class CountedApi(KubeApi):
+    """Knows the sockets of its connections."""
+
+    def __init__(self, known: KubeAccess) -> None:
+        super().__init__(known)
+        self.made: list[socket.socket] = []
+
+    def _socket(self, info: Any) -> socket.socket:
+        self.made.append(super()._socket(info))
+        return self.made[-1]
+
+    def open(self) -> int:
+        """Return how many of them are open."""
+        return sum(one.fileno() != -1 for one in self.made)
+
+
+async def test_a_watch_that_is_given_up_leaves_no_connection(tmp_path: Path) -> None:
+    make_certificates(tmp_path)
+    with ApiServer(certificates=tmp_path) as server:
+        api = CountedApi(access(server, ca=Pem(f"{tmp_path}/ca.pem")))
+        async with following(api):
+            await watched(server, 1)
+            assert api.open()
+        await asyncio.sleep(0)  # the loop closes a socket in its next turn
+        assert not api.open()
 
 
 async def test_the_authority_may_be_replaced(tmp_path: Path) -> None:

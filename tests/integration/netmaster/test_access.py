@@ -19,6 +19,7 @@ from contivmodel.objects import Tenant
 from core import keys
 from daemons.diagnosis import told
 from daemons.health import PATHS, Health
+from daemons.http_client import Connector
 from daemons.listen_address import ListenAddress
 from daemons.metrics_page import MetricsPage
 from daemons.peers import Role
@@ -190,7 +191,7 @@ async def status(
     context: ssl.SSLContext, method: str, url: str, body: Any = None, **headers: str
 ) -> tuple[int, str]:
     """Return the answer to one request on a connection of its own; 0 for a refused handshake."""
-    connector = aiohttp.TCPConnector(ssl=context, force_close=True)
+    connector = Connector(ssl=context, force_close=True)
     async with aiohttp.ClientSession(connector=connector) as session:
         return await ask(session, method, url, body, headers)
 
@@ -261,7 +262,7 @@ async def test_every_route_answers_those_who_may_use_it(
     # A master asks for whom it names: here for itself.
     headers = {"X-Contiv-Identity": "master/m2"} if client == "master" else {}
     context = certificates.contexts[client]
-    connector = aiohttp.TCPConnector(ssl=context)
+    connector = Connector(ssl=context)
     async with (
         leading(certificates.master) as (address, lead),
         aiohttp.ClientSession(connector=connector) as session,
@@ -392,7 +393,7 @@ async def test_a_password_gives_a_token_with_the_rights_of_its_user(
             401,
             "Invalid username/password\n",
         )
-        connector = aiohttp.TCPConnector(ssl=anonymous)
+        connector = Connector(ssl=anonymous)
         async with aiohttp.ClientSession(connector=connector) as session:
             body = {"username": "paul", "password": PASSWORD}
             async with session.post(login, json=body) as answer:
@@ -600,7 +601,7 @@ CROSS_SITE: Final = (
 async def test_a_strangers_page_does_nothing_with_an_administrators_certificate(
     certificates: Certificates, behind: str
 ) -> None:
-    connector = aiohttp.TCPConnector(ssl=certificates.contexts["admin"])
+    connector = Connector(ssl=certificates.contexts["admin"])
     async with AsyncExitStack() as stack:
         address, lead = await stack.enter_async_context(leading(certificates.master))
         if behind == "follower":
@@ -725,9 +726,7 @@ async def test_an_administrator_watches_while_operators_hold_all_other_streams(
         url = f"https://{address}/api/v2/events"
 
         async def watch(client: str, source: str = LOOPBACK) -> int:
-            connector = aiohttp.TCPConnector(
-                ssl=certificates.contexts[client], local_addr=(source, 0)
-            )
+            connector = Connector(ssl=certificates.contexts[client], local_addr=(source, 0))
             session = aiohttp.ClientSession(connector=connector)
             await stack.enter_async_context(session)
             return (await stack.enter_async_context(session.get(url))).status
