@@ -119,7 +119,9 @@ def hears_the_question(pod: Pod, asker: Pod) -> bool:
     It may ask nothing, if the other one asks first.
     """
     with pod.namespace.call(_ear) as ear:
-        asker.namespace.run(["ip", "neigh", "flush", "to", pod.address, "dev", IFNAME])
+        # `flush` looks and deletes until it finds nothing: it may find the entry of a datagram sent
+        # meanwhile, whose question is open, and delete the datagram with it.
+        asker.namespace.run(["ip", "neigh", "del", pod.address, "dev", IFNAME])
         eventually(lambda: asker.ping(pod.address), f"{asker.name} finds {pod.name}")
         return any(_asks(frame, asker, pod) for frame in _heard(ear))
 
