@@ -21,6 +21,7 @@ from typing import Any, Final
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.generic import GenericNetlinkSocket
+from pyroute2.netlink.rtnl.ifaddrmsg import IFA_F_DEPRECATED
 
 from core.errors import HostError
 from netplugin.kernel import netlink
@@ -102,11 +103,19 @@ def _correct_addresses(iproute: Any, index: int, wanted: Sequence[Interface]) ->
 
 def ensure_source(name: str, source: IPv6Address) -> None:
     """Give a link an address that the kernel takes where a route names it; none without IPv6."""
-    with netlink.host_errors(f"link {name}"):
-        if has_ipv6_on(name):
-            index = netlink.required_index(name)
+    with netlink.host_errors(f"link {name}"), _iproute() as iproute:
+        if not has_ipv6_on(name):
+            return
+        index = netlink.required_index(name)
+        # Only if it is missing: each event of an address makes ovs-vswitchd check its ports.
+        if not any(_is_source(held, source) for held in iproute.get_addr(index=index)):
             held = IPv6Interface(source)
             netlink.change(netlink.address(index, held, routed=False, deprecated=True))
+
+
+def _is_source(held: Any, source: IPv6Address) -> bool:
+    flags = held.get("flags") or 0
+    return held.get("address") == str(source) and bool(flags & IFA_F_DEPRECATED)
 
 
 def loosen(name: str) -> None:

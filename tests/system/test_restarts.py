@@ -7,7 +7,8 @@ those of before; then a new pod must work.
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -15,8 +16,10 @@ from tests.bed.cluster import Bed
 from tests.bed.daemon import Daemon
 from tests.bed.hosts import Host
 from tests.bed.pods import CniFailed, Pod
+from tests.bed.routing_events import routing_events
 from tests.bed.waiting import eventually
 from tests.system.footprint import eventually_same, flow_ages, steady
+from tests.system.planes import applied
 from tests.system.rest import release
 from tests.system.watcher import Watcher, both_ways, unbroken
 
@@ -83,6 +86,22 @@ def test_killed_agents_lose_no_packet(bed: Bed, three: tuple[Pod, Pod, Pod]) -> 
             assert agent.terminate() == 0
             watcher.goes_on()
             agent.start()
+
+
+@pytest.mark.usefixtures("three")
+def test_a_restarted_agent_leaves_the_routing_of_its_host_alone(bed: Bed, tmp_path: Path) -> None:
+    """Each event of a route may cost tunnels of the userspace datapath packets."""
+    applied(bed)
+    with ExitStack() as heard:
+        seen = [
+            heard.enter_context(routing_events(host.namespace, tmp_path / host.label))
+            for host in bed.hosts
+        ]
+        for agent in bed.agents:
+            agent.kill()
+            agent.start()
+        applied(bed)
+    assert seen == [[] for _ in bed.hosts]
 
 
 def test_agents_and_netmaster_that_are_long_away_lose_no_packet(

@@ -11,6 +11,7 @@ from ipaddress import (
     ip_address,
     ip_network,
 )
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from netplugin.kernel import netlink, route_table
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.route_table import HostRoute
 from tests.bed.netns import Namespace
+from tests.bed.routing_events import routing_events
 from tests.integration.netns.test_links import shown
 
 pytestmark = pytest.mark.ovs
@@ -295,3 +297,36 @@ async def test_a_kernel_without_ipv6_rules_has_those_of_ipv4(
     monkeypatch.setattr(netlink, "send", without_ipv6)
     await links.ensure_rules([])
     assert len(shown(host, "rule", "show")) == 5
+
+
+async def test_what_is_in_place_is_not_set_again(
+    links: KernelLinks, host: Namespace, tmp_path: Path
+) -> None:
+    """Each event of a route has Open vSwitch's userspace datapath forget and read all of them."""
+    host.run(["ip", "link", "add", "contivh0", "type", "veth", "peer", "name", "contivh1"])
+    host.run(["ip", "link", "set", "contivh1", "up"])
+    host.run(["ip", "address", "add", "192.0.2.1/32", "dev", "lo"])
+    four, six = ip_address("172.19.255.253"), ip_address("fe80::1")
+    source, source6 = IPv4Address("192.0.2.1"), IPv6Address("fd63::1")
+    routes = [
+        HostRoute(subnet=IPv4Network("172.19.0.0/16"), source=source),
+        HostRoute(subnet=IPv4Network("10.1.0.2/32"), source=source, via=four),
+        HostRoute(subnet=IPv6Network("fd00:1::/64"), source=source6, via=six),
+        HostRoute(subnet=IPv6Network("fd00:1::2/128"), source=None, via=six),
+    ]
+    needed = {ip_address("192.0.2.254"), ip_address("2001:db8::254")}
+
+    async def ensure() -> None:
+        await links.ensure_rules([ip_network("10.1.0.0/16"), ip_network("fd00:1::/64")])
+        await links.ensure_exceptions(needed, only=True)
+        await links.configure_host_link(
+            "contivh0", "02:02:ac:13:ff:fe", [IPv4Interface("172.19.255.254/16")]
+        )
+        await links.ensure_source("contivh0", source6)
+        await links.ensure_neighbours("contivh0", dict.fromkeys((four, six), "02:02:02:02:02:02"))
+        await links.ensure_routes("contivh0", routes)
+
+    await ensure()
+    with routing_events(host, tmp_path / "events") as seen:
+        await ensure()
+    assert seen == []
