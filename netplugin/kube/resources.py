@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from netplugin.world import kube_services
 from netplugin.world.kube_objects import KubeObject
-from netplugin.world.kube_pods import MIRROR
+from netplugin.world.kube_pods import ALWAYS, MIRROR
 from netplugin.world.kube_policies import objects as policies
 from netplugin.world.kube_policies.cluster_policies import CLUSTER_POLICIES as _CLUSTER_POLICIES
 
@@ -43,14 +43,25 @@ def identity_only(received: KubeObject) -> dict[str, Any]:
 
 def identity_and_ports(received: KubeObject) -> dict[str, Any]:
     """Return of a pod what places it, and the ports of its containers, which policies name."""
-    spec = received.get("spec")
-    containers = spec.get("containers") if isinstance(spec, dict) else None
-    ports = [
-        {"ports": one["ports"]}
-        for one in (containers if isinstance(containers, list) else ())
-        if isinstance(one, dict) and one.get("ports")
+    given = received.get("spec")
+    spec = given if isinstance(given, dict) else {}
+    containers = [{"ports": one["ports"]} for one in _with_ports(spec.get("containers"))]
+    kept: dict[str, Any] = {"containers": containers}
+    # A sidecar is a container of this list that is restarted always; others end before the pod is.
+    sidecars = [
+        {"ports": one["ports"], "restartPolicy": one["restartPolicy"]}
+        for one in _with_ports(spec.get("initContainers"))
+        if one.get("restartPolicy") == ALWAYS
     ]
-    return {**identity_only(received), "spec": {"containers": ports}}
+    return {
+        **identity_only(received),
+        "spec": kept | ({"initContainers": sidecars} if sidecars else {}),
+    }
+
+
+def _with_ports(containers: object) -> list[dict[str, Any]]:
+    listed = containers if isinstance(containers, list) else []
+    return [one for one in listed if isinstance(one, dict) and one.get("ports")]
 
 
 def node_addresses(received: KubeObject) -> dict[str, Any]:

@@ -30,6 +30,9 @@ Policies on any host may name the port of a pod; the store tells them its number
 """
 
 _NODE_ADDRESSES: Final = frozenset({"InternalIP", "ExternalIP"})
+ALWAYS: Final = "Always"
+"""The `restartPolicy` of an init container that is a sidecar."""
+
 MIRROR: Final = "kubernetes.io/config.mirror"
 """Annotation of the API's picture of a static pod: the UID by which kubelet knows that pod."""
 
@@ -67,10 +70,17 @@ class _Port(Part):
 
 class _Container(Part):
     ports: tuple[_Port, ...] = ()
+    restarts: str = Field("", alias="restartPolicy")
 
 
 class _PodSpec(Part):
     containers: tuple[_Container, ...] = ()
+    init: tuple[_Container, ...] = Field((), alias="initContainers")
+
+    @property
+    def serving(self) -> tuple[_Container, ...]:
+        """The sidecars, which are restartable init containers, and then the containers."""
+        return (*(one for one in self.init if one.restarts == ALWAYS), *self.containers)
 
 
 class _Pod(Part):
@@ -94,7 +104,7 @@ def pod_of(received: KubeObject) -> KubePod:
     uids = {meta.uid, meta.annotations.get(MIRROR, "")} - {""}
     ports = {
         port.name: f"{port.protocol}/{port.number}"
-        for container in pod.spec.containers
+        for container in pod.spec.serving
         for port in container.ports
         if port.name
     }

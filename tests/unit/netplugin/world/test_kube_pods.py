@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from core.errors import Invalid
+from netplugin.kube.resources import identity_and_ports
 from netplugin.world.kube_pods import KubePod, endpoint_labels, namespace_of, pod_of
 
 META = {"name": "web-1", "namespace": "shop", "uid": "u1"}
@@ -45,3 +46,29 @@ def test_the_labels_of_an_endpoint_name_its_pod() -> None:
         "io.kubernetes.pod.name": "web-1",
         "io.kubernetes.pod.uid": "u1",
     }
+
+
+def test_a_sidecar_s_named_ports_are_the_pod_s() -> None:
+    """As upstream finds ports: a container's own before a sidecar's, and none of other inits."""
+
+    def container(name: str, port: int, **more: str) -> dict[str, Any]:
+        return {"ports": [{"name": name, "containerPort": port}], "image": "secret", **more}
+
+    whole = {
+        "metadata": META,
+        "spec": {
+            "initContainers": [
+                container("metrics", 9000, restartPolicy="Always"),
+                container("http", 1, restartPolicy="Always"),
+                container("setup", 2),
+                {"restartPolicy": "Always"},
+            ],
+            "containers": [container("http", 80)],
+        },
+    }
+    expected = {"metrics": "TCP/9000", "http": "TCP/80"}
+    assert pod_of(whole).ports == expected
+    reduced = identity_and_ports(whole)
+    assert pod_of(reduced).ports == expected
+    assert "secret" not in str(reduced)
+    assert "setup" not in str(reduced)
