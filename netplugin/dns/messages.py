@@ -150,10 +150,10 @@ class Query:
         write = _written if limit <= PAYLOAD and _size(given) < _MANY else _written.__wrapped__
         return self._id + write(self._rest, given, limit)
 
-    def answered_by_alias(self, alias: str, ttl: int, reply: bytes, limit: int) -> bytes | None:
-        """Return the answer that its name stands for another, with a reply about the other one.
+    def answered_by_alias(self, chain: Iterable[Records], reply: bytes, limit: int) -> bytes | None:
+        """Return the answer that its name stands for another, with a reply about the last one.
 
-        None if the reply is none.
+        `chain` has the aliases in their order. None if the reply is none.
         """
         try:
             known = dns.message.from_wire(reply)
@@ -162,7 +162,7 @@ class Query:
         (question,) = self._content.message.question
         own = self._content.reply()
         own.set_rcode(known.rcode())
-        own.answer.append(_rrset(question.name, Records("CNAME", ttl, (f"{alias}.",))))
+        own.answer.extend(_rrset(_owner(question, one), one) for one in chain)
         own.answer.extend(known.answer)
         return self._id + own.to_wire(max_size=limit, prefer_truncation=True)[_ID:]
 
@@ -201,9 +201,8 @@ def _written(rest: bytes, answers: Answers, limit: int) -> bytes:
             continue
         reply.set_rcode(dns.rcode.from_text(answer.rcode))
         for records in answer.records:
-            owner = dns.name.from_text(records.name) if records.name else question.name
             if records.values:
-                reply.answer.append(_rrset(owner, records))
+                reply.answer.append(_rrset(_owner(question, records), records))
         if answer.zone:
             reply.authority.append(_soa(answer.zone))
     return reply.to_wire(max_size=limit, prefer_truncation=True)[_ID:]
@@ -228,6 +227,10 @@ def _asked(question: dns.rrset.RRset) -> Asked:
     name = question.name.to_text(omit_final_dot=True).lower()
     known = question.rdclass == RdataClass.IN
     return Asked(name, RdataType.to_text(question.rdtype) if known else "")
+
+
+def _owner(question: dns.rrset.RRset, records: Records) -> dns.name.Name:
+    return dns.name.from_text(records.name) if records.name else question.name
 
 
 def _rrset(owner: dns.name.Name, records: Records) -> dns.rrset.RRset:

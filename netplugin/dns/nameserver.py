@@ -13,7 +13,7 @@ known does not exist then, and other names are asked of servers outside (`netplu
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import count
@@ -29,6 +29,9 @@ from ofnet.names import Deferred, Outcome, Question, Verdict
 TTL: Final = 120
 KUBERNETES_TTL: Final = 5
 """Of the names of Kubernetes, which change with every pod: the default of its own name server."""
+
+MAX_ALIASES: Final = 8
+"""Aliases that are followed one after another; more are taken for a circle."""
 
 MAX_RECORDS: Final = 10
 """Addresses told of a group at a time; behind a headless service all are told."""
@@ -60,7 +63,7 @@ class ClusterDns:
 
 @dataclass(frozen=True, slots=True)
 class _Alias:
-    """A name that stands for one outside."""
+    """A name that stands for another, of the cluster or outside."""
 
     name: str
 
@@ -103,7 +106,8 @@ class NameServer:
         match found:
             case [_Alias(name)]:
                 stats["foundNameRecord"] += 1
-                return _by_alias(query, name, limit, own) if own else Verdict.FORWARD
+                alias = (asker, query, name, limit)
+                return self._by_alias(*alias, own) if own else Verdict.FORWARD
             case _:
                 answers = [one if isinstance(one, Answer) else None for one in found]
         if any(answers):
@@ -192,6 +196,28 @@ class NameServer:
         first = next(self._turns) % len(addresses) if addresses else 0
         return addresses[first:] + addresses[:first]
 
+    # -- what stands for something else --------------------------------------------------------
+
+    def _by_alias(
+        self, asker: Asker, query: Query, name: str, limit: int, own: ClusterDns
+    ) -> Outcome:
+        """Return the answer for a name that stands for another, here or outside."""
+        (asked,) = query.questions
+        chain = [_alias("", name)]
+        while len(chain) <= MAX_ALIASES:
+            if not self._records.kube.covers(name):
+                return _outside(query, chain, name, limit, own)
+            match self._found(asker, Asked(name, asked.rdtype)):
+                case _Alias(alias):
+                    chain.append(_alias(name, alias))
+                    name = alias
+                case Answer(rcode, records, zone):
+                    here = (replace(one, name=one.name or name) for one in records)
+                    return query.answered([Answer(rcode, (*chain, *here), zone)], limit)
+                case None:
+                    break
+        return query.answered([Answer(Rcode.SERVFAIL)], limit)
+
     # -- what is not ---------------------------------------------------------------------------
 
     def _not_here(self, query: Query, question: Question, own: ClusterDns, limit: int) -> Outcome:
@@ -211,13 +237,20 @@ class NameServer:
 _address = lru_cache(messages.KEPT)(ip_address)
 
 
-def _by_alias(query: Query, name: str, limit: int, own: ClusterDns) -> Deferred:
-    """Return the answer for a name that stands for one outside, with the addresses of that one."""
+def _alias(name: str, alias: str) -> Records:
+    """Return the record of an alias; a name of "" is that of the question."""
+    return Records("CNAME", KUBERNETES_TTL, (f"{alias}.",), name)
+
+
+def _outside(
+    query: Query, chain: Iterable[Records], name: str, limit: int, own: ClusterDns
+) -> Deferred:
+    """Return the answer for aliases that end at a name outside, with the addresses of that one."""
     (asked,) = query.questions
 
     def ask(answer: Callable[[bytes], None]) -> None:
         def done(reply: bytes | None) -> None:
-            whole = query.answered_by_alias(name, KUBERNETES_TTL, reply or b"", limit)
+            whole = query.answered_by_alias(chain, reply or b"", limit)
             answer(whole or query.answered([Answer(Rcode.SERVFAIL)], limit))
 
         own.outside.ask(messages.question_for(name, asked.rdtype), done)

@@ -41,8 +41,8 @@ class NameRecords:
     """The records of one name. A name may exist without any, as `svc.cluster.local` does.
 
     `members` are the endpoints of a headless service that have the name; `pointers` are the names
-    of an address, each with its endpoint if it is one's; `alias` is a name outside, for which the
-    name stands.
+    of an address, each with its endpoint if it is one's; `alias` is a name, of the cluster or
+    outside, for which the name stands.
     """
 
     addresses: tuple[Address, ...] = ()

@@ -262,7 +262,7 @@ def dns_reply(raw: bytes) -> None:
     """Read what an outside name server answers."""
     query = dns_messages.read(dns_messages.question_for("a.example", "A"))
     assert query is not None
-    query.answered_by_alias("b.example", 5, raw, 4096)
+    query.answered_by_alias([dns_messages.Records("CNAME", 5, ("b.example.",))], raw, 4096)
     dns_messages.is_truncated(raw)
 
 

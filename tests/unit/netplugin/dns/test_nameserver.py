@@ -16,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netplugin.dns.messages import MAX_PARTS, MAX_QUESTION, PAYLOAD
-from netplugin.dns.nameserver import ClusterDns, NameServer
+from netplugin.dns.nameserver import MAX_ALIASES, ClusterDns, NameServer
 from netplugin.dns.rate_limit import RateLimit
 from netplugin.world.dns_records import DnsRecords
 from netplugin.world.kube_pods import POD_NAMESPACE
+from netplugin.world.kube_services import KubeService
 from ofnet.names import Deferred, Question, Verdict
 from tests.unit.netplugin.records import NET, PEER, endpoint, key, nid_of
 from tests.unit.netplugin.world.test_dns_records import service
@@ -454,6 +455,91 @@ def test_a_service_of_type_external_name_is_followed(cluster: NameServer, outsid
     replies = told_later(cluster, "pay.shop.svc.cluster.local")
     outside.fail()
     assert replies[0].rcode() == dns.rcode.SERVFAIL
+
+
+CHAINED = ("pay", "web.shop.svc.cluster.local")
+
+
+def aliases(*pairs: tuple[str, str]) -> list[KubeService]:
+    """Return services of type ExternalName in the namespace `shop`."""
+    return [KubeService(namespace="shop", name=own, external_name=of) for own, of in pairs]
+
+
+def cluster_of(outside: Servers, *pairs: tuple[str, str]) -> NameServer:
+    """Return the only name server of a cluster with two services and these aliases."""
+    book = DnsRecords()
+    for one in (WEB, DB, *aliases(*pairs)):
+        book.put_kube_service(one)
+    made = served(book, ClusterDns(OWN, outside))
+    made.follow(lambda: True)
+    return made
+
+
+@pytest.mark.parametrize("family", ["A", "AAAA"])
+def test_an_alias_of_a_service_is_followed_within_the_cluster(
+    outside: Servers, family: str
+) -> None:
+    server = cluster_of(outside, CHAINED, ("buy", "Pay.shop.svc.cluster.local."))
+    address = {"A": "10.96.0.10", "AAAA": "fd00::10"}[family]
+    reply = reply_of(server, "buy.shop.svc.cluster.local", family)
+    assert [line for line in lines(reply) if "CNAME" in line] == [
+        "buy.shop.svc.cluster.local. 5 IN CNAME pay.shop.svc.cluster.local.",
+        "pay.shop.svc.cluster.local. 5 IN CNAME web.shop.svc.cluster.local.",
+    ]
+    found = [line for line in lines(reply) if "CNAME" not in line]
+    assert found == [f"web.shop.svc.cluster.local. 5 IN {family} {address}"]
+    assert reply is not None
+    assert reply.rcode() == dns.rcode.NOERROR
+    assert outside.asked == []
+
+
+def test_aliases_of_aliases_may_end_outside(outside: Servers) -> None:
+    server = cluster_of(outside, ("pay", "pay.example.com"), ("buy", "pay.shop.svc.cluster.local"))
+    replies = told_later(server, "buy.shop.svc.cluster.local")
+    outside.answer("pay.example.com. A 192.0.2.2")
+    assert lines(replies[0]) == [
+        "buy.shop.svc.cluster.local. 5 IN CNAME pay.shop.svc.cluster.local.",
+        "pay.example.com. 60 IN A 192.0.2.2",
+        "pay.shop.svc.cluster.local. 5 IN CNAME pay.example.com.",
+    ]
+
+
+def test_an_alias_of_a_headless_service_and_of_nothing(outside: Servers) -> None:
+    server = cluster_of(
+        outside, ("sql", "db.shop.svc.cluster.local"), ("gone", "absent.shop.svc.cluster.local")
+    )
+    found = lines(reply_of(server, "sql.shop.svc.cluster.local"))
+    assert {line.split()[0] for line in found if " A " in line} == {"db.shop.svc.cluster.local."}
+    reply = reply_of(server, "gone.shop.svc.cluster.local")
+    assert reply is not None
+    assert reply.rcode() == dns.rcode.NXDOMAIN
+    assert len(reply.authority) == 1
+    assert len(lines(reply)) == 1
+
+
+def test_aliases_in_a_circle_and_long_chains_fail(outside: Servers) -> None:
+    pairs = [(f"a{at}", f"a{at + 1}.shop.svc.cluster.local") for at in range(MAX_ALIASES + 1)]
+    circle = [("b1", "b2.shop.svc.cluster.local"), ("b2", "b1.shop.svc.cluster.local")]
+    last = (f"a{MAX_ALIASES + 1}", "web.shop.svc.cluster.local")
+    server = cluster_of(outside, *pairs, *circle, last)
+    codes = {}
+    for name in ("a0", "a1", "a2", "b1"):
+        reply = reply_of(server, f"{name}.shop.svc.cluster.local")
+        assert reply is not None
+        codes[name] = dns.rcode.to_text(reply.rcode())
+    assert codes == {"a0": "SERVFAIL", "a1": "SERVFAIL", "a2": "NOERROR", "b1": "SERVFAIL"}
+    assert outside.asked == []
+
+
+def test_an_alias_waits_for_services_that_are_not_known_yet(outside: Servers) -> None:
+    book = DnsRecords()
+    for one in aliases(("pay", "absent.shop.svc.cluster.local")):
+        book.put_kube_service(one)
+    server = served(book, ClusterDns(OWN, outside))
+    server.follow(lambda: False)
+    reply = reply_of(server, "pay.shop.svc.cluster.local")
+    assert reply is not None
+    assert reply.rcode() == dns.rcode.SERVFAIL
 
 
 def test_a_tenant_sees_its_own_pods_behind_a_headless_service() -> None:
