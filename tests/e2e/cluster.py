@@ -21,6 +21,7 @@ from tests.e2e.node import Node, join
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy" / "kubernetes"
+BEFORE_130 = DEPLOY / "before-1.30"
 IMAGES = ROOT / "build" / "image"
 BINARIES = (
     *("kubelet", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"),
@@ -146,15 +147,21 @@ class Cluster:
         content = {
             "apiVersion": "kustomize.config.k8s.io/v1beta1",
             "kind": "Kustomization",
-            "bases": [base],
+            "resources": [base],
+            "components": [] if self._knows_profiles() else [os.path.relpath(BEFORE_130, site)],
             "images": [{"name": "contiv/netplugin", "newTag": tag}] if tag else [],
-            "patchesStrategicMerge": [f"patch{number}.json" for number in range(len(patches))],
+            "patches": [{"path": f"patch{number}.json"} for number in range(len(patches))],
         }
         # JSON is YAML
         (site / "kustomization.yaml").write_text(json.dumps(content))
         for number, patch in enumerate(patches):
             (site / f"patch{number}.json").write_text(json.dumps(patch))
         return site
+
+    def _knows_profiles(self) -> bool:
+        """Return whether the API server knows the field of containers for AppArmor (1.30)."""
+        field = "pod.spec.containers.securityContext.appArmorProfile"
+        return bool(self.kubectl("explain", field, check=False))
 
     def uninstall(self) -> None:
         """Run the project's script, and see that nothing is left on the nodes."""

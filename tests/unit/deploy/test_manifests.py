@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -231,3 +232,62 @@ def test_the_image_has_every_package() -> None:
     listed = re.findall(r"^!(\w+)$", (root / ".containerignore").read_text(), re.MULTILINE)
     packages = {path.parent.name for path in root.glob("*/py.typed")}
     assert packages <= set(listed)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(DEPLOY.rglob("kustomization.yaml")), ids=lambda path: path.parent.name
+)
+def test_kustomizations_have_the_fields_of_today(path: Path) -> None:
+    (made,) = documents(path)
+    allowed = {"apiVersion", "kind", "resources", "patches", "components"}
+    assert made.keys() <= allowed, "what kustomize 5 calls deprecated"
+    for patch in made.get("patches", []):
+        assert (path.parent / patch["path"]).is_file()
+
+
+def test_who_mounts_is_not_confined_by_a_profile() -> None:
+    """By the field, not by the annotation that is deprecated since Kubernetes 1.30."""
+    files = [path for path in FILES if path.parent.name != "before-1.30"]
+    assert not [path for path in files if "container.apparmor" in path.read_text()]
+    everything = [*INSTALLED, *documents(DEPLOY / "cleanup.yaml")]
+    mounts = [one for one in containers(everything) if "mount -o" in " ".join(one["command"])]
+    assert {one["name"] for one in mounts} == {"netplugin", "cleanup"}
+    for one in mounts:
+        assert one["securityContext"]["appArmorProfile"] == {"type": "Unconfined"}
+    (patch,) = documents(DEPLOY / "before-1.30" / "netplugin.yaml")
+    (container,) = patch["spec"]["template"]["spec"]["containers"]
+    assert container["securityContext"] == {"appArmorProfile": None}
+    assert list(patch["spec"]["template"]["metadata"]["annotations"]) == [
+        f"container.apparmor.security.beta.kubernetes.io/{container['name']}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, []),
+        ({"POD_SUBNET6": "", "POD_GATEWAY6": ""}, []),
+        ({"POD_SUBNET6": "fd00:20::/64"}, ["--subnetv6", "fd00:20::/64"]),
+        (
+            {"POD_SUBNET6": "fd00:20::/64", "POD_GATEWAY6": "fd00:20::1"},
+            ["--subnetv6", "fd00:20::/64", "--gatewayv6", "fd00:20::1"],
+        ),
+    ],
+)
+def test_the_default_network_has_the_subnets_of_the_settings(
+    given: dict[str, str], words: list[str]
+) -> None:
+    (maker,) = [one for one in containers(INSTALLED) if one["name"] == "default-network"]
+    (script,) = re.findall(r"(?s)netctl (network create .*? default-net)\n", maker["command"][2])
+    settings = {"CONTIV_NETMASTER_NET_MODE": "vxlan", "POD_SUBNET": "10.20.0.0/16"}
+    settings["POD_GATEWAY"] = "10.20.255.254"
+    said = subprocess.run(
+        ["/bin/sh", "-euc", f"printf '%s\\n' {script}"],
+        env=dict.fromkeys(("POD_SUBNET6", "POD_GATEWAY6"), "") | settings | given,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    usual = "network create -t default --encap vxlan --subnet 10.20.0.0/16 --gateway 10.20.255.254"
+    assert said == [*usual.split(), *words, "default-net"]
+    assert {"POD_SUBNET6", "POD_GATEWAY6"} <= one("ConfigMap", "contiv")["data"].keys()
