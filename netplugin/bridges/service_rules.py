@@ -126,7 +126,7 @@ class _Port:
 
     def add(self) -> None:
         """Add the port's chains, and what leads to them."""
-        everywhere = [one for one in self.port.targets if self._leads_to(one)]
+        everywhere = [one for one in self.port.near if self._leads_to(one)]
         on_host = self._on_host(self.port.targets) or self._on_host(self.port.draining)
         inside = on_host if self.service.internal_local else everywhere
         for address in self._own(self.service.addresses):

@@ -60,10 +60,11 @@ def build_kubernetes(
     if access is None:
         return None
     api = KubeApi(access)
-    services, pods = ServiceHandler(dataplane.world), PodHandler()
+    node = config.node_name(environ)
+    services, pods = ServiceHandler(dataplane.world, node), PodHandler()
     pod_policies = dataplane.world.pod_policies
     policies, peers = PolicyHandler(pod_policies), PeerHandler(pod_policies)
-    own_pods = pods_of(config.node_name(environ))
+    own_pods = pods_of(node)
     feed = KubeFeed(
         api,
         KubeCache(context.settings.kube_cache),
@@ -73,7 +74,7 @@ def build_kubernetes(
             SLICES: services,
             own_pods: pods,
             NAMESPACES: FanOut((pods, peers)),
-            NODES: peers,
+            NODES: FanOut((peers, services)),
             **dict.fromkeys(POLICIES, policies),
         },
     )

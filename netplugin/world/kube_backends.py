@@ -6,14 +6,21 @@ slices while the server moves it from one to another; it counts once.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from core.errors import Invalid
 from netplugin.world.kube_objects import EndpointsObject, Ip, Port, SliceObject, read_address
 
 _FAMILIES: Final[Mapping[str, int]] = {"IPv4": 4, "IPv6": 6}
 """IP versions by `addressType`; slices of type FQDN have no addresses."""
+
+
+class Near(NamedTuple):
+    """Where clients are: the name of their node, and its zone, "" where it has none."""
+
+    node: str
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +37,10 @@ class KubeTarget:
 
     hostname: str = ""
     """The name it has below that of a headless service, "" for none."""
+
+    for_nodes: frozenset[str] = frozenset()
+    for_zones: frozenset[str] = frozenset()
+    """Hints: whose clients shall have it; empty where the server gives none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +86,8 @@ def of_slice(received: SliceObject) -> Backends:
                 node=one.node,
                 pod=one.target.pod,
                 hostname=one.hostname,
+                for_nodes=frozenset(hint.name for hint in one.hints.nodes),
+                for_zones=frozenset(hint.name for hint in one.hints.zones),
             )
             if one.ready:
                 ready.append(target)
@@ -105,9 +118,7 @@ def members(backends: Iterable[Backends]) -> frozenset[KubeTarget]:
 
 def _at(port: int, backends: Iterable[KubeTarget]) -> Iterator[KubeTarget]:
     for one in backends:
-        yield KubeTarget(
-            address=one.address, port=port, node=one.node, pod=one.pod, hostname=one.hostname
-        )
+        yield replace(one, port=port)
 
 
 def _once(groups: Iterable[Iterable[KubeTarget]]) -> dict[tuple[Ip, int], KubeTarget]:
@@ -118,8 +129,34 @@ def _once(groups: Iterable[Iterable[KubeTarget]]) -> dict[tuple[Ip, int], KubeTa
         for one in group:
             place = one.address, one.port
             other = found.get(place, one)
-            found[place] = max(one, other, key=lambda it: (it.pod, it.node, it.hostname))
+            found[place] = max(one, other, key=_names)
     return found
+
+
+def _names(one: KubeTarget) -> tuple[object, ...]:
+    return one.pod, one.node, one.hostname, sorted(one.for_nodes), sorted(one.for_zones)
+
+
+def hinted(ready: Iterable[KubeTarget], near: Near) -> frozenset[KubeTarget]:
+    """Return the targets that clients at a place shall have by the server's hints.
+
+    As kube-proxy decides it, for each family: hints count where all targets have one and one of
+    them is for this node, or else for this zone; otherwise clients have all.
+    """
+    families: dict[int, list[KubeTarget]] = {}
+    for one in ready:
+        families.setdefault(one.address.version, []).append(one)
+    return frozenset(one for of in families.values() for one in _hinted(of, near))
+
+
+def _hinted(targets: list[KubeTarget], near: Near) -> list[KubeTarget]:
+    by_node = [one for one in targets if near.node in one.for_nodes]
+    if by_node and all(one.for_nodes for one in targets):
+        return by_node
+    by_zone = [one for one in targets if near.zone and near.zone in one.for_zones]
+    if by_zone and all(one.for_zones for one in targets):
+        return by_zone
+    return targets
 
 
 def _address(received: SliceObject, text: str, version: int | None) -> Ip:

@@ -194,6 +194,17 @@ class _Conditions(Part):
     terminating: bool = False
 
 
+class _Named(Part):
+    name: str
+
+
+class _Hints(Part):
+    """The nodes, or zones, whose clients shall have an endpoint; () where the server names none."""
+
+    nodes: tuple[_Named, ...] = Field((), alias="forNodes")
+    zones: tuple[_Named, ...] = Field((), alias="forZones")
+
+
 class SliceEndpoint(Part):
     """One endpoint of a slice. Its addresses are of one family and stand for one another."""
 
@@ -203,6 +214,7 @@ class SliceEndpoint(Part):
     node_name: str = Field("", alias="nodeName")
     topology: dict[str, str] = Field(default_factory=dict)
     target: _Reference = Field(_Reference(), alias="targetRef")
+    hints: _Hints = _Hints()
 
     @property
     def node(self) -> str:

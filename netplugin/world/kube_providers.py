@@ -124,10 +124,12 @@ class KubeProviders:
             found = (self._provider(one, vrfs, networks) for one in of_family)
             return frozenset(one for one in found if one is not None)
 
-        given = providers(targets)
-        return ServicePort(
-            PROTOCOLS[port.protocol], port.port, given, providers(port.draining) - given
-        )
+        given = every = providers(targets)
+        if not local and port.hinted is not None:
+            given = _nearest(providers(port.hinted), every)
+        # Those that hints leave out keep the connections that they have.
+        keeping = (every | providers(port.draining)) - given
+        return ServicePort(PROTOCOLS[port.protocol], port.port, given, keeping)
 
     def _provider(
         self,
@@ -161,6 +163,14 @@ class KubeProviders:
     def _is_here(self, target: KubeTarget) -> bool:
         record = self._endpoint(target)
         return self._host in {target.node, record.homing_host if record is not None else ""}
+
+
+def _nearest(near: frozenset[Provider], every: frozenset[Provider]) -> frozenset[Provider]:
+    """Return the near providers, and all of a tenant that would have none."""
+    served = {one.vrf for one in near}
+    if not near or 0 in served:
+        return near or every
+    return near | {one for one in every if one.vrf and one.vrf not in served}
 
 
 def _targets(service: KubeService) -> set[Address]:

@@ -13,6 +13,8 @@ from core.multimap import discard
 from netplugin.world.kube_backends import (
     Backends,
     KubeTarget,
+    Near,
+    hinted,
     members,
     of_endpoints,
     of_slice,
@@ -61,6 +63,13 @@ class KubePort:
     node_port: int = 0
     targets: frozenset[KubeTarget] = frozenset()
     draining: frozenset[KubeTarget] = frozenset()
+    hinted: frozenset[KubeTarget] | None = None
+    """Those of `targets` that clients of this node shall have by hints; None for all."""
+
+    @property
+    def near(self) -> frozenset[KubeTarget]:
+        """The targets for clients of this node, where no policy leaves only those of one node."""
+        return self.targets if self.hinted is None else self.hinted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +127,10 @@ class KubeService:
 
 
 class KubeServices:
-    """All services; each change returns the keys of those it altered."""
+    """All services; each change returns the keys of those it altered. `node` is that of clients."""
 
-    def __init__(self) -> None:
+    def __init__(self, node: str = "") -> None:
+        self._near = Near(node)
         self.services: dict[str, KubeService] = {}
         """By `<namespace>/<name>`."""
         self._services: dict[str, ServiceObject] = {}
@@ -142,6 +152,13 @@ class KubeServices:
             case _:
                 piece = parse(SliceObject, resource, received)
                 return self._put_slice(piece.metadata.key, piece.service, of_slice(piece))
+
+    def set_zone(self, zone: str) -> set[str]:
+        """Set the zone of the clients' node, "" for none."""
+        if zone == self._near.zone:
+            return set()
+        self._near = self._near._replace(zone=zone)
+        return set[str]().union(*(self._derive(key) for key in tuple(self._services)))
 
     def retain(self, resource: str, keys: Container[str]) -> set[str]:
         """Remove the objects of a resource whose keys are not among these."""
@@ -185,11 +202,12 @@ class KubeServices:
         service = self._services.get(key)
         if service is not None:
             slices = (self._slices[one][1] for one in self._slices_of.get(key, ()))
-            self.services[key] = _service(service, (*self._endpoints.get(key, ()), *slices))
+            backends = (*self._endpoints.get(key, ()), *slices)
+            self.services[key] = _service(service, backends, self._near)
         return {key} if self.services.get(key) != before else set()
 
 
-def _service(service: ServiceObject, backends: Sequence[Backends]) -> KubeService:
+def _service(service: ServiceObject, backends: Sequence[Backends], near: Near) -> KubeService:
     spec = service.spec
     addresses = spec.cluster_ips or (spec.cluster_ip,)
     ingress = service.status.load_balancer.ingress
@@ -210,13 +228,14 @@ def _service(service: ServiceObject, backends: Sequence[Backends]) -> KubeServic
             spec.affinity_config.client_ip.seconds if spec.affinity == "ClientIP" else 0
         ),
         publish_not_ready=spec.publish_not_ready,
-        ports=tuple(_port(port, backends) for port in spec.ports),
+        ports=tuple(_port(port, backends, near) for port in spec.ports),
         members=members(backends) if spec.cluster_ip == "None" else frozenset(),
     )
 
 
-def _port(port: Port, backends: Sequence[Backends]) -> KubePort:
+def _port(port: Port, backends: Sequence[Backends], near: Near) -> KubePort:
     ready, draining = targets(port, backends)
+    chosen = hinted(ready, near)
     return KubePort(
         name=port.name,
         protocol=port.protocol,
@@ -224,4 +243,5 @@ def _port(port: Port, backends: Sequence[Backends]) -> KubePort:
         node_port=port.node_port,
         targets=ready or draining,
         draining=draining,
+        hinted=None if chosen == ready else chosen,
     )

@@ -85,6 +85,15 @@ def test_each_target_gets_as_many_connections(count: int) -> None:
     assert shares == pytest.approx([1 / count] * count)
 
 
+def test_hints_choose_where_hosts_and_the_outside_come() -> None:
+    made = service(OURS, THEIRS)
+    (port,) = made.ports
+    near = frozenset(one for one in port.targets if one.address == OURS)
+    found = rules([replace(made, ports=(replace(port, hinted=near),))], 4, HERE)
+    assert targets(found, SERVICES, str(CLUSTER)) == {"10.1.0.1:8080"}
+    assert targets(found, NODE_PORTS, "30080") == {"10.1.0.1:8080"}
+
+
 def test_a_node_port_leads_everywhere_under_the_hosts_address() -> None:
     made = rules([service(OURS, THEIRS)], 4, HERE)
     assert made.nat[SERVICES][-1] == f"-m addrtype --dst-type LOCAL -j {NODE_PORTS}"

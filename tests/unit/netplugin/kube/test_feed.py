@@ -18,8 +18,8 @@ from netplugin.kube.access import KubeAccess
 from netplugin.kube.api import KubeApi, KubeChange, KubeList, KubeSign
 from netplugin.kube.cache import FILE, KubeCache
 from netplugin.kube.feed import KubeFeed
-from netplugin.kube.resources import ENDPOINTS, SERVICES, SLICES, Resource
-from netplugin.kube.services import ServiceHandler
+from netplugin.kube.resources import ENDPOINTS, NODES, SERVICES, SLICES, Resource
+from netplugin.kube.services import ZONE, ServiceHandler
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.dns_records import Asker
 from netplugin.world.kube_services import KubeService
@@ -376,3 +376,28 @@ async def test_faults_are_shown_when_due(world: WorldBuilder, tmp_path: Path) ->
         await eventually(lambda: shown[-1] == ["Kubernetes: away"])
         feed.apply(SERVICES, KubeSign())
         await eventually(lambda: shown[-1] == [])
+
+
+def test_the_zone_of_the_own_node_counts_for_hints(world: WorldBuilder) -> None:
+    handler = ServiceHandler(world, "n1")
+
+    def zoned(address: str, zone: str) -> dict[str, Any]:
+        return {**at(address), "hints": {"forZones": [{"name": zone}]}}
+
+    def node(name: str, **labels: str) -> dict[str, Any]:
+        return {"metadata": {"name": name, "labels": labels}}
+
+    def near() -> set[str]:
+        return {str(one.address) for one in world.services.kube[KEY].ports[0].near}
+
+    handler.put(SERVICES.name, WEB)
+    handler.put(SLICES.name, piece("web-1", zoned("10.1.0.1", "a"), zoned("10.1.0.2", "b")))
+    handler.put(NODES.name, node("n2", **{ZONE: "b"}))
+    assert near() == {"10.1.0.1", "10.1.0.2"}
+    handler.put(NODES.name, node("n1", **{ZONE: "a"}))
+    assert near() == {"10.1.0.1"}
+    handler.remove(NODES.name, "n2")
+    handler.retain(NODES.name, {"n1"})
+    assert near() == {"10.1.0.1"}
+    handler.retain(NODES.name, {"n2"})
+    assert near() == {"10.1.0.1", "10.1.0.2"}

@@ -130,6 +130,42 @@ def test_draining_targets_keep_what_they_have() -> None:
     assert not port.draining
 
 
+def test_hints_choose_the_providers_and_leave_the_others_what_they_have() -> None:
+    near, far = target(), target("web-2", address="10.1.0.2")
+    pods = (pod("red", "web-1"), pod("red", "web-2", THERE, "10.1.0.2"))
+    (port,) = on_bridge(hinted(service(near, far), near), *pods)["shop/web"].ports
+    assert port.providers == {Provider(POD, 8080, 1)}
+    assert port.draining == {Provider(IPv4Address("10.1.0.2"), 8080, 1)}
+
+
+def test_hints_take_no_tenant_its_only_providers() -> None:
+    near, far, host = target(), target("web-2", address="10.1.0.2"), target("", address="192.0.2.1")
+    pods = (pod("red", "web-1"), pod("blue", "web-2", THERE, "10.1.0.2"))
+    red, blue = Provider(POD, 8080, 1), Provider(IPv4Address("10.1.0.2"), 8080, 2)
+    every = service(near, far, host)
+    assert providers(hinted(every, near), *pods) == {red, blue}
+    everybodys = Provider(IPv4Address("192.0.2.1"), 8080)
+    assert providers(hinted(every, near, host), *pods) == {red, everybodys}
+    gone = target("web-9", address="10.1.0.9")
+    assert providers(hinted(every, gone), *pods, pod("red", "x", HERE, "10.1.0.9")) == {
+        red,
+        blue,
+        everybodys,
+    }
+
+
+def test_hints_do_not_hold_where_a_policy_does() -> None:
+    near, far = target(node="there"), target("web-2", address="10.1.0.2")
+    pods = (pod("red", "web-1", THERE), pod("red", "web-2", HERE, "10.1.0.2"))
+    found = providers(hinted(service(near, far, local=True), near), *pods)
+    assert found == {Provider(IPv4Address("10.1.0.2"), 8080, 1)}
+
+
+def hinted(one: KubeService, *targets: KubeTarget) -> KubeService:
+    (port,) = one.ports
+    return replace(one, ports=(replace(port, hinted=frozenset(targets)),))
+
+
 def test_each_address_is_a_service_with_the_targets_of_its_family() -> None:
     one = replace(
         service(target(), target("", address="2001:db8::1")),

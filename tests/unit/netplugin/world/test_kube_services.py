@@ -509,3 +509,55 @@ def test_a_label_leaves_a_service_to_others(label: str) -> None:
     assert services.services[KEY].left_alone
     assert services.put(SERVICES, WEB) == {KEY}
     assert not services.services[KEY].left_alone
+
+
+def hinting(address: str, nodes: str = "", zones: str = "", **conditions: bool) -> dict[str, Any]:
+    """Return an endpoint with hints for nodes and zones, by names of one letter."""
+    hints = {
+        key: [{"name": name} for name in names]
+        for key, names in (("forNodes", nodes), ("forZones", zones))
+        if names
+    }
+    return {**at(address, **conditions), **({"hints": hints} if hints else {})}
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "near"),
+    [
+        ([hinting("10.1.0.1", "n"), hinting("10.1.0.2", "m")], {"10.1.0.1"}),
+        ([hinting("10.1.0.1", "nm"), hinting("10.1.0.2", "mn")], {"10.1.0.1", "10.1.0.2"}),
+        # no target for this node, or one without a hint: zones, and then all
+        ([hinting("10.1.0.1", "m", "z"), hinting("10.1.0.2", "o", "y")], {"10.1.0.1"}),
+        ([hinting("10.1.0.1", "n", "z"), hinting("10.1.0.2", "", "y")], {"10.1.0.1"}),
+        ([hinting("10.1.0.1", "n"), hinting("10.1.0.2")], {"10.1.0.1", "10.1.0.2"}),
+        ([hinting("10.1.0.1", "", "y"), hinting("10.1.0.2", "", "x")], {"10.1.0.1", "10.1.0.2"}),
+        ([hinting("10.1.0.1", "", "z"), hinting("10.1.0.2")], {"10.1.0.1", "10.1.0.2"}),
+        # hints of what is not ready do not count
+        ([hinting("10.1.0.1", "n"), hinting("10.1.0.2", "m", ready=False)], {"10.1.0.1"}),
+        (
+            [hinting("10.1.0.1", "n", ready=False), hinting("10.1.0.2", "m"), hinting("10.1.0.3")],
+            {"10.1.0.2", "10.1.0.3"},
+        ),
+    ],
+)
+def test_hints_are_followed_as_kube_proxy_follows_them(
+    endpoints: list[dict[str, Any]], near: set[str]
+) -> None:
+    book = KubeServices("n")
+    book.put(SERVICES, WEB)
+    book.put(SLICES, piece("web-1", *endpoints))
+    assert book.set_zone("z") <= {KEY}
+    port = book.services[KEY].ports[0]
+    assert {str(one.address) for one in port.near} == near
+    assert book.set_zone("z") == set()
+    assert port.near <= port.targets
+
+
+def test_the_zone_of_the_node_may_change() -> None:
+    book = KubeServices("n")
+    book.put(SERVICES, WEB)
+    book.put(SLICES, piece("web-1", hinting("10.1.0.1", "", "z"), hinting("10.1.0.2", "", "y")))
+    for zone, near in (("", "12"), ("z", "1"), ("y", "2"), ("x", "12"), ("", "12")):
+        book.set_zone(zone)
+        found = {str(one.address) for one in book.services[KEY].ports[0].near}
+        assert found == {f"10.1.0.{number}" for number in near}
