@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ofnet.world import Bridge
 from tests.bed.cluster import Bed
 from tests.bed.containerd import Containerd
 from tests.bed.cri import Cri, CriError
@@ -27,6 +28,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 CROWD = 20
 PLUGIN = "contivk8s"
 GATEWAY = "10.20.0.1"
+BRIDGE = Bridge.VXLAN
 HOST_PORT, POD_PORT = 8080, 80
 
 
@@ -202,6 +204,36 @@ def test_a_chain_of_plugins(bed: Bed, containerd: Containerd, cri: Cri) -> None:
         host.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
         with answering(inside, address, POD_PORT):
             own = bed.hosts[0].address
+            eventually(lambda: dials(host, own, HOST_PORT, patience=1), "the host's port answers")
+            outside = bed.fabric.namespace
+            eventually(lambda: dials(outside, own, HOST_PORT, patience=1), "from outside as well")
+        removed(cri, [pod])
+        assert str(HOST_PORT) not in host.run(["iptables-save", "-t", "nat"]).stdout
+    finally:
+        configure(containerd, cri, conflist(bed))
+
+
+def test_host_ports_and_bandwidth_are_contiv_s(bed: Bed, containerd: Containerd, cri: Cri) -> None:
+    """Contiv reads what containerd writes: `HostPort`, `IngressRate`, and 2^32-1 for no burst."""
+    host = bed.hosts[0].namespace
+    conf = conflist(bed)
+    conf["plugins"][0]["capabilities"] = {"portMappings": True, "bandwidth": True, "dns": True}
+    configure(containerd, cri, conf)
+    try:
+        rates = {"ingress": "10M", "egress": "8M"}
+        annotations = {f"kubernetes.io/{way}-bandwidth": rate for way, rate in rates.items()}
+        pod = run(cri, "capable", ports=[(HOST_PORT, POD_PORT)], annotations=annotations)
+        (address,) = cri.addresses(pod)
+        (path,) = containerd.namespaces()
+        inside = Namespace(str(path))
+        queue = host.run(["tc", "-json", "qdisc", "show", "dev", veth_of(host, inside)]).stdout
+        (bucket,) = [one for one in json.loads(queue) if one["kind"] == "tbf"]
+        assert bucket["options"]["rate"] * 8 == 10_000_000
+        assert bucket["options"]["burst"] * 8 <= 8_000_000, "the usual burst"
+        assert "rate=8000 burst_size=8000" in bed.hosts[0].ovs.ofctl("dump-meters", BRIDGE)
+        host.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
+        own = bed.hosts[0].address
+        with answering(inside, address, POD_PORT):
             eventually(lambda: dials(host, own, HOST_PORT, patience=1), "the host's port answers")
             outside = bed.fabric.namespace
             eventually(lambda: dials(outside, own, HOST_PORT, patience=1), "from outside as well")
