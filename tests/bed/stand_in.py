@@ -7,7 +7,10 @@ import socketserver
 import threading
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
+
+NOTICES_END: Final = 0.02
+"""Seconds until the server sees that it is to end; half a second by default, for each test."""
 
 
 class StandInServer(ABC):
@@ -18,7 +21,9 @@ class StandInServer(ABC):
         """Set before `let_go` at the end: who is about to wait for an answer then must not."""
 
         self._server = server
-        self._thread = threading.Thread(target=server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=server.serve_forever, args=(NOTICES_END,), daemon=True
+        )
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, NamedTuple
 
 from ofnet.openflow.fields import FROM_HOST, MANAGEMENT
@@ -190,6 +191,7 @@ def _ipv6_low(recorded: Line, case: Case) -> bool:
     )
 
 
+@cache  # asked for each line beside each other one
 def _renumbered(line: Line) -> Line:
     match, actions = (GONE_PORT.sub("contivh0", text) for text in (line.match, line.actions))
     return line._replace(match=match, actions=actions)
@@ -199,10 +201,10 @@ def _on_vlan(line: Line, case: Case) -> Line | None:
     """Return our flow to the same port for tagged packets."""
     popped = line.actions.replace("output:", "pop_vlan,output:")
     for ours in case.ours:
-        untagged = re.sub(r"dl_vlan=\d+,", "", ours.match)
-        same = (7, 103, popped) == (ours.table, ours.priority, ours.actions)
-        if same and untagged == line.match != ours.match:
-            return ours
+        if (7, 103, popped) == (ours.table, ours.priority, ours.actions):
+            untagged = re.sub(r"dl_vlan=\d+,", "", ours.match)
+            if untagged == line.match != ours.match:
+                return ours
     return None
 
 

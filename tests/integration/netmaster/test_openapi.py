@@ -33,7 +33,7 @@ STREAM: Final = "/api/v2/events"
 """Its answers do not end (`tests/integration/netmaster/test_events.py`)."""
 SCHEMA: Final = schemathesis.openapi.from_dict(document(VERSION)).exclude(path=STREAM)
 ALL: Final = [found.ok() for found in SCHEMA.get_all_operations() if isinstance(found, Ok)]
-SECONDS: Final = 40
+SECONDS: Final = 20
 """How long all made-up requests together may take; what does not fit is left out."""
 ROUNDS: Final = 4
 EXAMPLES: Final = 3
