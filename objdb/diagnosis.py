@@ -76,7 +76,9 @@ async def strict_fault(member: str, context: ssl.SSLContext) -> str:
         return exc.verify_message
     except (OSError, TimeoutError) as exc:
         raise StoreUnavailable(f"store {member}: {exc!s:.200}") from exc
-    writer.close()
+    # Not closed in good order, here and below: with TLS that takes a word of the member, else half
+    # a minute.
+    writer.transport.abort()
     return ""
 
 
@@ -156,7 +158,7 @@ async def _connect(
     # awaited, as in a process that was late for both, the failure and the end of its time.
     handshake = writer.start_tls(context, server_hostname=host, ssl_handshake_timeout=TIMEOUT)
     with ExitStack() as undo:
-        undo.callback(writer.close)
+        undo.callback(writer.transport.abort)
         await unbroken(handshake)
         undo.pop_all()
     return reader, writer
@@ -171,7 +173,7 @@ async def _request(
         await writer.drain()
         return await _read(reader)
     finally:
-        writer.close()
+        writer.transport.abort()
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes:
@@ -197,5 +199,5 @@ async def _speaks_tls(member: str) -> bool:
         return "ALERT" in str(exc)  # it requires a client certificate
     except ConnectionError:
         return False
-    writer.close()
+    writer.transport.abort()
     return True
