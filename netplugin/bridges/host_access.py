@@ -76,8 +76,7 @@ CHAINS: Final = (
 _PORTS: Final = port_names.HOST_LINKS
 _TO_PODS: Final = port_names.OWN_LINKS
 _TRANSLATED: Final = ("-m", "conntrack", "--ctstate", "DNAT")
-_MASQUERADED: Final = "0x4000/0x4000"
-"""kube-proxy's mark of what it gives an address of the host."""
+_NO_MARK: Final = "0x0/0xffffffff"
 FORWARDING: Final = Path("/proc/sys/net/ipv4/ip_forward")
 
 
@@ -109,16 +108,20 @@ def returned(private: IPv4Network, blocks: Iterable[Subnet]) -> Iterator[Iptable
 
 
 def sources_kept(*chains: Chain) -> Iterator[IptablesRule]:
-    """Yield the rules that keep kube-proxy from giving the host's address to what is for pods.
+    """Yield the rules that keep others from giving the host's address to what is for pods.
 
-    Policies could not tell it from the host's own. The answers come back without it.
+    kube-proxy, of either mode, marks what it gives an address of the link that it leaves by. That
+    of `contivh0` is the same on every host, so that answers of pods elsewhere would go to their own
+    host; and policies could not tell an address of this host from the host's own. So the marks are
+    taken off before any translation of sources, whichever their number, which kube-proxy is told.
+    The answers come back by the switch.
     """
     for chain in chains:
         for port in _PORTS:
             yield IptablesRule(
                 chain=chain,
-                match=("-o", port, "-m", "mark", "--mark", _MASQUERADED),
-                target=("-j", "MARK", "--set-xmark", f"0x0/{_MASQUERADED.partition('/')[2]}"),
+                match=("-o", port),
+                target=("-j", "MARK", "--set-xmark", _NO_MARK),
             )
 
 

@@ -64,8 +64,8 @@ async def test_the_port_is_made_with_address_and_rule(outside: Outside) -> None:
             assert one.startswith("nat POSTROUTING -s 127.0.0.0/8 -o contiv")
             assert one.endswith("-j SNAT --to-source 192.168.2.10")
         for one, port in zip(kept, ("contivh0", "contivv0"), strict=True):
-            assert one.startswith(f"mangle POSTROUTING -o {port} -m mark --mark 0x4000/0x4000")
-            assert one.endswith("-j MARK --set-xmark 0x0/0x4000"), "kube-proxy's"
+            assert one.startswith(f"mangle POSTROUTING -o {port} -m comment")
+            assert one.endswith("-j MARK --set-xmark 0x0/0xffffffff"), "whoever's"
         for one, port in zip(back, ("contivh0", "contivv0"), strict=True):
             assert one.startswith(f"nat POSTROUTING -s 172.19.0.0/16 -o {port} -m conntrack")
             assert one.endswith("-j SNAT --to-source 172.19.255.254"), "none of the host's"
