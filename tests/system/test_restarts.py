@@ -91,7 +91,7 @@ def test_killed_agents_lose_no_packet(bed: Bed, three: tuple[Pod, Pod, Pod]) -> 
 @pytest.mark.usefixtures("three")
 def test_a_restarted_agent_leaves_the_routing_of_its_host_alone(bed: Bed, tmp_path: Path) -> None:
     """Each event of a route may cost tunnels of the userspace datapath packets."""
-    applied(bed)
+    steady(bed)
     with ExitStack() as heard:
         seen = [
             heard.enter_context(routing_events(host.namespace, tmp_path / host.label))
