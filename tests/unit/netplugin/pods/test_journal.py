@@ -1,6 +1,7 @@
 """The text of a journal entry."""
 
 import json
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -87,15 +88,17 @@ async def test_a_closed_journal_is_an_error_that_was_foreseen() -> None:
 async def test_the_life_of_an_entry_interns_no_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A path of pathlib interns its parts when it is made."""
+    """A path of pathlib interns its parts when it is parsed."""
 
-    def parsed(*parts: object) -> None:
-        raise AssertionError(f"a path is made: {parts}")
+    def interned(text: str) -> str:
+        raise AssertionError(f"a text is interned: {text}")
 
     journal = Journal(tmp_path)
     await journal.load()
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "_parse_args", parsed)
+        patch.setattr(sys, "intern", interned)
+        with pytest.raises(AssertionError, match="interned"):
+            _ = (tmp_path / "one" / "more").parts
         await journal.write(ENTRY)
         await journal.stage(replace(ENTRY, state=EntryState.PRESENT))
         await journal.commit(ENTRY.key)
