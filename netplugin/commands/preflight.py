@@ -29,20 +29,19 @@ from netplugin.bridges.openflow_listeners import LOOPBACK
 from netplugin.bridges.uplinks import attached_cards
 from netplugin.commands import docker_checks, firewall_checks, store_checks, underlay_checks
 from netplugin.commands.findings import Check, Finding, Note, finding
+from netplugin.commands.switch_state import read_once, switch_state
 from netplugin.kernel import iptables, nft_tables
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kube import config
 from netplugin.kube.access import access_of
 from netplugin.kube.api import KubeApi, KubeTiming
 from netplugin.kube.resources import NAMESPACES, SERVICES, SLICES, pods_of
-from netplugin.ovsdb import Ovsdb
 from netplugin.ovsdb.control_socket import ControlSocket, rundir_of
 from netplugin.pods.mtu import VXLAN_OVERHEAD, underlay_of
 from netplugin.settings import SMALLEST_MTU, Settings
 from ofnet.world import Bridge, FwdMode
 
 NAME: Final = "preflight"
-OVSDB_WAIT: Final = 3.0
 KUBE_WAIT: Final = 5.0
 """Seconds for a connection to an API server, and for its answer."""
 
@@ -65,7 +64,8 @@ def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
 async def findings_of(wanted: Settings) -> list[Finding]:
     """Return the findings of all checks, in order."""
     checks = (finding(subject, *check, wanted) for subject, check in CHECKS.items())
-    return await asyncio.gather(*checks)
+    with read_once():
+        return await asyncio.gather(*checks)
 
 
 async def _rights(_wanted: Settings) -> str:
@@ -83,8 +83,7 @@ def _effective_capabilities() -> int:
 
 
 async def _switch(wanted: Settings) -> str:
-    async with await Ovsdb.connect(wanted.ovsdb, wait=OVSDB_WAIT) as ovsdb:
-        bridges = sorted(ovsdb.bridges())
+    bridges = sorted((await switch_state(wanted)).ports)
     return f"database at {wanted.ovsdb}, bridges: {', '.join(bridges) or 'none'}"
 
 
@@ -93,9 +92,7 @@ async def _datapath(wanted: Settings) -> str:
         if await links.has_kernel_datapath():
             return "the kernel's"
         holder = await links.holder(wanted.vtep_ip)
-    async with await Ovsdb.connect(wanted.ovsdb, wait=OVSDB_WAIT) as ovsdb:
-        bridges = ovsdb.bridges()
-    if holder not in bridges:
+    if holder not in (await switch_state(wanted)).ports:
         raise HostError(f"userspace's, and {wanted.vtep_ip} is on {holder}, which is no bridge")
     return f"userspace's, tunnels leave by bridge {holder}"
 
@@ -125,8 +122,7 @@ async def _links(wanted: Settings) -> str:
 async def _uplinks(wanted: Settings) -> str:
     with closing(KernelLinks()) as links:
         cards = await links.cards(wanted.uplinks)
-    async with await Ovsdb.connect(wanted.ovsdb, wait=OVSDB_WAIT) as ovsdb:
-        check_cards(cards, attached_cards(ovsdb.ports(Bridge.VLAN).values()))
+    check_cards(cards, attached_cards((await switch_state(wanted)).ports.get(Bridge.VLAN, ())))
     return ", ".join(card.name for card in cards) or "none"
 
 

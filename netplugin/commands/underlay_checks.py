@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import HostError
+from netplugin.commands.switch_state import switch_state
 from netplugin.kernel.netns import KernelLinks
-from netplugin.ovsdb import Ovsdb, PortRow
+from netplugin.ovsdb import PortRow
 from netplugin.settings import Settings
 
-OVSDB_WAIT: Final = 3.0
 ARP_REMEDY: Final = (
     "sysctl net.ipv4.conf.CARD.arp_ignore=1, also after a reboot; or give the bridge the card's "
     "MAC: ovs-vsctl set bridge BRIDGE other-config:hwaddr=MAC"
@@ -58,10 +58,10 @@ async def neighbours(wanted: Settings) -> str:
         if await links.has_kernel_datapath():
             return "the kernel's datapath takes packets before the kernel answers ARP"
         holder = await links.holder(wanted.vtep_ip)
-        async with await Ovsdb.connect(wanted.ovsdb, wait=OVSDB_WAIT) as ovsdb:
-            if holder not in ovsdb.bridges():
-                return f"{wanted.vtep_ip} is on {holder}, which is no bridge"
-            names = devices(ovsdb.ports(holder).values())
+        ports = (await switch_state(wanted)).ports
+        if holder not in ports:
+            return f"{wanted.vtep_ip} is on {holder}, which is no bridge"
+        names = devices(ports[holder])
         # What is no device of the kernel, as a port of DPDK, does not speak ARP.
         own, *found = await links.cards([holder, *(name for name in names if _settings(name))])
     cards = [BridgeCard(card.name, card.mac, arp_ignore(card.name)) for card in found]

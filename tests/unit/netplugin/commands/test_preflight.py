@@ -1,14 +1,17 @@
 """What is lacking is counted, named and remedied; what is there is shown."""
 
+import asyncio
 from contextlib import nullcontext
 
 import pytest
 
-from core.errors import HostError
+from core.errors import HostError, SwitchUnavailable
 from netplugin.bridges import host_access
-from netplugin.commands import preflight
+from netplugin.commands import preflight, switch_state
 from netplugin.commands.findings import Note
+from netplugin.ovsdb import Ovsdb
 from netplugin.settings import Settings
+from tests.unit.netplugin.test_settings import settings_of
 
 FLAGS = ["--mode", "kubernetes", "--netmode", "vxlan", "--fwdmode", "routing"]
 FLAGS += ["--ctrl-ip", "192.0.2.1", "--vtep-ip", "192.0.2.2"]
@@ -97,3 +100,23 @@ def test_rights_are_told_by_name(
         preflight.run(FLAGS, {})
     said = capsys.readouterr().out
     assert "no right to NET_RAW, SYS_ADMIN" in said
+
+
+async def test_the_database_is_read_once_and_its_fault_is_that_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    async def away(remote: str, **_more: object) -> None:
+        asked.append(remote)
+        await asyncio.sleep(0)
+        raise SwitchUnavailable(f"no Open vSwitch database at {remote}")
+
+    async def reads(wanted: Settings) -> str:
+        return str(await switch_state.switch_state(wanted))
+
+    monkeypatch.setattr(Ovsdb, "connect", away)
+    monkeypatch.setattr(preflight, "CHECKS", dict.fromkeys("abcd", (reads, "start it")))
+    found = await preflight.findings_of(settings_of(FLAGS))
+    assert len(asked) == 1
+    assert {one.found for one in found} == {f"no Open vSwitch database at {asked[0]}"}
