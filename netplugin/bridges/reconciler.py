@@ -11,7 +11,7 @@ Ports in OVSDB are `netplugin.bridges.port_reconciler`'s. Nothing here knows CNI
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from core.change_notifier import ChangeNotifier
 from core.errors import ContivError, SwitchUnavailable
@@ -42,6 +42,7 @@ class Reconciler:
         agents: Mapping[Bridge, BridgeAgent],
         records: RecordEvents,
         progress: Progress,
+        zones_written: Callable[[Collection[int]], None] = lambda _zones: None,
     ) -> None:
         self._ovsdb = ovsdb
         self._world = world
@@ -53,6 +54,7 @@ class Reconciler:
         self._waiting: asyncio.Future[None] | None = None
         self._ended = False
         self._zones: frozenset[int] = frozenset()
+        self._zones_written = zones_written
         world.observe(self._due.set)
 
     # -- endpoints of this host ----------------------------------------------------------------
@@ -186,6 +188,7 @@ class Reconciler:
         if zones != self._zones:
             await self._ovsdb.remember_ended(Bridge.VXLAN, zones)
             self._zones = zones
+            self._zones_written(zones)
 
     def _stored_vrf_ids(self) -> dict[TenantName, int]:
         return stored_vrfs(self._ovsdb.bridge_external_ids(Bridge.VXLAN))

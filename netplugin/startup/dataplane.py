@@ -16,6 +16,7 @@ from functools import partial
 from core.logs import fields
 from netplugin.bridges.bridge_keeper import BridgeKeeper
 from netplugin.bridges.bridges import USERSPACE, bridge_specs, choose_datapath, datapath_id
+from netplugin.bridges.ended_connections import EndedConnections
 from netplugin.bridges.megaflow_purge import MegaflowPurger
 from netplugin.bridges.nics import check_cards
 from netplugin.bridges.openflow_listeners import open_listener
@@ -60,6 +61,7 @@ class Dataplane:
     ports: PortReconciler
     keeper: BridgeKeeper
     purger: MegaflowPurger
+    ended: EndedConnections
     datagrams: StaleDatagrams
     datapath: str
 
@@ -153,8 +155,14 @@ async def build_dataplane(
         report_faults=partial(progress.show, "tunnels"),
     )
     records = RecordEvents(world, progress)
+    ended = EndedConnections(clients.vswitchd, Bridge.VXLAN)
     reconciler = Reconciler(
-        ovsdb=clients.ovsdb, world=world, agents=agents, records=records, progress=progress
+        ovsdb=clients.ovsdb,
+        world=world,
+        agents=agents,
+        records=records,
+        progress=progress,
+        zones_written=ended.written,
     )
     keeper = BridgeKeeper(
         ovsdb=clients.ovsdb,
@@ -184,6 +192,7 @@ async def build_dataplane(
         ports=ports,
         keeper=keeper,
         purger=purger,
+        ended=ended,
         datagrams=StaleDatagrams(progress.show, clients.sweep_datagrams),
         datapath=datapath,
     )

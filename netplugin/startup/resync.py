@@ -149,6 +149,8 @@ def _start_flow_tasks(context: Context, dataplane: Dataplane) -> None:
     # controller would keep them waiting.
     context.supervisor.supervise("bridges", dataplane.keeper.run())
     context.supervisor.supervise("megaflows", dataplane.purger.run())
+    if dataplane.datapath == USERSPACE:
+        context.supervisor.supervise("ended connections", dataplane.ended.run())
     context.supervisor.supervise("flows", dataplane.reconciler.run())
     for bridge, agent in dataplane.agents.items():
         context.supervisor.supervise(f"bridge {bridge}", agent.run())
