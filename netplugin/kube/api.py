@@ -251,8 +251,9 @@ class KubeApi:
         listed = await self._served(resource, lambda one: self._list(session, one, known))
         return listed if listed is not None else KubeList(resource, "", ())
 
-    @staticmethod
-    async def _served(resource: Resource, ask: Callable[[Resource], Awaitable[_T]]) -> _T | None:
+    async def _served(
+        self, resource: Resource, ask: Callable[[Resource], Awaitable[_T]]
+    ) -> _T | None:
         """Return the answer about the first alternative that is served.
 
         None if none is and the resource is optional.
@@ -261,9 +262,26 @@ class KubeApi:
             try:
                 return await ask(one)
             except KubeRefused as exc:
-                if exc.status != 404 or (one.instead is None and not one.optional):
+                if one.instead is None and not one.optional:
+                    raise
+                if exc.status != 404 and not (exc.status == 403 and await self._absent(one)):
                     raise
         return None
+
+    async def _absent(self, resource: Resource) -> bool:
+        """Return whether an optional resource is known not to be served.
+
+        A server asks for the right to read before it looks whether there is anything to read. Who
+        has not got it for what is not installed lacks nothing.
+        """
+        if not resource.optional:
+            return False
+        try:
+            served = await self.served(resource.group)
+        except OrchestratorUnavailable:
+            return False
+        paths = {f"apis/{resource.group}/{one}" for one in served if resource.name in served[one]}
+        return not paths & {*resource.versions}
 
     async def _list(
         self, session: aiohttp.ClientSession, resource: Resource, known: str

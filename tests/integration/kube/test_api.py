@@ -14,7 +14,14 @@ from core.tasks import background
 from netplugin.kube.access import Credentials, KubeAccess, Pem
 from netplugin.kube.api import KubeApi, KubeChange, KubeList, KubeSign, KubeTiming
 from netplugin.kube.policy_kinds import GROUP, PolicyKinds
-from netplugin.kube.resources import NAMESPACES, SERVICES, SLICES, Resource, pods_of
+from netplugin.kube.resources import (
+    CLUSTER_POLICIES,
+    NAMESPACES,
+    SERVICES,
+    SLICES,
+    Resource,
+    pods_of,
+)
 from tests.bed.certificates import make_certificates
 from tests.bed.kubernetes import ApiServer, pod, service
 from tests.bed.waiting import eventually_async
@@ -474,6 +481,20 @@ async def test_an_answer_that_makes_no_sense_is_a_fault(server: ApiServer) -> No
     server._list = lambda *_: b'["not a list of Kubernetes"]'  # type: ignore[method-assign]
     async with following(KubeApi(access(server), SOON)) as mirror:
         await mirror.fails("not an object of Kubernetes")
+
+
+async def test_who_may_not_read_what_is_not_installed_lacks_nothing(server: ApiServer) -> None:
+    """An agent of this release keeps its node ready under the ClusterRole of an older one."""
+    server.forbidden.add(CLUSTER_POLICIES.name)
+    soon = KubeTiming(longest_pause=0.2, not_served=0.05)
+    async with following(KubeApi(access(server), soon), CLUSTER_POLICIES) as mirror:
+        await asked_often(server)
+        assert (mirror.faults, mirror.names) == ([], set())
+        server.kinds[GROUP] = {"v1beta1": [CLUSTER_POLICIES.name], "v1alpha2": ["others"]}
+        await asked_often(server)
+        assert mirror.faults == [], "that version would not be followed anyway"
+        server.kinds[GROUP] = {"v1alpha2": [CLUSTER_POLICIES.name]}
+        await mirror.fails("may not read clusternetworkpolicies (403 Forbidden)")
 
 
 async def test_kinds_of_policies_that_are_not_followed_are_told(server: ApiServer) -> None:
