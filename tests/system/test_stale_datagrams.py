@@ -4,11 +4,9 @@ By every way that the host's kernel translates; and no stranger hears it who has
 provider that is gone.
 """
 
-import socket
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 
 import pytest
@@ -16,18 +14,15 @@ import pytest
 from netplugin.world.kube_services import SERVICES, SLICES
 from tests.bed.cluster import Bed
 from tests.bed.kubernetes import ApiServer, endpoint_slice, service
-from tests.bed.netns import Namespace
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
+from tests.system.datagrams import Client, naming
 from tests.system.kube_site import api_beside, api_flags, forward
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
 
 ADDRESS, EXTERNAL = "10.96.0.53", "203.0.113.53"
 NODE_PORT, HOST_PORT, TARGET = 30053, 8053, 5353
-PAUSE = 0.05
-MANY = 20
-"""Answers by which a way shows that it stays as it is."""
 
 
 @pytest.fixture(scope="module")
@@ -44,75 +39,6 @@ def api(bed: Bed) -> Iterator[ApiServer]:
     bed.fabric.namespace.run(["ip", "route", "add", f"{EXTERNAL}/32", "via", first])
     with api_beside(bed) as api:
         yield api
-
-
-class Client:
-    """Sends by one socket without a pause, and notes who answers."""
-
-    def __init__(self, source: Namespace, address: str, port: int) -> None:
-        self.heard: list[str] = []
-        self._ended = threading.Event()
-        self._mouth = source.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-        self._mouth.settimeout(PAUSE)
-        self._mouth.connect((address, port))
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> "Client":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-        self._mouth.close()
-
-    def _run(self) -> None:
-        while not self._ended.wait(PAUSE):
-            try:
-                self._mouth.send(b"who")
-                self.heard.append(self._mouth.recv(100).decode())
-            except OSError:  # refused, or no answer now
-                continue
-
-    def hears(self, name: str) -> bool:
-        return self.heard[-1:] == [name]
-
-    def hears_nobody_but(self, name: str) -> None:
-        begin = len(self.heard)
-        eventually(lambda: len(self.heard) > begin + MANY, f"answers of {name}")
-        assert set(self.heard[begin:]) == {name}
-
-
-@contextmanager
-def naming(pod: Pod) -> Iterator[list[float]]:
-    """Have a pod answer datagrams by its name; yield when it heard any."""
-
-    def listen() -> socket.socket:
-        ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        ear.bind(("", TARGET))
-        ear.settimeout(0.1)
-        return ear
-
-    heard: list[float] = []
-    ended = threading.Event()
-
-    def serve() -> None:
-        while not ended.is_set():
-            try:
-                _, sender = ear.recvfrom(100)
-            except TimeoutError:
-                continue
-            heard.append(time.monotonic())
-            ear.sendto(pod.name.encode(), sender)
-
-    with pod.namespace.call(listen) as ear:
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield heard
-        finally:
-            ended.set()
-            thread.join()
 
 
 def provide(api: ApiServer, *pods: Pod) -> None:
@@ -153,7 +79,7 @@ def test_a_client_follows_the_providers(bed: Bed, api: ApiServer) -> None:
         # they began before the service had a provider, or any rule that leads somewhere
         asking = {name: stack.enter_context(one) for name, one in clients(bed).items()}
         first = bed.add_pod(here, "first")
-        with naming(first):
+        with naming(first, TARGET):
             provide(api, first)
             for name, one in asking.items():
                 eventually(partial(one.hears, "first"), name, within=60)
@@ -164,12 +90,12 @@ def test_a_client_follows_the_providers(bed: Bed, api: ApiServer) -> None:
         assert stranger.address == address
         second = bed.add_pod(bed.hosts[1], "second")
         stack.callback(bed.delete_pod, second)
-        stack.enter_context(naming(second))
+        stack.enter_context(naming(second, TARGET))
         provide(api, second)
         for name, one in asking.items():
             eventually(partial(one.hears, "second"), name, within=60)
         # only now: until the server tells that the provider is gone, nobody can know
-        heard = stack.enter_context(naming(stranger))
+        heard = stack.enter_context(naming(stranger, TARGET))
         for one in asking.values():
             one.hears_nobody_but("second")
         assert heard == []
@@ -180,13 +106,13 @@ def test_no_client_goes_on_when_the_service_is_gone(bed: Bed, api: ApiServer) ->
     pod = bed.add_pod(bed.hosts[0], "alone")
     with ExitStack() as stack:
         stack.callback(bed.delete_pod, pod)
-        heard = stack.enter_context(naming(pod))
+        heard = stack.enter_context(naming(pod, TARGET))
         provide(api, pod)
         asking = {name: stack.enter_context(one) for name, one in clients(bed).items()}
         for name, one in asking.items():
             eventually(partial(one.hears, "alone"), name, within=60)
         api.delete(SERVICES, "shop", "dns")
-        eventually(lambda: heard[-1] < time.monotonic() - 2, "the pod hears nothing", within=60)
+        eventually(lambda: heard[-1].at < time.monotonic() - 2, "the pod hears nothing", within=60)
 
 
 def test_a_host_port_leads_to_the_pod_that_has_it(bed: Bed, api: ApiServer) -> None:
@@ -199,7 +125,7 @@ def test_a_host_port_leads_to_the_pod_that_has_it(bed: Bed, api: ApiServer) -> N
             for source in (bed.fabric.namespace, here.namespace, bed.hosts[1].namespace)
         ]
         first = bed.add_pod(here, "mapped", host_ports=[mapping])
-        with naming(first):
+        with naming(first, TARGET):
             for one in asking:
                 eventually(partial(one.hears, "mapped"), "a client from before")
         address = first.address
@@ -207,10 +133,10 @@ def test_a_host_port_leads_to_the_pod_that_has_it(bed: Bed, api: ApiServer) -> N
         stranger = bed.add_pod(here, "stranger")
         stack.callback(bed.delete_pod, stranger)
         assert stranger.address == address
-        heard = stack.enter_context(naming(stranger))
+        heard = stack.enter_context(naming(stranger, TARGET))
         second = bed.add_pod(here, "mapped-next", host_ports=[mapping])
         stack.callback(bed.delete_pod, second)
-        stack.enter_context(naming(second))
+        stack.enter_context(naming(second, TARGET))
         for one in asking:
             eventually(partial(one.hears, "mapped-next"), "the next pod")
             one.hears_nobody_but("mapped-next")

@@ -1,0 +1,96 @@
+"""Clients that send datagrams without a pause, and pods that answer them by their names.
+
+In come namespaces, addresses and pods; out come who answered, and when a pod heard any.
+"""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from tests.bed.netns import Namespace
+from tests.bed.pods import Pod
+from tests.bed.waiting import eventually
+
+PAUSE = 0.05
+MANY = 20
+"""Answers by which a way shows that it stays as it is."""
+
+
+class Heard(NamedTuple):
+    """A datagram that arrived: when, by the monotonic clock, and what it says."""
+
+    at: float
+    text: str
+
+
+class Client:
+    """Sends a text by one socket without a pause, and notes who answers."""
+
+    def __init__(self, source: Namespace, address: str, port: int, text: str = "who") -> None:
+        self.heard: list[str] = []
+        self._text = text.encode()
+        self._ended = threading.Event()
+        self._mouth = source.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        self._mouth.settimeout(PAUSE)
+        self._mouth.connect((address, port))
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> "Client":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._mouth.close()
+
+    def _run(self) -> None:
+        while not self._ended.wait(PAUSE):
+            try:
+                self._mouth.send(self._text)
+                self.heard.append(self._mouth.recv(100).decode())
+            except OSError:  # refused, or no answer now
+                continue
+
+    def hears(self, name: str) -> bool:
+        return self.heard[-1:] == [name]
+
+    def hears_nobody_but(self, name: str) -> None:
+        begin = len(self.heard)
+        eventually(lambda: len(self.heard) > begin + MANY, f"answers of {name}")
+        assert set(self.heard[begin:]) == {name}
+
+
+@contextmanager
+def naming(pod: Pod, port: int) -> Iterator[list[Heard]]:
+    """Have a pod answer datagrams by its name; yield what it hears."""
+
+    def listen() -> socket.socket:
+        ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        ear.bind(("", port))
+        ear.settimeout(0.1)
+        return ear
+
+    heard: list[Heard] = []
+    ended = threading.Event()
+
+    def serve() -> None:
+        while not ended.is_set():
+            try:
+                text, sender = ear.recvfrom(100)
+            except TimeoutError:
+                continue
+            heard.append(Heard(time.monotonic(), text.decode()))
+            ear.sendto(pod.name.encode(), sender)
+
+    with pod.namespace.call(listen) as ear:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield heard
+        finally:
+            ended.set()
+            thread.join()
