@@ -707,7 +707,8 @@ async def test_an_operator_cannot_take_all_places_from_an_administrator(
                 tasks.create_task(status(operator, "GET", url)) for _ in range(limits.per_client)
             ]
             await agents.have_begun(limits.per_client)
-            found, text = await status(operator, "GET", url)
+            async with asyncio.timeout(20):  # with a place it would wait for the agents
+                found, text = await status(operator, "GET", url)
             assert (found, "of operator/olga" in text) == (429, True)
             held.append(tasks.create_task(status(admin, "GET", url)))
             await agents.have_begun(limits.per_client + 1)
