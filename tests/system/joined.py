@@ -4,13 +4,19 @@ In comes a running cluster of `tests.system.planes`; out come routes of both fam
 VLANs and the outside, and the way to an external address by the first host.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
+
+import pytest
 
 from tests.bed.cluster import Bed
-from tests.bed.hosts import UNDERLAY, Host
+from tests.bed.hosts import UNDERLAY, UPLINK, Host
 from tests.bed.waiting import eventually
 from tests.system.echoes import reaches
-from tests.system.planes import NETWORKS
+from tests.system.kube_site import api_beside, api_flags
+from tests.system.planes import NETWORKS, planes
 from tests.system.service_ways import EXTERNAL, EXTERNAL6
 
 ROUTER = f"{UNDERLAY}.253"
@@ -19,6 +25,16 @@ PODS_FIRST = ("--pod-prefixes", f"{VLAN_SUBNET},{VLAN_SUBNET6}")
 """Of agents: the hosts' own routes to the physical network lead to their own pods there as well."""
 UNDERLAY6 = "fd77::"
 ROUTER6, OUTSIDE6 = f"{UNDERLAY6}253", f"{UNDERLAY6}fe"
+
+
+@contextmanager
+def joined_site(directory: Path, fwd_mode: str, factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """Run a cluster of two hosts beside an API server, and a router between all networks."""
+    flags = {"netplugin": [*api_flags(factory), "--audit-interval", "2", *PODS_FIRST]}
+    with planes(directory, fwd_mode, flags=flags, cards=[UPLINK]) as bed:
+        join_networks(bed)
+        with api_beside(bed):
+            yield bed
 
 
 def join_networks(bed: Bed) -> None:

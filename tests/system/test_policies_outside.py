@@ -21,15 +21,13 @@ from netplugin.world.kube_policies.objects import NETWORK_POLICIES
 from netplugin.world.kube_services import SERVICES, SLICES
 from ofnet.world import tunnel_source6
 from tests.bed.cluster import Bed
-from tests.bed.hosts import UPLINK
 from tests.bed.kubernetes import endpoint_slice, service
 from tests.bed.netns import Namespace
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.echoes import answering, asks, dials, echoing, reaches
-from tests.system.joined import OUTSIDE6, PODS_FIRST, address6, join_networks
-from tests.system.kube_site import api_beside, api_flags
-from tests.system.planes import FWD_MODES, NETWORKS, addresses, applied, planes
+from tests.system.joined import OUTSIDE6, address6, joined_site
+from tests.system.planes import FWD_MODES, NETWORKS, addresses, applied
 from tests.system.service_ways import (
     ADDRESS,
     ADDRESS6,
@@ -177,15 +175,12 @@ def bed(
     bed_dirs: Iterator[Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Bed]:
-    """Run a cluster of two hosts beside an API server, and a router between all networks."""
-    flags = {"netplugin": [*api_flags(tmp_path_factory), "--audit-interval", "2", *PODS_FIRST]}
-    with planes(next(bed_dirs), request.param, flags=flags, cards=[UPLINK]) as bed:
-        join_networks(bed)
+    """Run a cluster, with ways to its addresses outside by the first host."""
+    with joined_site(next(bed_dirs), request.param, tmp_path_factory) as bed:
         first, outside = bed.hosts[0], bed.fabric.namespace
         outside.run(["ip", "route", "add", f"{BALANCED}/32", "via", first.address])
         outside.run(["ip", "-6", "route", "add", f"{BALANCED6}/128", "via", address6(first)])
-        with api_beside(bed):
-            yield bed
+        yield bed
 
 
 @pytest.fixture(scope="module", params=list(NETWORKS))

@@ -18,14 +18,13 @@ import pytest
 
 from netplugin.world.kube_services import SERVICES, SLICES
 from tests.bed.cluster import Bed
-from tests.bed.hosts import UPLINK, Host
+from tests.bed.hosts import Host
 from tests.bed.kubernetes import endpoint_slice
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
-from tests.system.joined import PODS_FIRST, address6, join_networks
+from tests.system.joined import address6, joined_site
 from tests.system.kube_proxy import ANSWERS
-from tests.system.kube_site import api_beside, api_flags
-from tests.system.planes import FWD_MODES, NETWORKS, addresses, planes
+from tests.system.planes import FWD_MODES, NETWORKS, addresses
 from tests.system.service_ways import (
     ALL,
     HOST_PORT,
@@ -139,11 +138,8 @@ def bed(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Bed]:
     """Run a cluster of two hosts beside an API server, and a router between all networks."""
-    flags = {"netplugin": [*api_flags(tmp_path_factory), "--audit-interval", "2", *PODS_FIRST]}
-    with planes(next(bed_dirs), request.param, flags=flags, cards=[UPLINK]) as bed:
-        join_networks(bed)
-        with api_beside(bed):
-            yield bed
+    with joined_site(next(bed_dirs), request.param, tmp_path_factory) as bed:
+        yield bed
 
 
 @pytest.fixture(scope="module", params=list(NETWORKS))
