@@ -38,6 +38,8 @@ class Sandbox:
     container_id: str
     uid: str
     namespace: Namespace
+    asked: tuple[str, ...] = ()
+    """What CNI_ARGS asks for beside, as `IP=10.1.2.3`."""
 
     def args(self) -> str:
         """Write CNI_ARGS as containerd does."""
@@ -48,6 +50,7 @@ class Sandbox:
                 f"K8S_POD_NAME={self.name}",
                 f"K8S_POD_INFRA_CONTAINER_ID={self.container_id}",
                 f"K8S_POD_UID={self.uid}",
+                *self.asked,
             ]
         )
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -184,6 +185,18 @@ def test_addresses_that_are_asked_for(bed: Bed, sandbox: Sandbox) -> None:
     assert (code, details) == (100, "Err: ip address 10.20.7.7 is not available")
     code, details = plugin.call("ADD", "net1", runtimeConfig={"mac": asked["mac"]}).failure
     assert (code, details) == (100, f"Err: MAC address {asked['mac']} is in use")
+
+
+def test_addresses_that_the_environment_asks_for(bed: Bed, sandbox: Sandbox) -> None:
+    address, mac = "10.20.7.9", "02:aa:00:00:00:09"
+    asking = replace(sandbox, asked=(f"IP={address}", f"MAC={mac}"))
+    plugin = Plugin(bed, asking)
+    result = plugin.call("ADD").json
+    assert result["ips"][0]["address"] == f"{address}/16"
+    assert result["interfaces"][1]["mac"] == mac
+    assert plugin.check() == (0, {})
+    code, details = plugin.call("ADD", "net1").failure
+    assert (code, details) == (100, f"Err: ip address {address} is not available")
 
 
 def test_limits_that_are_asked_for(bed: Bed, sandbox: Sandbox) -> None:
