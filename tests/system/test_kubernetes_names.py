@@ -4,17 +4,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from netplugin.world.kube_policies.objects import NETWORK_POLICIES
+from netplugin.world.kube_policies.objects import (
+    ADMIN_POLICIES,
+    BASELINE_POLICIES,
+    NETWORK_POLICIES,
+)
 from netplugin.world.kube_services import SERVICES, SLICES
 from tests.bed.cluster import Bed
 from tests.bed.hosts import FABRIC_ADDRESS
 from tests.bed.kubernetes import ApiServer, endpoint_slice, service
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
-from tests.system.kube_site import api_beside, api_flags
+from tests.system.kube_site import api_beside, api_flags, forward
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(120)]
 
@@ -38,7 +43,8 @@ def flags(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Sequence[str
 @pytest.fixture(scope="module")
 def api(bed: Bed) -> Iterator[ApiServer]:
     """Run the API server, with a service of either kind."""
-    with api_beside(bed) as api:
+    forward(bed)
+    with api_beside(bed, "apis/policy.networking.k8s.io/v1alpha1") as api:
         api.put(SERVICES, "default", "web", **service("10.96.0.10", HTTP))
         api.put(SERVICES, "default", "db", **service("None", HTTP))
         ready = endpoint_slice("db", "192.0.2.1", "192.0.2.2", ports=[HTTP | {"port": 8080}])
@@ -117,6 +123,10 @@ def test_names_outside(bed: Bed, pod: Pod, transport: str) -> None:
     assert "status: SERVFAIL" in failed
 
 
+def reaches_outside(bed: Bed, pod: Pod) -> bool:
+    return pod.ping(bed.fabric.address) is not None
+
+
 DENY = {"podSelector": {}, "policyTypes": ["Egress"]}
 ASKS = {"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}
 
@@ -147,10 +157,11 @@ def test_what_a_pod_may_not_send_it_cannot_ask(
         eventually(lambda: "192.0.2.9" in said("+notcp", alias), "so are aliases")
         assert heard("open.example.com")
         assert heard("pay.example.com")
+        eventually(lambda: reaches_outside(bed, pod), "nothing denies it")
         log.write_text("")
         api.put(NETWORK_POLICIES, "default", "deny", spec=DENY)
         try:
-            eventually(lambda: pod.ping(bed.fabric.address) is None, "nothing leaves the pod")
+            eventually(lambda: not reaches_outside(bed, pod), "nothing leaves the pod")
             for number, transport in enumerate(transports):
                 for name in (f"secret-{number}.example.com", alias, own):
                     # dig says what went wrong in a line of its own
@@ -163,8 +174,79 @@ def test_what_a_pod_may_not_send_it_cannot_ask(
                 eventually(partial(says, transport, own, "10.96.0.10"), "it may ask")
                 # more than one packet either way
                 assert said(transport, "again.example.com") == ["192.0.2.9"]
-            assert pod.ping(bed.fabric.address) is None
+            assert not reaches_outside(bed, pod)
         finally:
             api.delete(NETWORK_POLICIES, "default", "deny")
             api.delete(NETWORK_POLICIES, "default", "dns")
             api.delete(SERVICES, "default", "pay")
+
+
+TRANSPORTS = ("+notcp", "+tcp")
+WEB, WEB_ADDRESS = "web.default.svc.cluster.local", "10.96.0.10"
+
+
+def may_ask(pod: Pod) -> bool:
+    return all(dig(pod, one, "+short", WEB) == [WEB_ADDRESS] for one in TRANSPORTS)
+
+
+def may_not_ask(pod: Pod) -> bool:
+    """Say whether no question is answered; dig says why in lines of its own."""
+    return not any(line[:1] != ";" for one in TRANSPORTS for line in dig(pod, one, "+short", WEB))
+
+
+def test_administrators_policies_judge_questions(bed: Bed, api: ApiServer, pod: Pod) -> None:
+    everything: dict[str, Any] = {"namespaces": {}}
+    numbers = [{"portNumber": {"protocol": one, "port": 53}} for one in ("UDP", "TCP")]
+    anywhere = {"networks": ["0.0.0.0/0"]}
+    rule = {"to": [{"networks": [f"{OWN}/32"]}], "ports": numbers}
+
+    def administrator(*rules: Mapping[str, Any]) -> None:
+        spec = {"subject": everything, "priority": 5, "egress": list(rules)}
+        api.put(ADMIN_POLICIES, "", "dns", spec=spec)
+
+    eventually(lambda: may_ask(pod) and reaches_outside(bed, pod), "nothing denies it")
+    try:
+        administrator({"action": "Deny", **rule})
+        eventually(lambda: may_not_ask(pod), "it is denied", within=30)
+        assert reaches_outside(bed, pod), "nothing else is"
+        administrator({"action": "Allow", **rule}, {"action": "Deny", "to": [anywhere]})
+        eventually(lambda: may_ask(pod), "it is allowed", within=30)
+        eventually(lambda: not reaches_outside(bed, pod), "nothing else is")
+        api.delete(ADMIN_POLICIES, "", "dns")
+        last = {"subject": everything, "egress": [{"action": "Deny", "to": [anywhere]}]}
+        api.put(BASELINE_POLICIES, "", "default", spec=last)
+        eventually(lambda: may_not_ask(pod), "the baseline denies it", within=30)
+        administrator({"action": "Allow", **rule})
+        eventually(lambda: may_ask(pod), "the administrator allows it before that", within=30)
+    finally:
+        for resource, key in [one for one in api.objects if "adminnetworkpolic" in one[0]]:
+            api.delete(resource, "", key.rpartition("/")[2])
+
+
+@pytest.mark.usefixtures("api")
+def test_rules_of_groups_judge_questions(bed: Bed) -> None:
+    (host,) = bed.hosts
+
+    def add(number: int, priority: int, action: str, *words: str) -> None:
+        numbered = ("asking", str(number), "-p", str(priority))
+        bed.netctl("policy", "rule-add", *numbered, "-d", "out", "-j", action, *words)
+
+    to_server = [("-l", one, "-P", "53", "-s", OWN) for one in ("udp", "tcp")]
+    bed.netctl("policy", "create", "asking")
+    bed.netctl("group", "create", "-p", "asking", "default-net", "askers")
+    pod = bed.add_pod(host, "grouped", labels={"io.contiv.net-group": "askers"})
+    try:
+        eventually(lambda: may_ask(pod) and reaches_outside(bed, pod), "nothing denies it")
+        for number, words in enumerate(to_server, 1):
+            add(number, 1, "deny", *words)
+        eventually(lambda: may_not_ask(pod), "it is denied", within=30)
+        assert reaches_outside(bed, pod), "nothing else is"
+        add(3, 1, "deny")
+        for number, words in enumerate(to_server, 4):
+            add(number, 2, "allow", *words)
+        eventually(lambda: may_ask(pod), "it is allowed", within=30)
+        assert not reaches_outside(bed, pod), "nothing else is"
+    finally:
+        bed.delete_pod(pod)
+        bed.netctl("group", "rm", "askers")
+        bed.netctl("policy", "rm", "asking")
