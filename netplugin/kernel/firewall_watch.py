@@ -1,4 +1,4 @@
-"""Tells when others removed rules of this host's firewall: the agent's are set again at once.
+"""Tells when others changed this host's firewall: the agent's rules are set again at once.
 
 In come the kernel's events about nftables, which rules of iptables-nft are as well, and how many
 rules the tables of the older iptables have, which raises no event; out goes an event for the loops
@@ -7,8 +7,10 @@ that keep rules (`netplugin.bridges.reconcile_loop`). Nothing here knows what th
 
 # A removal counts if it concerns a chain of the agent's own or one of those of the kernel, in which
 # the agent has rules that lead there: kube-proxy for one replaces the contents of its chains all
-# the time. The kernel names who asked for a change by the port of its netlink socket, the process
-# id as a rule: what the agent's own programs removed does not count.
+# the time. So does a new chain that the kernel asks, or a new policy of one: a firewall that starts
+# may drop what pods send, and the host then says so. The kernel names who asked for a change by the
+# port of its netlink socket, the process id as a rule: what the agent's own programs changed does
+# not count.
 
 import asyncio
 import ctypes
@@ -48,10 +50,13 @@ _FAMILY: Final = 4
 """The size of a nfgenmsg, which follows the header."""
 _ATTRIBUTE: Final = struct.Struct("=HH")
 _DELETED_TABLE: Final = 2
+_NEW_CHAIN: Final = 3
 _DELETED_CHAIN: Final = 5
 _DELETED_RULE: Final = 8
 _CHAIN_NAME: Final = {_DELETED_CHAIN: 3, _DELETED_RULE: 2}
 """The attribute with the chain's name in each message (NFTA_CHAIN_NAME, NFTA_RULE_CHAIN)."""
+_CHAIN_HOOK: Final = 4
+"""NFTA_CHAIN_HOOK: the kernel asks this chain by itself."""
 _UNKNOWN: Final = (-1, "")
 """What stands for events that did not fit: a removal of a table by nobody in particular."""
 _FORCED_BUFFER: Final = 33
@@ -77,10 +82,10 @@ def note_own(process: int) -> None:
     _own.append(process)
 
 
-def removals(data: bytes) -> Iterator[tuple[int, str]]:
+def changes(data: bytes) -> Iterator[tuple[int, str]]:
     """Yield who asked for each removal in some netlink messages, and from which chain.
 
-    The chain is "" where a whole table is removed.
+    The chain is "" where a whole table is removed, and for new chains that the kernel asks.
     """
     at = 0
     while at + _HEADER.size <= len(data):
@@ -90,13 +95,16 @@ def removals(data: bytes) -> Iterator[tuple[int, str]]:
             what = kind & 0xFF
             if what == _DELETED_TABLE:
                 yield port, ""
+            elif what == _NEW_CHAIN:
+                if _held(message, _CHAIN_HOOK) is not None:
+                    yield port, ""
             elif what in _CHAIN_NAME:
                 yield port, _text(message, _CHAIN_NAME[what])
         at += max(length + 3 & ~3, _HEADER.size)
 
 
 def concerns(found: Iterable[tuple[int, str]], own: Iterable[int]) -> bool:
-    """Return whether one of some removals may be of the agent's rules, and is not its own."""
+    """Return whether one of some changes may concern the agent's rules, and is not its own."""
     ours = frozenset(own)
     return any(
         port not in ours and (not chain or chain in HOOKS or chain.upper().startswith(OWN_CHAINS))
@@ -105,14 +113,19 @@ def concerns(found: Iterable[tuple[int, str]], own: Iterable[int]) -> bool:
 
 
 def _text(message: bytes, wanted: int) -> str:
+    held = _held(message, wanted) or b""
+    return held.rstrip(b"\0").decode("utf-8", "replace")
+
+
+def _held(message: bytes, wanted: int) -> bytes | None:
+    """Return what an attribute of a message holds; None if it is not there."""
     at = 0
     while at + _ATTRIBUTE.size <= len(message):
         length, kind = _ATTRIBUTE.unpack_from(message, at)
         if kind & 0x3FFF == wanted:
-            held = message[at + _ATTRIBUTE.size : at + length]
-            return held.rstrip(b"\0").decode("utf-8", "replace")
+            return message[at + _ATTRIBUTE.size : at + length]
         at += max(length + 3 & ~3, _ATTRIBUTE.size)
-    return ""
+    return None
 
 
 def legacy_sizes() -> Mapping[tuple[int, str], bytes]:
@@ -148,7 +161,7 @@ class FirewallWatch:
         self._lost = ChangeNotifier()
 
     def lost(self) -> asyncio.Event:
-        """Return an event that is set when others removed rules from now on."""
+        """Return an event that is set when others change the firewall from now on."""
         return self._lost.next
 
     async def run(self) -> None:
@@ -178,7 +191,7 @@ class FirewallWatch:
                 # programs a moment after they began.
                 await asyncio.sleep(QUIET)
                 if concerns(_read(events), _own):
-                    log.debug("rules of the firewall were removed")
+                    log.debug("the firewall was changed by others")
                     self._lost.notify()
 
     async def _look(self) -> None:
@@ -202,11 +215,11 @@ async def _readable(sock: socket.socket) -> None:
 
 
 def _read(events: socket.socket) -> list[tuple[int, str]]:
-    """Return the removals that there are events of now."""
+    """Return the changes that there are events of now."""
     found: list[tuple[int, str]] = []
     while True:
         try:
-            found += removals(events.recv(_RECEIVE))
+            found += changes(events.recv(_RECEIVE))
         except BlockingIOError:
             return found
         except OSError as exc:

@@ -63,6 +63,16 @@ async def test_a_flush_of_all_is_noticed(host: Namespace) -> None:
         assert await until_lost(lost)
 
 
+async def test_another_firewall_that_starts_is_noticed(host: Namespace) -> None:
+    host.run(["nft", "add", "table", "inet", "other"])
+    async with watching() as watch:
+        hooked = "{ type filter hook forward priority 10 ; policy accept ; }"
+        for chain in (hooked, hooked.replace("accept", "drop")):
+            lost = watch.lost()
+            host.run(["nft", f"add chain inet other forwarding {chain}"])
+            assert await until_lost(lost), chain
+
+
 async def test_what_concerns_others_or_is_the_agents_own_is_not(host: Namespace) -> None:
     run = host.run
     async with watching() as watch:
