@@ -34,11 +34,16 @@ Way = Callable[[], bool]
 def dual_site(bed: Bed) -> Iterator[ApiServer]:
     """Run the API server, and have a network of both families."""
     forward(bed)
+    make_network(bed)
+    with api_beside(bed) as api:
+        yield api
+
+
+def make_network(bed: Bed) -> None:
+    """Make the network of both families."""
     words = ["--subnet=10.30.0.0/16", "--gateway=10.30.0.1"]
     six = ["--subnetv6=fd00:30::/64", "--gatewayv6=fd00:30::1"]
     bed.netctl("net", "create", *words, *six, NETWORK)
-    with api_beside(bed) as api:
-        yield api
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,19 @@ from tests.bed.hosts import Host
 from tests.bed.kubernetes import ApiServer
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.waiting import eventually
+from tests.bed.without_ipv6 import PREFIX
 from tests.system.echoes import answering, dials
-from tests.system.host_ways import HOST_PORT, SILENCE, TARGET, Scene, dual_site, restart, running
+from tests.system.host_ways import (
+    HOST_PORT,
+    NETWORK,
+    SILENCE,
+    TARGET,
+    Scene,
+    dual_site,
+    make_network,
+    restart,
+    running,
+)
 from tests.system.kube_site import api_flags
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
@@ -72,6 +83,27 @@ def test_a_host_without_ipv6_has_ipv4_and_says_what_it_lacks(bed: Bed, api: ApiS
         scene.all_open()
         eventually(lambda: scene.names("IPv6", "contivh0"), "the host says that it has no IPv6")
     eventually(lambda: not scene.names("IPv6"), "the fault is gone with its cause", within=30)
+
+
+def test_a_kernel_without_ipv6_serves_ipv4(bed: Bed, api: ApiServer) -> None:
+    """IPv6 is an error of the host only while a network has it."""
+    agent = bed.agents[0]
+    with ExitStack() as stack:
+        for which in ("all", "default"):
+            off = f"net.ipv6.conf.{which}.disable_ipv6"
+            stack.enter_context(switched(bed.hosts[0], off, "1"))
+        agent.command[:0] = PREFIX
+        stack.callback(restart, agent)
+        stack.callback(agent.command.__delitem__, slice(len(PREFIX)))
+        restart(agent)
+        with running(bed, api) as scene:
+            scene.all_open()
+            eventually(lambda: scene.names("IPv6", "contivh0"), "the host says what it lacks")
+            flush_ruleset(scene.host)
+            scene.all_open()
+        bed.netctl("net", "rm", NETWORK)
+        eventually(lambda: not scene.errors(), "nothing needs it", within=30)
+        make_network(bed)
 
 
 @contextmanager
