@@ -1,9 +1,9 @@
 """A private docker engine: its own data, sockets, containerd and mounts, in a network namespace.
 
 In come a namespace and a directory; out comes `socket`, ready for clients. It makes no bridge and
-no firewall rule by itself, and what it writes to the machine's /etc/docker and /run/docker is seen
-by nobody and gone with its mounts (`Mounts`), which outlive an engine that is killed and restarted.
-`tests.bed.engines` runs containers on it.
+no firewall rule by itself unless told to (`FILTERING`). What it writes to the machine's /etc/docker
+and /run/docker is seen by nobody and gone with its mounts (`Mounts`), which outlive an engine that
+is killed and restarted. `tests.bed.engines` runs containers on it.
 """
 
 import http.client
@@ -18,6 +18,8 @@ from tests.bed.daemon import Daemon
 from tests.bed.janitor import Keeper, process_janitor
 from tests.bed.netns import Namespace
 
+FILTERING = ("--bridge=docker0", "--iptables=true")
+"""Flags by which an engine makes its bridge and keeps its firewall, as it does on real hosts."""
 _ALONE = (
     "mkdir -p /run/docker && mount -t tmpfs none /etc/docker && mount -t tmpfs none /run/docker "
     '&& mkdir /run/docker/plugins && mount --bind "$1" /run/docker/plugins '
