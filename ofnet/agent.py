@@ -209,7 +209,7 @@ class BridgeAgent:
 
     @property
     def refused(self) -> Mapping[FlowKey, tuple[Flow, str]]:
-        """The flows the switch refuses, with its reason; every audit tries them again."""
+        """The flows the switch refuses, with its reason (`ofnet.refusals`)."""
         return self._sync.refused
 
     @property

@@ -66,8 +66,12 @@ def deletions_in_order(stamps: Iterable[FlowStamp]) -> list[FlowStamp]:
     return sorted(stamps, key=lambda stamp: -_PLACE.get(stamp.table, len(_PLACE)))
 
 
-def is_whole(add: Iterable[Flow], delete: Collection[FlowStamp]) -> bool:
+def is_whole(add: Collection[Flow], delete: Collection[FlowStamp]) -> bool:
     """Return whether a change has states in between that no known order of its parts makes safe."""
+    # What replaces something stays out alone if the switch refuses it: were the two apart, the old
+    # flow would be gone and the new one not there (`ofnet.refusals`).
+    if add and delete:
+        return True
     # Of two rules that go, the upper one may deny what the lower one allows: were it deleted first,
     # packets would pass that both the old and the new rules deny.
     if sum(stamp.table == TableId.POLICY for stamp in delete) > 1:

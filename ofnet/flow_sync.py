@@ -24,6 +24,7 @@ from ofnet.diff import Difference, FlowStamp, difference
 from ofnet.flows import Flow, FlowKey
 from ofnet.openflow.meters import Meter
 from ofnet.outbox import Outbox, PendingUpdate, fail, failing
+from ofnet.refusals import Refusals
 from ofnet.translations import Translated, begun
 
 log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class FlowSync:
         self._before_compare = before_compare
         self._audit_interval = audit_interval
         self._outbox = Outbox()
-        self._refused: dict[FlowKey, tuple[Flow, str]] = {}
+        self._refusals = Refusals()
         self._late: list[tuple[float, frozenset[Translated]]] = []
         self._wake = asyncio.Event()
         self._audit_at = 0.0
@@ -103,8 +104,8 @@ class FlowSync:
 
     @property
     def fully_synced(self) -> bool:
-        """True when `synced` and no flow is refused: all finished updates are acknowledged."""
-        return self.synced and not self._refused
+        """True when `synced` and no refused flow leaves a gap: nothing passes that is denied."""
+        return self.synced and not self._refusals.gap
 
     async def wait_synced(self) -> None:
         """Return when a switch is connected and a comparison has found no difference."""
@@ -112,8 +113,11 @@ class FlowSync:
 
     @property
     def refused(self) -> Mapping[FlowKey, tuple[Flow, str]]:
-        """The flows the switch refuses, with its reason; every audit tries them again."""
-        return self._refused
+        """The flows the switch refuses, with its reason (`ofnet.refusals`).
+
+        They are tried again with every connection, when they change, and at some of the audits.
+        """
+        return self._refusals.flows
 
     def spare(self, kinds: frozenset[ObjectKind]) -> None:
         """Set the kinds of objects whose flows are kept though no desired flow is equal.
@@ -173,8 +177,9 @@ class FlowSync:
     # -- events of the connection --------------------------------------------------------------
 
     def on_connected(self) -> None:
-        """Compare at once: what the switch holds is unknown."""
+        """Compare at once: what the switch holds and takes is unknown."""
         self._synced.clear()
+        self._refusals.clear()
         self._audit_at = 0.0
         self._pauses = _pauses()
         self._wake.set()
@@ -210,9 +215,7 @@ class FlowSync:
             if now >= self._audit_at:
                 # set before comparing: a request for an earlier audit may come during it
                 self._audit_at = now + self._audit_interval
-                if self._refused:
-                    self._synced.clear()
-                    self._refused.clear()
+                await self._try_refused()
                 await self._compare([])
                 self._pauses = _pauses()
             else:
@@ -226,7 +229,8 @@ class FlowSync:
 
     async def _flush(self) -> None:
         box = self._take_outbox()
-        self._drop_obsolete_refusals(box)
+        outdated = self._refusals.outdated(self._desired.flows, box.add.keys())
+        box.delete.update(dict.fromkeys(outdated))
         with failing(box.pending):
             try:
                 await self._switch.apply(tuple(box.add.values()), tuple(box.delete))
@@ -240,6 +244,12 @@ class FlowSync:
             await self._forget(box.ended)
         self._acknowledge(box.pending)
 
+    async def _try_refused(self) -> None:
+        """Ask whether the switch takes by now what it refused; the comparison installs that."""
+        if due := self._refusals.due():
+            still = await self._switch.refusals(due)
+            self._refusals.accept(flow for flow in due if flow not in still)
+
     async def _compare(self, pending: list[PendingUpdate]) -> None:
         """Correct the switch until a dump shows no difference; then acknowledge `pending`."""
         ended: set[Translated] = set()
@@ -252,6 +262,7 @@ class FlowSync:
                 box = self._take_outbox()
                 pending += box.pending
                 ended |= box.ended
+                self._refusals.outdated(self._desired.flows, box.add.keys())
                 groups, meters = self._desired.groups(), self._desired.meters()
                 wanted = await self._difference(reported)
                 self.comparisons += 1
@@ -272,7 +283,7 @@ class FlowSync:
     async def _difference(self, reported: list[FlowStamp]) -> Difference:
         # A copy of the desired flows as they are now: what changes while a thread compares them is
         # in the outbox, and is sent after the difference.
-        flows = [flow for key, flow in self._desired.flows.items() if key not in self._refused]
+        flows = self._refusals.possible(self._desired.flows)
         if len(flows) < IN_THREAD:
             return difference(flows, reported).sparing(self._spared)
         return (await asyncio.to_thread(difference, flows, reported)).sparing(self._spared)
@@ -341,16 +352,17 @@ class FlowSync:
     # -- outcomes ------------------------------------------------------------------------------
 
     def _record_refusal(self, refusal: FlowsRefused) -> None:
-        about = fields(bridge=self._desired.bridge, error=str(refusal))
-        log.error("flows refused by the switch", extra=about)
+        new = self._refusals.record(refusal.flows)
         self._stats["FlowsRefused"] += len(refusal.flows)
-        self._refused.update({flow.key: (flow, text) for flow, text in refusal.flows})
-
-    def _drop_obsolete_refusals(self, box: Outbox) -> None:
-        flows = self._desired.flows
-        for key, (flow, _) in list(self._refused.items()):
-            if key in box.add or flows.get(key) != flow:
-                del self._refused[key]
+        if new:
+            flow, reason = new[0]
+            about = fields(
+                bridge=self._desired.bridge,
+                count=len(new),
+                key=self._desired.owner(flow.key),
+                error=f"{reason}: {flow}",
+            )
+            log.error("flows refused by the switch", extra=about)
 
     def _mark_unsynced(self) -> None:
         self._synced.clear()
@@ -362,7 +374,8 @@ class FlowSync:
 
     def _acknowledge(self, pending: list[PendingUpdate]) -> None:
         for update in pending:
-            refused = [self._refused[key] for key in self._refused.keys() & update.touched]
+            known = self._refusals.flows
+            refused = [known[key] for key in known.keys() & update.touched]
             if refused:
                 fail([update], FlowsRefused(refused))
             elif not update.done.done():

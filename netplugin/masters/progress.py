@@ -187,7 +187,8 @@ class Progress:
 
     def _update(self) -> None:
         # A revision is realised for the whole host or not at all: netmaster takes it as "policies
-        # up to here are in force", so one outstanding or refused flow holds the revision back.
+        # up to here are in force", so one outstanding flow holds the revision back, and a refused
+        # one if something may pass for want of it (`ofnet.refusals`).
         if not all(agent.fully_synced for agent in self._agents.values()):
             self._unsettled = True
         elif self._unsettled:
@@ -212,7 +213,9 @@ class Progress:
     def _errors(self) -> Iterator[str]:
         for bridge, agent in self._agents.items():
             for flow, reason in agent.refused.values():
-                yield f"bridge {bridge}: flow refused: {reason}: {flow}"
+                oid = agent.owner(flow.key)
+                of = f" of {oid.kind.name.lower()} {oid.name}".rstrip() if oid is not None else ""
+                yield f"bridge {bridge}: flow{of} refused: {reason}: {flow}"
             for oid, reason in agent.faults.items():
                 yield f"bridge {bridge}: {oid.name} has no flows: {reason}"
         yield from chain.from_iterable(self._faults.values())

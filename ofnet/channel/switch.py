@@ -151,7 +151,14 @@ class Switch:
 
         Raises SwitchRefused or SwitchUnavailable.
         """
-        return await self._require().refusals(flows)
+        session = self._require()
+        try:
+            await self._set_meters(session, flows)
+        except FlowsRefused as exc:
+            unmetered = dict(exc.flows)
+            left = [flow for flow in flows if flow not in unmetered]
+            return unmetered | await session.refusals(left)
+        return await session.refusals(flows)
 
     async def dump(self) -> list[FlowStamp]:
         """Return what the switch reports: table and cookie of each flow."""

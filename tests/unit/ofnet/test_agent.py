@@ -236,6 +236,37 @@ async def test_refused_flows_fail_the_updates_they_belong_to(others: int) -> Non
         assert switch.table == agent.flows
 
 
+async def test_packets_of_a_refused_flow_are_dropped_and_the_bridge_is_in_sync() -> None:
+    """A refused output must not leave packets to a route behind it."""
+    switch = FakeSwitch()
+    switch.refuses = lambda flow: flow.table == TableId.IP and "output:101" in str(flow)
+    async with running(switch, world()) as agent:
+        with pytest.raises(FlowsRefused):
+            await agent.update(with_local(agent.world, local(1)), pod_change(1))
+        await until(lambda: agent.fully_synced, "in sync")
+        ((key, (flow, _)),) = agent.refused.items()
+        assert switch.table[key].instructions == DROP
+        assert {**switch.table, key: flow} == agent.flows
+        before = switch.counters["flow_mods"]
+        await agent.update(with_local(agent.world, local(2)), pod_change(2))
+        assert switch.counters["flow_mods"] > before, "others are not kept out"
+        switch.refuses = lambda _: False
+        switch.disconnect()
+        switch.connect()
+        await until(lambda: agent.synced and switch.table == agent.flows, "tried again")
+        assert not agent.refused
+
+
+async def test_what_stood_in_for_a_flow_goes_with_its_object() -> None:
+    switch = FakeSwitch()
+    switch.refuses = lambda flow: flow.table == TableId.IP and "output:101" in str(flow)
+    async with running(switch, world()) as agent:
+        with pytest.raises(FlowsRefused):
+            await agent.update(with_local(agent.world, local(1)), pod_change(1))
+        await agent.update(without_local(agent.world, local(1).key), pod_change(1))
+        assert switch.table == agent.flows
+
+
 async def test_refused_flows_are_tried_again_at_the_next_audit() -> None:
     switch = FakeSwitch()
     switch.refuses = lambda flow: flow.table == 7
