@@ -198,6 +198,8 @@ class BridgeAgent:
         oid = ObjectId(ObjectKind.LOCAL, key)
         if not self.connected:
             return f"bridge {self.bridge} has no OpenFlow session"
+        if key in self._world.barred:
+            return f"endpoint {key} has an address that hosts need for themselves: delete it"
         if key not in self._world.local:
             return f"endpoint {key} has no flows on {self.bridge}"
         if oid in self.faults:

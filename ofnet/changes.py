@@ -54,6 +54,9 @@ class ObjectKind(IntEnum):
     POLICY_CLASS = 17
     """A group that shares the flows of its policies' rules with others."""
 
+    BARRED = 18
+    """An endpoint of this host that gets no traffic: its address is one of the underlay."""
+
     POLICY_SUBJECT = 30
     """An address of a pod of this host that policies of Kubernetes select."""
 
@@ -179,6 +182,7 @@ KINDS: Final[Mapping[ObjectKind, KindSpec]] = {
     ObjectKind.NETWORK: KindSpec(field="networks", dependents=_of_networks),
     ObjectKind.LOCAL: KindSpec(field="local", dependents=_of_local),
     ObjectKind.REMOTE: KindSpec(field="remote"),
+    ObjectKind.BARRED: KindSpec(field="barred"),
     ObjectKind.FLOOD: KindSpec(field="networks"),
     ObjectKind.RULE: KindSpec(field="rules"),
     ObjectKind.POLICY_CLASS: KindSpec(field="policy_classes"),

@@ -193,6 +193,7 @@ class Priority(IntEnum):
     KUBE_FORWARDED = 221
     KUBE_NEIGHBOURS = 222
     OWN_ARP = 300
+    BARRED = 310
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,7 +86,10 @@ class LocalEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteEndpoint:
-    """An endpoint on another host; `of_host` as for a local one."""
+    """An endpoint on another host; `of_host` as for a local one.
+
+    `routed` says that this host sends to its addresses by the tunnel.
+    """
 
     key: EndpointKey
     network: NetworkId
@@ -95,6 +98,7 @@ class RemoteEndpoint:
     ip: IPv4Address
     ip6: IPv6Address | None = None
     group_id: int = 0
+    routed: bool = True
     of_host: bool = False
 
 
@@ -378,6 +382,7 @@ class Service:
 class World:
     """Everything that one bridge of this host has to realise.
 
+    * `barred`: the ports of endpoints here whose addresses are the underlay's: they send nothing.
     * `peer_macs`: the MAC of each other host's uplink, to which routed vlan traffic is sent.
     * `routes`: the next hop's MAC of each prefix learned by BGP, once that is known.
     * `management`, `management_ports`: the addresses of hosts, masters and store, and the ports
@@ -402,6 +407,7 @@ class World:
     arp_mode: ArpMode = ArpMode.PROXY
     networks: Mapping[NetworkId, Network] = field(default_factory=dict)
     local: Mapping[EndpointKey, LocalEndpoint] = field(default_factory=dict)
+    barred: Mapping[EndpointKey, int] = field(default_factory=dict)
     remote: Mapping[EndpointKey, RemoteEndpoint] = field(default_factory=dict)
     vteps: Mapping[HostLabel, Vtep] = field(default_factory=dict)
     host_port: HostPort | None = None

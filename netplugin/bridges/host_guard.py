@@ -32,7 +32,7 @@ from netplugin.kernel.families import each_family, raise_any
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from netplugin.kernel.iptables_chains import Chains, OwnChains
 from netplugin.world import port_names
-from netplugin.world.management import NOTHING, PROTOCOLS, ManagementEnds, Network
+from netplugin.world.management_ends import NOTHING, PROTOCOLS, ManagementEnds, Network
 from ofnet.world import TUNNEL_SOURCES6
 
 log = logging.getLogger(__name__)

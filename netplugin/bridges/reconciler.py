@@ -164,6 +164,7 @@ class Reconciler:
         # Both are read without an await between them: the revisions are those of the World taken.
         revisions, histories = self._world.revisions, self._progress.histories
         changed = self._world.take_changed()
+        self._progress.show("underlay", self._world.faults())
         results = await asyncio.gather(
             *(self._agents[bridge].update(*change) for bridge, change in changed.items()),
             return_exceptions=True,

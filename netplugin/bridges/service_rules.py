@@ -37,7 +37,7 @@ from netplugin.bridges.stale_datagrams import Ways
 from netplugin.kernel.iptables_chains import PREFIX
 from netplugin.world import port_names
 from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
-from netplugin.world.management import NOTHING, ManagementEnds
+from netplugin.world.management_ends import NOTHING, ManagementEnds
 from ofnet.world import tunnel_source6
 
 Address = IPv4Address | IPv6Address

@@ -20,7 +20,7 @@ from netplugin.bridges.stale_datagrams import Ways
 from netplugin.cni.port_mappings import PortMapping
 from netplugin.kernel.iptables import Chain, IptablesRule
 from netplugin.world import port_names
-from netplugin.world.management import ManagementEnds
+from netplugin.world.management_ends import ManagementEnds
 
 Address = IPv4Address | IPv6Address
 

@@ -29,6 +29,7 @@ _WORDS: Final = {
     ObjectKind.NETWORK: "network {}",
     ObjectKind.LOCAL: "endpoint {}",
     ObjectKind.REMOTE: "endpoint {} of another host",
+    ObjectKind.BARRED: "endpoint {}, whose address hosts need for themselves",
     ObjectKind.FLOOD: "flooding of network {}",
     ObjectKind.POLICY_CLASS: "the policies that group {} shares with others",
     ObjectKind.ACCESS: "the host interface of endpoint {}",

@@ -3,23 +3,28 @@
 In come facts: what follows from records, by the modules `netplugin.world.builder` names, and what
 this host reports itself (tunnel ports, uplinks, the port for BGP and its routes). Out comes an
 `ofnet.world.World` with its `ofnet.changes.Changes`, for a round of `netplugin.bridges.reconciler`.
+What would take an address of the underlay is withheld, as `netplugin.world.spared` says.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from ipaddress import IPv4Network, IPv6Network
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
 from core.overlay import SharedCopies
+from netplugin.world.spared import Allowed, Spared
 from ofnet.changes import KINDS, Changes, ObjectId, ObjectKind
 from ofnet.world import (
     AccessPort,
+    Bridge,
     HostPort,
     LocalEndpoint,
     ManagementPort,
     NamePort,
     Network,
+    PolicySubject,
     RemoteEndpoint,
     Router,
     Service,
@@ -35,6 +40,13 @@ _ENDPOINTS: Final = frozenset({ObjectKind.LOCAL, ObjectKind.REMOTE})
 _WORLD_FIELDS: Final = frozenset(field.name for field in fields(World))
 
 
+class _Withheld(NamedTuple):
+    """An object that the bridge does not have as it was asked for, and what is wrong with it."""
+
+    asked: Any
+    faults: tuple[str, ...]
+
+
 class BridgeState:
     """The desired state of one bridge, and what of it changed since the last `take`.
 
@@ -42,9 +54,10 @@ class BridgeState:
     which record what changed and call `changed`. Setting a value to what it was is no change.
     """
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    def __init__(self, bridge: Bridge, changed: Callable[[], None]) -> None:
         self.networks: dict[NetworkId, Network] = {}
         self.local: dict[EndpointKey, LocalEndpoint] = {}
+        self.barred: dict[EndpointKey, int] = {}
         self.remote: dict[EndpointKey, RemoteEndpoint] = {}
         self.vteps: dict[HostLabel, Vtep] = {}
         self.host_port: HostPort | None = None
@@ -58,7 +71,10 @@ class BridgeState:
         self.router: Router | None = None
         self.routes: dict[IPv4Network | IPv6Network, str] = {}
         self.learning = False
+        self._bridge = bridge
         self._changed = changed
+        self._spared = Spared()
+        self._withheld: dict[tuple[ObjectKind, Any], _Withheld] = {}
         self._marked: set[ObjectId] = set()
         self._everything = True
         self._remotes: SharedCopies[Any, Any] = SharedCopies(self.remote)
@@ -79,12 +95,13 @@ class BridgeState:
         self, key: EndpointKey, local: LocalEndpoint | None, remote: RemoteEndpoint | None
     ) -> None:
         """Set an endpoint: one of this host, one of another host, or none of both."""
-        self._put(ObjectKind.LOCAL, self.local, key, local)
-        self._put(ObjectKind.REMOTE, self.remote, key, remote)
+        self._set_local(key, local)
+        self._set_remote(key, remote)
 
     def set_service(self, key: str, service: Service | None) -> None:
         """Set or clear a service."""
-        self._put(ObjectKind.SERVICE, self.services, key, service)
+        allowed = Allowed(service) if service is None else self._spared.service(service)
+        self._put_allowed(ObjectKind.SERVICE, self.services, key, service, allowed)
 
     def set_peer_mac(self, host: HostLabel, mac: str | None) -> None:
         """Set or clear the MAC address that another host's uplinks send by."""
@@ -125,7 +142,8 @@ class BridgeState:
 
     def set_access(self, key: EndpointKey, port: AccessPort | None) -> None:
         """Set or clear the interface to this host that the pod of an endpoint has."""
-        self._put(ObjectKind.ACCESS, self.access, key, port)
+        allowed = Allowed(port) if port is None else self._spared.access(port)
+        self._put_allowed(ObjectKind.ACCESS, self.access, key, port, allowed)
 
     def set_vteps(self, vteps: Mapping[HostLabel, Vtep]) -> None:
         """Replace the tunnel ports by those that OVSDB reports."""
@@ -149,8 +167,10 @@ class BridgeState:
 
     def set_router(self, router: Router | None) -> None:
         """Set or clear the host's port for BGP."""
-        before, self.router = self.router, router
-        self._mark_if(before != router, ObjectKind.ROUTER)
+        allowed = Allowed(router) if router is None else self._spared.router(router)
+        self._withhold(ObjectKind.ROUTER, "", router, allowed)
+        before, self.router = self.router, allowed.value
+        self._mark_if(before != self.router, ObjectKind.ROUTER)
 
     def set_routes(self, routes: Mapping[IPv4Network | IPv6Network, str]) -> None:
         """Replace the prefixes learned by BGP, each with the MAC address of its next hop."""
@@ -177,6 +197,78 @@ class BridgeState:
         for key, port in other.access.items():
             self.set_access(key, port)
 
+    # -- what the underlay needs ---------------------------------------------------------------
+
+    def spare(self, spared: Spared) -> None:
+        """Set what no object may take from hosts: what was withheld comes back if it may now."""
+        before, self._spared = self._spared, spared
+        changed = before.addresses.keys() ^ spared.addresses.keys()
+        withheld = dict(self._withheld)
+        if changed:
+            for key, local in list(self.local.items()):
+                if not changed.isdisjoint((local.ip, local.ip6, local.nat_ip)):
+                    self._set_local(key, local)
+            for key, remote in list(self.remote.items()):
+                if not changed.isdisjoint((remote.ip, remote.ip6)):
+                    self._set_remote(key, remote)
+            for key, port in list(self.access.items()):
+                self.set_access(key, port)
+            self.set_router(self.router)
+        for name, service in list(self.services.items()):
+            self.set_service(name, service)
+        for (kind, name), one in withheld.items():
+            self._set(kind, name, one.asked)
+
+    def faults(self) -> list[str]:
+        """Return what is wrong with objects that the bridge does not have as asked for."""
+        return [fault for one in self._withheld.values() for fault in one.faults]
+
+    def _set(self, kind: ObjectKind, name: Any, asked: Any) -> None:
+        match kind:
+            case ObjectKind.LOCAL:
+                self._set_local(name, asked)
+            case ObjectKind.REMOTE:
+                self._set_remote(name, asked)
+            case ObjectKind.ACCESS:
+                self.set_access(name, asked)
+            case ObjectKind.ROUTER:
+                self.set_router(asked)
+            case _:
+                self.set_service(name, asked)
+
+    def _set_local(self, key: EndpointKey, asked: LocalEndpoint | None) -> None:
+        allowed = Allowed(asked) if asked is None else self._spared.local(self._bridge, asked)
+        self._put_allowed(ObjectKind.LOCAL, self.local, key, asked, allowed)
+        barred = asked is not None and allowed.value is None
+        port = asked.ofport if asked is not None and barred else None
+        self._put(ObjectKind.BARRED, self.barred, key, port)
+
+    def _set_remote(self, key: EndpointKey, asked: RemoteEndpoint | None) -> None:
+        allowed = Allowed(asked) if asked is None else self._spared.remote(self._bridge, asked)
+        self._put_allowed(ObjectKind.REMOTE, self.remote, key, asked, allowed)
+
+    def _put_allowed(
+        self,
+        kind: ObjectKind,
+        there: dict[_K, _V],
+        key: _K,
+        asked: _V | None,
+        allowed: Allowed[_V],
+    ) -> None:
+        self._withhold(kind, key, asked, allowed)
+        self._put(kind, there, key, allowed.value)
+
+    def _withhold(
+        self, kind: ObjectKind, key: object, asked: _V | None, allowed: Allowed[_V]
+    ) -> None:
+        """Note what an object was asked to be, if the bridge does not have it so."""
+        if allowed.value is asked:
+            if self._withheld.pop((kind, key), None) is not None:
+                self._changed()  # its fault is gone, also where no flow changes
+        elif self._withheld.get((kind, key)) != (one := _Withheld(asked, allowed.faults)):
+            self._withheld[kind, key] = one
+            self._changed()
+
     # -- what comes out ------------------------------------------------------------------------
 
     @property
@@ -202,9 +294,18 @@ class BridgeState:
         # clusters use one of the two bridges for their pods.
         if not self.networks:
             parts |= {name: {} for name in _OF_POLICIES}
+        else:
+            parts["policy_subjects"] = self._judged(cluster.policy_subjects)
         changes = Changes(objects=frozenset(self._marked), everything=self._everything)
         self._marked, self._everything = set(), False
         return replace(cluster, **parts), changes
+
+    def _judged(self, subjects: Mapping[str, PolicySubject]) -> Mapping[str, PolicySubject]:
+        """Return those of some pods' addresses that policies may judge on this bridge."""
+        allowed = partial(self._spared.may_judge, self._bridge)
+        if all(map(allowed, subjects.values())):
+            return subjects
+        return {name: one for name, one in subjects.items() if allowed(one)}
 
     def _copy(self, name: str, part: dict[Any, Any]) -> Mapping[Any, Any]:
         # Worlds share the copy of what has not changed.

@@ -11,7 +11,7 @@ it to the modules it concerns, in the order that their dependencies need:
 * `pod_policies`: Kubernetes' policies;
 * `policies`, `aci_announcements`: rules, and the groups whose endpoints are announced;
 * `peers`: the other hosts, and this host's BGP peer; `management`: what pods must not reach;
-  `underlay`: what routes to pods must not take;
+  `underlay`: what routes to pods must not take, and with `spared` no flow;
 * `dns_records`: names and addresses; `network_tenants`: the tenant of each network.
 
 They translate records by `netplugin.world.conversion` and set the results on the state of a bridge
@@ -43,6 +43,7 @@ from netplugin.world.peers import Peers
 from netplugin.world.pod_policies import PodPolicies
 from netplugin.world.policies import Policies
 from netplugin.world.services import Services
+from netplugin.world.spared import Spared
 from netplugin.world.underlay import KnownUnderlay
 from netplugin.world.vrfs import VrfIds
 from ofnet.changes import Changes
@@ -101,7 +102,7 @@ class WorldBuilder:
         self._cluster_domain = cluster_domain
         self._signal = ChangeSignal()
         self._revisions: dict[str, int] = {}
-        self._bridges = {bridge: BridgeState(self._signal.set) for bridge in Bridge}
+        self._bridges = {bridge: BridgeState(bridge, self._signal.set) for bridge in Bridge}
         self.vxlan, self.vlan = self._bridges[Bridge.VXLAN], self._bridges[Bridge.VLAN]
         self._vrfs = VrfIds(vrfs or {})
         self.forwarding = ForwardingMode(fwd_mode)
@@ -115,6 +116,9 @@ class WorldBuilder:
         self.docker_networks = DockerNetworks()
         self.management = Management(self._bridges)
         self.underlay = underlay or KnownUnderlay(host)
+        self._spared = Spared()
+        for source in (self.management, self.underlay):
+            source.observe(self._signal.set)
         self.names = DnsRecords(self._tenants, cluster_domain)
         self._policies = Policies()
         self.pod_policies = PodPolicies(
@@ -339,6 +343,7 @@ class WorldBuilder:
             guard=self._guard,
             cluster_domain=self._cluster_domain,
             dns_address=self._dns_address,
+            underlay=self.underlay.copy(),
         )
         for bridge, state in self._bridges.items():
             other._bridges[bridge].adopt(state)
@@ -423,8 +428,29 @@ class WorldBuilder:
         self._signal.clear()
 
     def _update_bridges(self) -> None:
+        self._spare()
         self.services.update_bridges()
         self.pod_policies.update_bridges()
+
+    def _spare(self) -> None:
+        """Keep the bridges' objects off what hosts need for themselves."""
+        # This is done when the World is taken, too: hosts come by the thousand.
+        addresses, management = self.underlay.kept, self.management.known
+        before = self._spared
+        if addresses is before.addresses and management is before.management:
+            return
+        self._spared = Spared(addresses, management)
+        changed = before.addresses.keys() ^ addresses.keys()
+        subjects = self.pod_policies.policies.subjects.items()
+        judged = [name for name, one in subjects if one.address in changed] if changed else []
+        for state in self._bridges.values():
+            state.spare(self._spared)
+            state.alter_kube_policies((), judged)
+
+    def faults(self) -> list[str]:
+        """Return what is wrong with objects that would take what hosts need for themselves."""
+        found = (fault for state in self._bridges.values() for fault in state.faults())
+        return list(dict.fromkeys(found))
 
     def _cluster(self) -> World:
         """Return the part of the World that both bridges share."""

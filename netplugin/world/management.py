@@ -9,20 +9,14 @@ replaced as a whole. The union is set on the state of both bridges, for `ofnet.p
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
-from typing import Final
+from ipaddress import ip_network
 
 from core.ids import EndpointKey
 from netplugin.world.bridge_state import BridgeState
 from netplugin.world.conversion import of_host
+from netplugin.world.management_ends import NOTHING, PROTOCOLS, ManagementEnds, Network
 from ofnet.world import Bridge, ManagementPort
 from state.records import EndpointRecord, HostRecord
-
-Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
-
-PROTOCOLS: Final[Mapping[str, int]] = {"tcp": 6, "udp": 17}
 
 
 def management_ports(numbers: Iterable[int]) -> frozenset[ManagementPort]:
@@ -33,37 +27,6 @@ def management_ports(numbers: Iterable[int]) -> frozenset[ManagementPort]:
         if number
         for protocol in PROTOCOLS.values()
     )
-
-
-@dataclass(frozen=True, slots=True)
-class ManagementEnds:
-    """Addresses and ports of the management: every port counts at every address."""
-
-    addresses: frozenset[Network] = frozenset()
-    ports: frozenset[ManagementPort] = frozenset()
-    _single: frozenset[Network] = field(init=False, repr=False, compare=False)
-    _wide: tuple[Network, ...] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Sort the addresses: a thousand hosts must not be compared one by one."""
-        wide = tuple(one for one in self.addresses if one.prefixlen < one.max_prefixlen)
-        object.__setattr__(self, "_wide", wide)
-        object.__setattr__(self, "_single", self.addresses - frozenset(wide))
-
-    def has_port(self, protocol: str, port: int) -> bool:
-        """Tell whether a port is one of the management's."""
-        number = PROTOCOLS.get(protocol.lower())
-        return number is not None and ManagementPort(number, port) in self.ports
-
-    def cover(self, address: Address, protocol: str, port: int) -> bool:
-        """Tell whether what goes to an address and port goes to the management."""
-        return self.has_port(protocol, port) and (
-            ip_network(address) in self._single
-            or any(address.version == one.version and address in one for one in self._wide)
-        )
-
-
-NOTHING: Final = ManagementEnds()
 
 
 class Management:

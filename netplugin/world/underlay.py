@@ -3,10 +3,11 @@
 `netplugin.world.builder` feeds it the records of hosts, `netplugin.bridges.underlay_routes` what
 this host itself needs, `netplugin.bridges.pod_guard` masters and store. Every source has a name and
 is replaced as a whole. `netplugin.bridges.host_access` and `netplugin.bridges.infra` route no
-network that takes such an address, and `netplugin.bridges.host_ports` makes no interface that does.
+network that takes such an address, `netplugin.bridges.host_ports` makes no interface that does, and
+no flow does (`netplugin.world.spared`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import IPv4Interface, IPv6Interface
 from typing import Final
 
@@ -38,17 +39,28 @@ safe only where no network with an end of one is routed."""
 class KnownUnderlay:
     """The addresses that this host, masters, the store and other hosts need for themselves.
 
-    `on_change` is called after each change.
+    `on_change` is called after each change, as is what `observe` is given.
     """
 
     def __init__(self, host: HostLabel, on_change: Callable[[], None] = lambda: None) -> None:
         self._host = host
-        self._on_change = on_change
+        self._observers = [on_change]
         self._needed: dict[str, tuple[UnderlayAddress, ...]] = {}
         self._others: dict[str, tuple[UnderlayAddress, ...]] = {}
         self._spared: frozenset[Address] | None = None
+        self._kept: dict[Address, UnderlayAddress] | None = None
         self._underlay: Underlay | None = None
         self._findings = Latest(_findings)
+
+    def observe(self, notify: Callable[[], None]) -> None:
+        """Call `notify` at each change."""
+        self._observers.append(notify)
+
+    def copy(self) -> "KnownUnderlay":
+        """Return another one that knows the same, and is not observed."""
+        other = KnownUnderlay(self._host)
+        other._needed, other._others = dict(self._needed), dict(self._others)
+        return other
 
     def knows(self, source: str) -> bool:
         """Return whether a source was ever set."""
@@ -82,6 +94,17 @@ class KnownUnderlay:
             known = [*self._needed.values(), *self._others.values()]
             self._spared = frozenset(one.address for some in known for one in some)
         return self._spared
+
+    @property
+    def kept(self) -> Mapping[Address, UnderlayAddress]:
+        """What no flow takes, by address: control, tunnels, store, next hops. The same as `spared`.
+
+        Without further addresses: one of a master's machine may be what a network gave to it.
+        """
+        if self._kept is None:
+            known = (one for some in self._needed.values() for one in some)
+            self._kept = {one.address: one for one in known if one.kind is not Kind.FURTHER}
+        return self._kept
 
     def findings(self, networks: Sequence[NetworkRecord]) -> tuple[Finding, ...]:
         """Return which networks take an address that this host needs, and which they take."""
@@ -119,8 +142,9 @@ class KnownUnderlay:
             among[source] = addresses
         if before == addresses:
             return
-        self._spared = self._underlay = None
-        self._on_change()
+        self._spared = self._underlay = self._kept = None
+        for notify in self._observers:
+            notify()
 
 
 def faults(findings: Iterable[Finding]) -> list[str]:

@@ -208,7 +208,7 @@ def remote(mode: Mode, endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]
     """Yield the flows from this host to a pod of another one."""
     port, network = world.host_port, world.networks.get(endpoint.network)
     vtep = world.vteps.get(endpoint.host)
-    if mode not in _TUNNELLED or port is None or not port.sources:
+    if mode not in _TUNNELLED or port is None or not port.sources or not endpoint.routed:
         return
     if network is None or vtep is None or not network.vni:
         return

@@ -13,6 +13,8 @@ from typing import TypeVar, assert_never
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
 from ofnet.changes import ObjectId, ObjectKind
 from ofnet.flows import Flow
+from ofnet.openflow.actions import DROP
+from ofnet.openflow.match import Match
 from ofnet.pipelines import (
     cluster_dns,
     host_forwarding,
@@ -25,7 +27,7 @@ from ofnet.pipelines import (
     policy_class,
     service_nat,
 )
-from ofnet.tables import Mode
+from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import (
     AccessPort,
     LocalEndpoint,
@@ -55,6 +57,15 @@ def no_flows_for(_item: object, _world: World) -> Iterator[Flow]:
 def no_flows_to(_prefix: IPv4Network | IPv6Network, _mac: str, _world: World) -> Iterator[Flow]:
     """Yield nothing: this pipeline has no flows for routes."""
     return iter(())
+
+
+def barred(ofport: int, _world: World) -> Iterator[Flow]:
+    """Yield the flow that drops all that comes by the port of an endpoint which is to get nothing.
+
+    No table may see it: where Open vSwitch bridges, NORMAL would learn from it where the address
+    is.
+    """
+    yield Flow(ObjectKind.BARRED, TableId.INPUT, Priority.BARRED, Match(in_port=ofport), DROP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +131,8 @@ class Pipeline:
                 far = world.remote.get(EndpointKey(of.name))
                 paths = _of(partial(host_paths.remote, self.mode), far, world)
                 return chain(_of(self.remote, far, world), paths, self._served(far, world))
+            case ObjectKind.BARRED:
+                return _of(barred, world.barred.get(EndpointKey(of.name)), world)
             case ObjectKind.FLOOD:
                 return _of(self.flood, world.networks.get(NetworkId(of.name)), world)
             case ObjectKind.RULE:

@@ -19,7 +19,7 @@ from netplugin.kernel import iptables, nft_tables
 from netplugin.kernel.iptables import Iptables, IptablesRule
 from netplugin.kernel.iptables_chains import OwnChains
 from netplugin.kernel.nft_tables import NftTable
-from netplugin.world.management import NOTHING
+from netplugin.world.management_ends import NOTHING
 from tests.bed.netns import Namespace
 
 pytestmark = pytest.mark.ovs

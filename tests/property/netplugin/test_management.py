@@ -12,7 +12,8 @@ from netplugin.cni.port_mappings import PROTOCOLS, PortMapping
 from netplugin.pods import mapping_rules
 from netplugin.pods.mapping_rules import MappedPod
 from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
-from netplugin.world.management import ManagementEnds, management_ports
+from netplugin.world.management import management_ports
+from netplugin.world.management_ends import ManagementEnds
 
 HOST, MASTER, MASTER6 = "192.168.77.1", "192.168.77.254", "fd00:77::254"
 KNOWN = ManagementEnds(

@@ -9,7 +9,8 @@ from typing import Any
 from netplugin.bridges import host_guard
 from netplugin.bridges.host_guard import HostGuard
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.management import ManagementEnds, management_ports
+from netplugin.world.management import management_ports
+from netplugin.world.management_ends import ManagementEnds
 from ofnet.world import FwdMode, HostPort, ManagementPort
 from tests.unit.netplugin.fakes import FakeChains, FakeFirewall, Faults
 from tests.unit.netplugin.records import HOST, host, network

@@ -17,7 +17,7 @@ from core.tasks import background
 from netplugin.bridges.pod_guard import HostAddresses, PodGuard
 from netplugin.settings import Settings
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.management import ManagementEnds
+from netplugin.world.management_ends import ManagementEnds
 from objdb.api import Change, Delete, Put
 from objdb.connect import StoreAddress, StoreKind
 from objdb.memory import MemoryBackend

@@ -19,7 +19,8 @@ from netplugin.bridges.service_rules import (
     rules,
 )
 from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
-from netplugin.world.management import ManagementEnds, management_ports
+from netplugin.world.management import management_ports
+from netplugin.world.management_ends import ManagementEnds
 from ofnet.world import tunnel_source6
 
 HOST = IPv4Address("192.168.77.1")

@@ -25,7 +25,7 @@ from netplugin.kernel.iptables import IptablesRule
 from netplugin.kernel.nft_words import affinity, translate
 from netplugin.pods import mapping_rules
 from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
-from netplugin.world.management import NOTHING
+from netplugin.world.management_ends import NOTHING
 
 PRIVATE = IPv4Network("172.19.0.0/16")
 HOST = IPv4Address("192.168.2.10")

@@ -12,6 +12,7 @@ from netplugin.world.bridge_state import BridgeState
 from ofnet.changes import Changes, ObjectKind
 from ofnet.world import (
     AccessPort,
+    Bridge,
     FwdMode,
     HostPort,
     Network,
@@ -40,7 +41,7 @@ PREFIX = IPv4Network("10.9.0.0/16")
 @pytest.fixture
 def state() -> BridgeState:
     """Give the state of a bridge with nothing to take."""
-    state = BridgeState(changed=lambda: None)
+    state = BridgeState(Bridge.VLAN, changed=lambda: None)
     state.take(NONE)
     return state
 
@@ -173,7 +174,7 @@ def test_worlds_share_the_many_endpoints_of_other_hosts(state: BridgeState) -> N
 
 def test_an_observer_that_takes_at_once_gets_the_change() -> None:
     taken: list[World] = []
-    observed = BridgeState(changed=lambda: taken.append(observed.take(NONE)[0]))
+    observed = BridgeState(Bridge.VLAN, changed=lambda: taken.append(observed.take(NONE)[0]))
     for number in range(2 * SMALL):
         observed.set_endpoint(remote(number).key, None, remote(number))
     assert len(taken[-1].remote) == 2 * SMALL

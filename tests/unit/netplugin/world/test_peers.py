@@ -11,7 +11,7 @@ from netplugin.world.bridge_state import BridgeState
 from netplugin.world.peers import Peers
 from ofnet.bgp.peering import Peering
 from ofnet.changes import Changes, ObjectKind
-from ofnet.world import FwdMode, World
+from ofnet.world import Bridge, FwdMode, World
 from state.records import BgpRecord
 from tests.unit.netplugin.records import HOST, PEER, host
 
@@ -29,7 +29,7 @@ def bgp(hostname: str = HOST, **more: str) -> BgpRecord:
 
 @pytest.fixture
 def vlan() -> BridgeState:
-    return BridgeState(changed=lambda: None)
+    return BridgeState(Bridge.VLAN, changed=lambda: None)
 
 
 @pytest.fixture
