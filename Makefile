@@ -15,7 +15,7 @@ OLD ?= aa5f26e
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-units test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread overload docker-cycles upgrade-check kube-proxy-answers docker-plugin swarm-check trace-check alerts-check ui-check bench-scale long-run adversary
+.PHONY: help root setup demo demo-down test test-units test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread overload docker-cycles upgrade-check kube-proxy-answers docker-plugin swarm-check trace-check alerts-check ui-check bench-scale long-run adversary matrix
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -27,6 +27,7 @@ help:
 	@echo 'make explore      every parser with ITERATIONS=20000 mutated inputs, then property tests on other examples each time, ROUNDS=10'
 	@echo 'make soak         random policies under load in all modes, SOAK_ROUNDS=20 of them in each, SOAK_SEED=1'
 	@echo 'make adversary    attacks from pods, users, agents, the network and the store, with figures; ATTACKS="floods rest"'
+	@echo 'make matrix       parts of the tests on other releases of Debian, PARTS="demo services"; the results go into docs/platforms.md'
 	@echo 'make long-run     CONTIV_TEST_PODS=10000 pods come and go in CONTIV_TEST_SECONDS=3600 while parts of the cluster fail'
 	@echo 'make spread       SPREAD_CONNECTIONS=10000 connections to a service in all modes, TCP, UDP, IPv4 and IPv6'
 	@echo 'make trace-check  TRACE_WAYS=100 traces of each case of rules beside real packets, TRACE_BREAKS=50 broken clusters in each mode'
@@ -118,6 +119,12 @@ explore: setup
 	@for round in $$(seq $(ROUNDS)); do \
 	  $(PYTHON) -m pytest -q --hypothesis-profile=explore --timeout=900 tests/property; \
 	  $(PYTHON) -m pytest -q --hypothesis-profile=explore --timeout=900 -m hypothesis tests/unit; done
+
+# an hour with all parts; in roots of other releases of Debian, which are kept in /var/cache/contiv-matrix. RELEASES and
+# PARTS are some of those in tests/matrix/releases.py: PARTS="demo services 'other units'"
+matrix: root
+	@scripts/setup mmdebstrap=mmdebstrap
+	@$(PYTHON) -m tests.matrix $(RELEASES) -- $(PARTS)
 
 # minutes of real packets; not part of `make test`
 soak: root setup

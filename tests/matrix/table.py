@@ -1,0 +1,78 @@
+"""The table of docs/platforms.md: what parts found on which release. Pure.
+
+In come results and the page; out goes the page with those results in the place of earlier ones of
+the same part and release, and all others as they were.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+from xml.etree import ElementTree as ET
+
+BEGIN: Final = "<!-- the table below is written by `make matrix` -->\n"
+END: Final = "<!-- end of the table -->\n"
+UNTRIED: Final = "-"
+
+Cells = Mapping[tuple[str, str], str]
+"""What stands in the table by part and release."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of one part; `ended` is why it did not come to its end, "" if it did."""
+
+    passed: int
+    failed: int
+    ended: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.passed} passed, {self.failed} failed"
+        return f"{text}; {self.ended}" if self.ended else text
+
+
+def counted(report: str) -> Result:
+    """Return the result in a report of pytest (JUnit's XML); skipped tests do not count."""
+    suites = list(ET.fromstring(report).iter("testsuite"))
+    total, failed = (
+        sum(int(suite.get(name, "0")) for suite in suites for name in names)
+        for names in (("tests",), ("failures", "errors"))
+    )
+    skipped = sum(int(suite.get("skipped", "0")) for suite in suites)
+    return Result(total - failed - skipped, failed)
+
+
+def read(page: str) -> dict[tuple[str, str], str]:
+    """Return the cells of the page's table."""
+    inside = page.partition(BEGIN)[2].partition(END)[0]
+    head, *rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in inside.splitlines()
+        if line.startswith("|") and not line.startswith("|---")
+    ] or [[""]]
+    return {
+        (row[0], release): cell
+        for row in rows
+        for release, cell in zip(head[1:], row[1:], strict=True)
+    }
+
+
+def written(page: str, cells: Cells) -> str:
+    """Return the page with these cells besides those that it has."""
+    merged = {**read(page), **cells}
+    parts = list(dict.fromkeys(part for part, _ in merged))
+    releases = list(dict.fromkeys(release for _, release in merged))
+    rows = ([part, *(merged.get((part, one), UNTRIED) for one in releases)] for part in parts)
+    lines = [_line(["", *releases]), "|" + "---|" * (len(releases) + 1), *map(_line, rows)]
+    before, _, rest = page.partition(BEGIN)
+    return before + BEGIN + "\n" + "\n".join(lines) + "\n\n" + END + rest.partition(END)[2]
+
+
+def version_in(said: str) -> str:
+    """Return the first version that a program names, "?" if it names none."""
+    found = re.search(r"\d+\.\d+(?:\.\d+)?", said)
+    return found[0] if found else "?"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

@@ -1,0 +1,56 @@
+"""The table of platforms: new results replace earlier ones of the same part and release."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.matrix.releases import PARTS, RELEASES
+from tests.matrix.table import BEGIN, END, Result, counted, read, version_in, written
+
+ROOT = Path(__file__).parents[3]
+PAGE = f"# Platforms\n\n{BEGIN}{END}\nMore.\n"
+
+
+def test_results_come_into_the_page_and_stay() -> None:
+    once = written(PAGE, {("demo", "Debian 13"): "1 passed, 0 failed"})
+    twice = written(once, {("units", "Debian 13"): "7 passed, 1 failed"})
+    again = written(twice, {("demo", "sid"): "0 passed, 1 failed"})
+    assert read(again) == {
+        ("demo", "Debian 13"): "1 passed, 0 failed",
+        ("demo", "sid"): "0 passed, 1 failed",
+        ("units", "Debian 13"): "7 passed, 1 failed",
+        ("units", "sid"): "-",
+    }
+    assert again.startswith("# Platforms\n\n")
+    assert again.endswith("\nMore.\n")
+    assert written(again, {}) == again
+
+
+def test_a_report_is_counted() -> None:
+    report = (
+        '<testsuites><testsuite tests="10" failures="2" errors="1" skipped="3" name="pytest">'
+        "</testsuite></testsuites>"
+    )
+    assert counted(report) == Result(passed=4, failed=3)
+    assert str(Result(4, 3)) == "4 passed, 3 failed"
+    assert str(Result(0, 0, "ended with status 4")) == "0 passed, 0 failed; ended with status 4"
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ("Python 3.13.5\n", "3.13.5"),
+        ("Docker version 26.1.5+dfsg1, build a72d7cd\n", "26.1.5"),
+        ("iptables v1.8.11 (nf_tables)\n", "1.8.11"),
+        ("bash: line 1: consul: command not found\n", "?"),
+    ],
+)
+def test_the_version_of_a_program_is_read(said: str, version: str) -> None:
+    assert version_in(said) == version
+
+
+def test_parts_name_tests_that_are_there_and_the_page_has_a_table() -> None:
+    words = [word for part in PARTS.values() for word in part if not word.startswith("--")]
+    assert [word for word in words if not (ROOT / word).exists()] == []
+    releases = {release for _, release in read((ROOT / "docs/platforms.md").read_text())}
+    assert releases <= {*RELEASES.values()}
