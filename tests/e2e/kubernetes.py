@@ -277,8 +277,11 @@ def test_nodes_reach_services(cluster: Cluster) -> None:
 def test_node_ports_answer_on_each_node_from_elsewhere(cluster: Cluster) -> None:
     for node in cluster.nodes:
         url = f"http://{node.address}:30080/"
-        done = cluster.plane.namespace.run(["curl", "-s", "--max-time", "5", url], check=False)
-        assert done.stdout, f"node port of {node.name}"
+        ask = ["curl", "-s", "--max-time", "5", url]
+        # each goes to one of the pods of all nodes
+        for number in range(4 * REPLICAS):
+            done = cluster.plane.namespace.run(ask, check=False)
+            assert done.stdout, f"node port of {node.name}, request {number}"
 
 
 def test_pods_find_services_by_name(cluster: Cluster) -> None:

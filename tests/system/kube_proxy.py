@@ -1,9 +1,10 @@
-"""kube-proxy's answers for the rows of `tests.system.test_service_table`, recorded.
+"""kube-proxy's answers for the rows of `tests.system.test_service_table`, and its rules, recorded.
 
 Run by `make kube-proxy-answers KUBE_PROXY=<program>`, not by `make test`: it writes
-`kube_proxy.json`, which the table is compared with. Two hosts run a real kube-proxy (iptables
-mode) beside the API server of the test bed, on the plainest network of pods: each pod has a link to
-its host, hosts have routes to each other's pods, and what leaves the cluster is masqueraded.
+`kube_proxy.json`, which the table is compared with, and `kube_proxy_rules.json`, which agents run
+beside (`tests.system.proxies`). Two hosts run a real kube-proxy (iptables mode) beside the API
+server of the test bed, on the plainest network of pods: each pod has a link to its host, hosts have
+routes to each other's pods, and what leaves the cluster is masqueraded.
 """
 
 import json
@@ -21,7 +22,9 @@ from tests.bed.hosts import UNDERLAY, Fabric
 from tests.bed.kubernetes import ApiServer, endpoint_slice
 from tests.bed.netns import Namespace, fresh_name, tx_checksum_off
 from tests.bed.waiting import eventually
+from tests.system import proxies
 from tests.system.echoes import reaches
+from tests.system.proxies import DISCOVERY, RECORDED, SETTINGS, Served, Settings
 from tests.system.service_ways import EXTERNAL, KINDS, READY, body, rows, targets, unanswered
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
@@ -29,9 +32,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 ANSWERS = Path(__file__).with_name("kube_proxy.json")
 PROGRAM = os.environ.get("KUBE_PROXY", "kube-proxy")
 API_PORT = 6443
-SUBNET = "10.244"
-DISCOVERY = "discovery.k8s.io/v1beta1"
-"""The version of slices that kube-proxy 1.20 asks for."""
+SUBNET, SUBNET6 = "10.244", "fd00:244::/64"
 
 
 @contextmanager
@@ -88,29 +89,7 @@ def pod(host: Namespace, name: str, address: str) -> Iterator[Namespace]:
         yield made
 
 
-@contextmanager
-def proxy(host: Namespace, number: int, api: ApiServer, log: Path) -> Iterator[None]:
-    """Run kube-proxy on a host."""
-    words = [
-        PROGRAM,
-        f"--master={api.url}",
-        "--proxy-mode=iptables",
-        f"--hostname-override=h{number}",
-    ]
-    words += [f"--bind-address={UNDERLAY}.{number}", f"--cluster-cidr={SUBNET}.0.0/16"]
-    words += ["--conntrack-max-per-core=0", "--conntrack-min=0", "--iptables-min-sync-period=0s"]
-    words += ["--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0"]
-    process = host.popen(words, log=log)
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
-
-
-def test_kube_proxys_answers_are_recorded(
-    fabric: Fabric, hosts: list[Namespace], tmp_path: Path
-) -> None:
+def test_kube_proxys_answers_are_recorded(fabric: Fabric, hosts: list[Namespace]) -> None:
     one, two = hosts
     answers: dict[str, dict[str, dict[str, str]]] = {}
     with ExitStack() as stack:
@@ -125,7 +104,8 @@ def test_kube_proxys_answers_are_recorded(
             )
         }
         for number, host in enumerate(hosts, start=1):
-            stack.enter_context(proxy(host, number, api, tmp_path / f"h{number}"))
+            settings = Settings((f"{SUBNET}.0.0/16", SUBNET6))
+            stack.enter_context(proxies.running(PROGRAM, host, f"h{number}", api, settings))
         eventually(partial(reaches, pods["far"], f"{SUBNET}.1.2"), "pods reach each other")
         clients = {**pods, "host": one, "other host": two, "outside": fabric.namespace}
         places = {
@@ -145,9 +125,40 @@ def test_kube_proxys_answers_are_recorded(
             answers[kind] = {}
             for row in asked:
                 answers[kind].setdefault(row.client, {})[row.way] = silent.get(row, "")
+    ANSWERS.write_text(json.dumps({"by": _version(), "unanswered": answers}, indent=2) + "\n")
+
+
+def test_kube_proxys_rules_are_recorded(fabric: Fabric, hosts: list[Namespace]) -> None:
+    rules: dict[str, dict[str, dict[str, dict[str, list[str]]]]] = {}
+    with ApiServer(fabric.address, API_PORT, namespace=fabric.namespace) as api:
+        api.served.add(f"apis/{DISCOVERY}")
+        for version, target in ((4, f"{SUBNET}.1.2"), (6, "fd00:244::2")):
+            of_family = rules.setdefault(f"IPv{version}", {})
+            served = Served(version, target, "h1")
+            proxies.tell(api, served)
+            for name, settings in SETTINGS.items():
+                kept = of_family.setdefault(name, {})
+                for label, host in zip(("h1", "h2"), hosts, strict=True):
+                    with proxies.running(PROGRAM, host, label, api, settings):
+                        made = partial(proxies.leads_to, host, served)
+                        eventually(made, "kube-proxy's rules", within=120)
+                        where = "here" if label == "h1" else "elsewhere"
+                        kept[where] = proxies.rules(host, served, settings)
+                if not settings.cidrs:
+                    assert _unordered(kept) == _unordered(of_family["plain"])
+            del of_family["bit"]  # another mark makes no other rules
+            proxies.untell(api)
+    RECORDED.write_text(json.dumps({"by": _version(), "rules": rules}, indent=1) + "\n")
+
+
+def _unordered(rules: dict[str, dict[str, list[str]]]) -> object:
+    """Leave out in which order the services are."""
+    return {where: {table: sorted(r) for table, r in of.items()} for where, of in rules.items()}
+
+
+def _version() -> str:
     said = subprocess.run([PROGRAM, "--version"], check=True, capture_output=True, text=True)
-    recorded = {"by": f"{said.stdout.strip()}, iptables mode", "unanswered": answers}
-    ANSWERS.write_text(json.dumps(recorded, indent=2) + "\n")
+    return f"{said.stdout.strip()}, iptables mode"
 
 
 def _tell(api: ApiServer, address: str) -> None:

@@ -69,7 +69,7 @@ OF_SERVICE = ("ClusterIP", "externalIP")
 """The ways that the switch translates for pods."""
 _NO_WAY_OUT = "pods of a bridged vxlan have no way out of their network, not to a host either"
 _BGP = "on routed vlans pods reach by BGP alone what is no pod, and here is no BGP router"
-_LOOPBACK = "the host's ports for pods alone route loopback addresses: neighbours must not get in"
+LOOPBACK = "the host's ports for pods alone route loopback addresses: neighbours must not get in"
 PLANES = [(mode, encap) for mode in ("routing", "bridge") for encap in ("vxlan", "vlan")]
 CLOSED = (
     Closed(why=_NO_WAY_OUT, plane=("bridge", "vxlan"), clients=PODS, ways=OF_HOSTS),
@@ -108,12 +108,12 @@ CLOSED = (
         kinds=("pod",),
     ),
     *(
-        Closed(why=_LOOPBACK, plane=plane, clients=clients, ways=("loopback",), kinds=(kind,))
+        Closed(why=LOOPBACK, plane=plane, clients=clients, ways=("loopback",), kinds=(kind,))
         for plane in PLANES
         for clients, kind in ((("host", "other host"), "outside"), (("other host",), "host"))
     ),
     Closed(
-        why=_LOOPBACK,
+        why=LOOPBACK,
         plane=("bridge", "vlan"),
         clients=("other host",),
         ways=("loopback",),
