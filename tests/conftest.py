@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import pytest
 from hypothesis import settings
 
-from tests.bed.cluster import Bed
+from tests.bed.cluster import Bed, networked
 from tests.bed.daemon import LOG_TAIL, Daemon
 from tests.bed.janitor import Janitor, detach_mounts, process_janitor
 from tests.bed.netns import Namespace, fresh_name
@@ -126,12 +126,8 @@ def ovs_module(bed_dirs: Iterator[Path]) -> Iterator[OvsHost]:
 @pytest.fixture
 def bed(bed_dir: Path, store_kind: str) -> Iterator[Bed]:
     """Run the whole system on two hosts, with a network `default-net` (10.20.0.0/16)."""
-    bed = Bed(bed_dir, store=store_kind).start()
-    try:
-        bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
+    with networked(Bed(bed_dir, store=store_kind)) as bed:
         yield bed
-    finally:
-        bed.stop()
 
 
 @pytest.hookimpl(wrapper=True)

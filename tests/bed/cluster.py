@@ -8,8 +8,8 @@ import shutil
 import socket
 import ssl
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -350,6 +350,17 @@ class Bed:
 
     def _name(self, role: str) -> str:
         return f"{self._names}{role}"
+
+
+@contextmanager
+def networked(bed: Bed) -> Iterator[Bed]:
+    """Run a cluster during the body, with a network `default-net` (10.20.0.0/16)."""
+    bed.start()
+    try:
+        bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
+        yield bed
+    finally:
+        bed.stop()
 
 
 class HostDaemon(Daemon):

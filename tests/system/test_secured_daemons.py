@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bed.cluster import ADMIN, AGENT_PORT, MASTER, NETMASTER_PORT, PROGRAMS, Bed
+from tests.bed.cluster import ADMIN, AGENT_PORT, MASTER, NETMASTER_PORT, PROGRAMS, Bed, networked
 from tests.bed.netns import http_request
 from tests.bed.waiting import eventually
 from tests.integration.netctl.test_login import logging_in
@@ -24,13 +24,9 @@ PASSWORD = "correct horse"
 def secured(bed_dirs: Iterator[Path], store_kind: str) -> Iterator[Bed]:
     directory = next(bed_dirs)
     directory.mkdir()
-    bed = Bed(directory, hosts=1, store=store_kind, secure=True).start()
-    try:
-        bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
+    with networked(Bed(directory, hosts=1, store=store_kind, secure=True)) as bed:
         yield bed
         assert unforeseen(bed) == []
-    finally:
-        bed.stop()
 
 
 def certificate_of(bed: Bed, address: str, port: int) -> str:

@@ -8,7 +8,7 @@ import pytest
 from netmaster.commands import store_acl
 from netmaster.commands.store_acl import AgentHost
 from tests.bed.certificates import make_certificates
-from tests.bed.cluster import STORE_PORT, Bed
+from tests.bed.cluster import STORE_PORT, Bed, networked
 from tests.bed.hosts import FABRIC_ADDRESS
 from tests.bed.secured import (
     USER,
@@ -52,12 +52,8 @@ class SecuredBed(Bed):
 
 @pytest.fixture
 def secured(bed_dir: Path) -> Iterator[Bed]:
-    bed = SecuredBed(bed_dir, hosts=1).start()
-    try:
-        bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
+    with networked(SecuredBed(bed_dir, hosts=1)) as bed:
         yield bed
-    finally:
-        bed.stop()
 
 
 def test_pods_come_and_go_with_tls_and_a_password(secured: Bed) -> None:

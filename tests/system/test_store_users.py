@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bed.cluster import STORE_PORT, Bed
+from tests.bed.cluster import STORE_PORT, Bed, networked
 from tests.bed.daemon import Daemon
 from tests.bed.hosts import FABRIC_ADDRESS
 from tests.bed.netns import answers
@@ -46,12 +46,8 @@ class UsersBed(Bed):
 
 @pytest.fixture
 def bed(bed_dir: Path) -> Iterator[Bed]:
-    bed = UsersBed(bed_dir, hosts=1).start()
-    try:
-        bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
+    with networked(UsersBed(bed_dir, hosts=1)) as bed:
         yield bed
-    finally:
-        bed.stop()
 
 
 def test_users_and_roles_that_change_end_no_daemon(bed: Bed) -> None:

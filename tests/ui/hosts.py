@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.bed.cluster import Bed
+from tests.bed.cluster import Bed, networked
 from tests.bed.pods import Pod
 from tests.system.planes import applied
 from tests.ui.browser import CHROMIUM, Shown, browser, opened
@@ -23,12 +23,8 @@ def bed(bed_dirs: Iterator[Path]) -> Iterator[Bed]:
     """Run the whole system on two hosts."""
     directory = next(bed_dirs)
     directory.mkdir()
-    found = Bed(directory).start()
-    try:
-        found.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
-        yield found
-    finally:
-        found.stop()
+    with networked(Bed(directory)) as bed:
+        yield bed
 
 
 @pytest.fixture(scope="module")
