@@ -15,7 +15,7 @@ OLD ?= aa5f26e
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-units test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread overload docker-cycles upgrade-check kube-proxy-answers docker-plugin swarm-check trace-check alerts-check ui-check bench-scale long-run adversary matrix
+.PHONY: help root setup demo demo-down test test-units test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread overload docker-cycles upgrade-check kernel-check kube-proxy-answers docker-plugin swarm-check trace-check alerts-check ui-check bench-scale long-run adversary matrix
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -38,6 +38,7 @@ help:
 	@echo '                  BLOCKS=4: hosts give addresses that they hold ahead'
 	@echo 'make docker-cycles   containers that come and go on two docker engines, CYCLES=200 of them'
 	@echo 'make upgrade-check   a rolling upgrade from the commit OLD=$(OLD) to this tree, under traffic'
+	@echo 'make kernel-check   flows, packets and a cluster on the kernel'"'"'s datapath, in a virtual machine'
 	@echo 'make docker-plugin   the managed plugin for a swarm, into build/docker-plugin'
 	@echo 'make swarm-check  a swarm of two docker engines: services on our networks, while agents and engines end'
 	@echo 'make bench        our speed beside a reference'
@@ -186,6 +187,11 @@ docker-cycles: root setup
 # minutes of two releases side by side; not part of `make test`. OLD is the commit of the older one
 upgrade-check: root setup
 	@CONTIV_TEST_OLD=$(OLD) $(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/upgrade.py
+
+# half an hour in a virtual machine with Debian's kernel; not part of `make test`. TESTS= are other ones
+kernel-check: root
+	@scripts/setup qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio modprobe=kmod
+	@scripts/kernel-check $(TESTS)
 
 # gencat stands for libc6-dev, which has no program that compilers need
 docker-plugin:

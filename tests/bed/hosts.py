@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.bed.janitor import Keeper, detach_mounts
 from tests.bed.netns import Namespace, tx_checksum_off
-from tests.bed.ovs import OvsHost
+from tests.bed.ovs import DATAPATH, OvsHost
 
 UNDERLAY = "192.168.77"
 PREFIX_LENGTH = 24
@@ -94,8 +94,13 @@ class Host:
         # answered with the card's MAC, the peer could send tunnel packets there. Open vSwitch
         # decapsulates only what is sent to its bridge, so the lane would stay closed.
         self.namespace.run(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/eth0/arp_ignore"])
-        bridge = ["--", "set", "bridge", "br-phy", "datapath_type=netdev"]
-        self.ovs.vsctl("add-br", "br-phy", *bridge, "--", "add-port", "br-phy", "eth0")
+        if DATAPATH == "netdev":
+            bridge = ["--", "set", "bridge", "br-phy", "datapath_type=netdev"]
+            self.ovs.vsctl("add-br", "br-phy", *bridge, "--", "add-port", "br-phy", "eth0")
+        else:
+            # the kernel's tunnels leave by any link that has the address
+            self.namespace.run(["ip", "link", "add", "br-phy", "type", "bridge"])
+            self.namespace.run(["ip", "link", "set", "eth0", "master", "br-phy"])
         address = f"{self.address}/{PREFIX_LENGTH}"
         self.namespace.run(["ip", "address", "add", address, "dev", "br-phy"])
         self.namespace.run(["ip", "link", "set", "br-phy", "up"])

@@ -17,6 +17,7 @@ from typing import Any
 from tests.bed.hosts import Host
 from tests.bed.netns import Namespace
 from tests.bed.traffic import round_trip
+from tests.bed.waiting import PATIENCE
 
 IFNAME = "eth0"
 
@@ -114,7 +115,7 @@ class Runtime:
             check=False,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=60 * PATIENCE,
         )
 
     def environment(self, verb: str, sandbox: Sandbox, *, netns: str) -> dict[str, str]:

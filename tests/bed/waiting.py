@@ -4,6 +4,7 @@ In comes a check; out comes its first true value, or `TimeoutError` that names w
 """
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -14,11 +15,13 @@ T = TypeVar("T")
 
 INTERVAL = 0.01
 WITHIN = 15.0
+PATIENCE = float(os.environ.get("BED_PATIENCE", "1"))
+"""How many times longer everything may take: on emulated processors (`make kernel-check`)."""
 
 
 def eventually(check: Callable[[], T], what: str, *, within: float = WITHIN) -> T:
     """Repeat `check` until its value is true, and return that value."""
-    deadline = time.monotonic() + within
+    deadline = time.monotonic() + within * PATIENCE
     while not (value := check()):
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {within:g} s: {what}")
@@ -30,7 +33,7 @@ async def eventually_async(
     check: Callable[[], Awaitable[T]], what: str, *, within: float = WITHIN
 ) -> T:
     """Repeat an asynchronous `check` until its value is true, and return that value."""
-    deadline = time.monotonic() + within
+    deadline = time.monotonic() + within * PATIENCE
     while not (value := await check()):
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {within:g} s: {what}")
