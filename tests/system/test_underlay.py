@@ -6,6 +6,7 @@ The records are put into the store past the masters, as an older master may have
 import asyncio
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
@@ -18,7 +19,7 @@ from netplugin.kernel.route_table import ROUTE_PROTOCOL, TABLE
 from objdb.api import Change, Delete, Put
 from objdb.connect import connect, parse_store_url
 from state import codec
-from state.records import Encap, NetworkRecord, NetworkType
+from state.records import Encap, EndpointRecord, NetworkRecord, NetworkType
 from tests.bed.cluster import Bed
 from tests.bed.hosts import FABRIC_ADDRESS, Host
 from tests.bed.netns import Namespace
@@ -193,6 +194,52 @@ def test_a_host_that_an_earlier_release_cut_off_comes_back_by_a_start(bed: Bed, 
     assert "192.168.77.254" not in run(["ip", "-o", "address"]).stdout
     run(["ip", "link", "delete", "infra2"], check=False)
     bed.delete_pod(pod)
+
+
+def test_no_pod_answers_for_the_masters_address(bed: Bed, tmp_path: Path) -> None:
+    words = ["--subnet=10.30.0.0/16", "--gateway=10.30.0.1", "--encap=vlan", "--pkt-tag=30"]
+    bed.netctl("net", "create", *words, "wire")
+    host, _ = bed.hosts
+    pod, far = (bed.add_pod(one, f"wired-{one.label}", network="wire") for one in bed.hosts)
+    eventually(partial(far.ping, pod.address), "pods reach each other")
+    key, record = endpoint_at(bed, pod.address)
+    taking = replace(record, ip_address=FABRIC_ADDRESS)
+    with unbroken(tmp_path, **needed(bed)):
+        commit(bed, Put(key, codec.encode(taking)))
+        for one in bed.hosts:
+            told = partial(_named, bed, one, f"endpoint {record.key} has {FABRIC_ADDRESS}, ")
+            eventually(told, f"{one.label} names it", within=SOON)
+            assert f"arp_tpa={FABRIC_ADDRESS}" not in wire_flows(one), "answered, or sought"
+            assert ("priority=310" in wire_flows(one)) is (one is host)
+        assert not far.ping(pod.address)
+        commit(bed, Put(key, codec.encode(record)))
+        eventually(partial(far.ping, pod.address), "it is a pod again", within=SOON)
+    for one in bed.hosts:
+        eventually(lambda: errors(bed, one) == [], "all is well", within=SOON)  # noqa: B023
+    for each in (pod, far):
+        bed.delete_pod(each)
+    bed.netctl("net", "rm", "wire")
+
+
+def endpoint_at(bed: Bed, address: str) -> tuple[str, EndpointRecord]:
+    """Return an endpoint as the store has it, with its key."""
+
+    async def read() -> list[tuple[str, EndpointRecord]]:
+        backend = connect(parse_store_url(f"etcd://{FABRIC_ADDRESS}:2379"))
+        try:
+            found = await backend.snapshot(keys.ENDPOINTS)
+        finally:
+            await backend.close()
+        records = ((key, codec.decode(key, one.value)) for key, one in found.entries.items())
+        return [(key, one) for key, one in records if isinstance(one, EndpointRecord)]
+
+    known = bed.fabric.namespace.call(lambda: asyncio.run(read()))
+    ((key, record),) = [(key, one) for key, one in known if one.ip_address == address]
+    return key, record
+
+
+def wire_flows(host: Host) -> str:
+    return host.ovs.ofctl("--no-stats", "dump-flows", "contivVlanBridge")
 
 
 def test_the_userspace_switch_sends_tunnels_where_the_host_does(bed: Bed) -> None:
