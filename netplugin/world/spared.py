@@ -12,8 +12,9 @@ store may say anything.
 # this host is barred. Inside a VRF of the vxlan bridge such an address takes nothing from anybody
 # but pods of its own tenant; what this host itself sends there is another matter.
 #
-# External addresses of Kubernetes' services may be those of nodes. They are the service's at its
-# own ports, unless it is one of the management.
+# External addresses of Kubernetes' services may be those of nodes, and stay theirs: pods reach the
+# service there as the outside does, translated by the node. Flows for a service's address take all
+# of it, also ports that the service has not.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -93,14 +94,12 @@ class Spared:
 
     def service(self, asked: Service) -> Allowed[Service]:
         """Return a service as a bridge may have it: one of the cluster, or of Kubernetes."""
-        if asked.vrf:
-            taken = self._first(asked.address)
-            if taken is None:
-                return Allowed(asked)
+        taken = self._first(asked.address)
+        if asked.vrf and taken is not None:
             return Allowed(None, (f"service {asked.key} has {taken}: it is not served",))
-        left = tuple(one for one in asked.ports if not self._is_of_management(asked, one))
-        if len(left) == len(asked.ports):
+        if asked.vrf:
             return Allowed(asked)
+        left = tuple(one for one in asked.ports if not self._is_of_management(asked, one))
         name, _, _ = asked.key.partition("@")
         faults = (
             f"service {name} not served in full: {asked.address} port {one.port} is of the "
@@ -108,7 +107,7 @@ class Spared:
             for one in asked.ports
             if one not in left
         )
-        return Allowed(replace(asked, ports=left), tuple(faults))
+        return Allowed(replace(asked, ports=left) if taken is None else None, tuple(faults))
 
     def may_judge(self, bridge: Bridge, subject: PolicySubject) -> bool:
         """Tell whether policies of Kubernetes may judge packets to a pod on a bridge."""

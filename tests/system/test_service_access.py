@@ -127,6 +127,19 @@ def test_beside_kube_proxy_pods_alone_are_served(bed: Bed, api: ApiServer, pods:
         eventually(back, "the next start makes the rules again", within=60)
 
 
+def test_a_nodes_address_keeps_its_other_ports(bed: Bed, api: ApiServer, pods: list[Pod]) -> None:
+    """Who gives a service the address of a node takes its own ports from nobody but the node."""
+    node = bed.hosts[0]
+    with (
+        answering(node.namespace, node.address, 7070),
+        serving(bed, api, pods, externalIPs=[node.address]),
+    ):
+        for client in pods:
+            assert dials(client.namespace, node.address, 80, PATIENCE), "the service"
+            assert dials(client.namespace, node.address, 7070, PATIENCE), "the node"
+        assert dials(bed.fabric.namespace, node.address, 80), "the service from outside"
+
+
 def test_a_service_without_targets_refuses(bed: Bed, api: ApiServer) -> None:
     api.put(SERVICES, "shop", "web", **service(ADDRESS, *PORTS))
     api.put(SLICES, "shop", "web-a", **endpoint_slice("web", ports=[]))

@@ -220,28 +220,19 @@ _OF_RECORDS = {
 """The kinds of objects whose flows lead to an address of theirs, not on to where it is."""
 
 
-def takes(bridge: Bridge, flow: Flow, world: World) -> bool:
+def takes(bridge: Bridge, flow: Flow) -> bool:
     """Tell whether a flow takes what is for an address of the underlay, from whom it must not."""
     fields = dict(flow.match.fields)
     if kinds_of(flow) not in _OF_RECORDS or not {fields.get(name) for name in _TO} & set(KEPT):
         return False
-    if kinds_of(flow) is ObjectKind.SERVICE and not is_of_record(flow, world):
-        # of a node's address a service of Kubernetes has what is no port of the management
-        ports = {fields.get("tcp_dst"), fields.get("ct_tp_dst")}
-        return MASTER in fields.values() and 9999 in ports
+    if kinds_of(flow) is ObjectKind.SERVICE:
+        return True
     if bridge is Bridge.VLAN:
         return True
     if "in_port" in fields:  # what a pod itself sends to its own address is nobody else's
         return bool(fields["in_port"] == PORTS[bridge])
     metadata: Bits = fields.get("metadata", Bits(0, 0))
     return not metadata.mask & VRF.mask
-
-
-def is_of_record(flow: Flow, world: World) -> bool:
-    """Tell whether a service's flow is of one of the cluster's own."""
-    fields = dict(flow.match.fields)
-    shared = [one.address for one in world.services.values() if not one.vrf]
-    return not any(fields.get(name) in shared for name in _TO)
 
 
 def flows_of(builder: WorldBuilder, bridge: Bridge) -> dict[FlowKey, Flow]:
@@ -254,7 +245,7 @@ def flows_of(builder: WorldBuilder, bridge: Bridge) -> dict[FlowKey, Flow]:
 def look(builder: WorldBuilder, bridge: Bridge, desired: Desired) -> None:
     world, found = builder.take(bridge)[0], desired.flows
     assert not desired.faults
-    assert [str(one) for one in found.values() if takes(bridge, one, world)] == []
+    assert [str(one) for one in found.values() if takes(bridge, one)] == []
     if bridge is Bridge.VLAN:
         directory = Directory()
         directory.update(world, EVERYTHING)

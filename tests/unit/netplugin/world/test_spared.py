@@ -65,18 +65,23 @@ def test_a_private_address_is_the_underlays_too() -> None:
     assert SPARED.access(replace(ACCESS, ip=IPv4Address("172.19.0.7"))).faults == ()
 
 
-def test_services_of_kubernetes_have_a_nodes_address_but_no_port_of_the_management() -> None:
+def test_a_nodes_address_is_left_to_the_node_whatever_services_have_it() -> None:
     own = Service(key="web:t1", vrf=1, address=MASTER, ports=(HTTP,))
     assert SPARED.service(own).value is None
     shared = replace(own, key=f"shop/web@{MASTER}", vrf=0, ports=(HTTP, REST))
-    held, faults = SPARED.service(shared)
-    assert held == replace(shared, ports=(HTTP,))
-    (fault,) = faults
+    held, (fault,) = SPARED.service(shared)
+    assert held is None
     assert fault == (
         "service shop/web not served in full: 10.1.0.1 port 9999 is of the management of this "
         "cluster"
     )
-    assert SPARED.service(replace(shared, ports=(HTTP,))).faults == ()
+    assert SPARED.service(replace(shared, ports=(HTTP,))) == (None, ())
+
+
+def test_no_service_of_kubernetes_has_a_port_of_the_management_elsewhere() -> None:
+    shared = Service(key=f"shop/web@{MASTER}", vrf=0, address=MASTER, ports=(HTTP, REST))
+    held, _ = replace(SPARED, addresses={}).service(shared)
+    assert held == replace(shared, ports=(HTTP,))
 
 
 def test_no_router_of_bgp_has_such_an_address() -> None:
