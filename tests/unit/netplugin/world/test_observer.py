@@ -20,6 +20,7 @@ from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
 from netplugin.world.networks import Networks
 from netplugin.world.peers import Peers
 from netplugin.world.services import Services
+from netplugin.world.spared import Spared
 from ofnet.world import (
     AccessPort,
     Bridge,
@@ -33,6 +34,7 @@ from ofnet.world import (
     Vtep,
 )
 from state.records import ServiceRecord
+from state.underlay import Kind, UnderlayAddress
 from tests.unit.netplugin.records import NET, PEER, endpoint, group, host, key, network
 from tests.unit.netplugin.worlds import built, drain, port
 
@@ -65,6 +67,8 @@ NAME_PORT: Final = NamePort(ofport=9, mac=MAC)
 ROUTER: Final = Router(ofport=9, mac=MAC, ip=IP, peer=IP)
 VTEP: Final = Vtep(host=PEER, ip=IP, ofport=7)
 ACCESS: Final = AccessPort(ofport=8, mac=MAC, ip=IP)
+POD_IP: Final = IPv4Address(LOCAL.ip_address)
+SPARED: Final = Spared({POD_IP: UnderlayAddress(POD_IP, Kind.CONTROL, "master")})
 REACHABLE: Final = replace(host(), uplink_macs=(MAC,))
 
 
@@ -165,10 +169,12 @@ CHANGES: Final[dict[Callable[..., object], Change]] = {
     BridgeState.set_router: Change(lambda w: w.vlan.set_router(ROUTER)),
     BridgeState.set_routes: Change(lambda w: w.vlan.set_routes({PREFIX: MAC})),
     BridgeState.set_learning: Change(lambda w: w.vlan.set_learning(learning=True)),
+    BridgeState.spare: Change(lambda w: w.vxlan.spare(SPARED), local),
 }
 
 QUERIES: Final[set[Callable[..., object]]] = {
     WorldBuilder.dirty,
+    WorldBuilder.faults,
     WorldBuilder.observe,
     WorldBuilder.private_addresses,
     WorldBuilder.take,
@@ -197,6 +203,7 @@ QUERIES: Final[set[Callable[..., object]]] = {
     Peers.count,
     Peers.tunnel_ends,
     Services.update_bridges,  # realises changes that were notified when they came
+    BridgeState.faults,
     BridgeState.take,
 }
 
