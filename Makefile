@@ -68,15 +68,21 @@ demo: root setup
 demo-down:
 	@if [ -x $(PYTHON) ]; then $(PYTHON) -m tests.bed.demo down; else echo 'demo: none is up'; fi
 
-# Four parts side by side, since most of what tests do is wait; a new folder is in the second.
+# Four parts at a time, since most of what tests do is wait; the longest come first, so that no lane is empty for long.
+# A new folder is in test-parts.
 test: root setup
-	@$(MAKE) -j4 -k test-units test-parts test-daemons test-planes
+	@$(MAKE) -j4 -k test-units test-masters test-system-d-h test-system-q-s test-system-a-c test-system-i-m \
+		test-system-n-p test-parts test-faults test-system-t-z
 
+MASTERS := tests/integration/netmaster/ tests/integration/objdb/
 test-units: TESTS := tests/unit/ tests/property/
-test-parts: TESTS := $(filter-out tests/system/ tests/unit/ tests/property/,$(wildcard tests/*/))
-test-daemons: TESTS := tests/system/faults $(wildcard tests/system/test_[a-m]*.py)
-test-planes: TESTS := $(wildcard tests/system/test_[n-z]*.py)
-test-units test-parts test-daemons test-planes:
+test-masters: TESTS := $(MASTERS)
+test-parts: TESTS := $(filter-out $(MASTERS),$(wildcard tests/integration/*/ tests/integration/test_*.py)) \
+	$(filter-out tests/system/ tests/unit/ tests/property/ tests/integration/,$(wildcard tests/*/))
+test-faults: TESTS := tests/system/faults
+test-system-%: TESTS = $(wildcard tests/system/test_[$(@:test-system-%=%)]*.py)
+test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p \
+test-system-q-s test-system-t-z:
 	@$(TEST) -o cache_dir=.pytest_cache/$@ $(TESTS)
 
 # The steps are independent: four at a time, for unit tests wait now and then; each one's output in one piece, and all
