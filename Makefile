@@ -15,7 +15,7 @@ OLD ?= aa5f26e
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-units test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread overload docker-cycles upgrade-check kernel-check kube-proxy-answers docker-plugin swarm-check trace-check alerts-check ui-check bench-scale long-run adversary matrix
+.PHONY: help root setup demo demo-down test test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread overload docker-cycles upgrade-check kernel-check kube-proxy-answers docker-plugin swarm-check trace-check alerts-check ui-check bench-scale long-run adversary matrix
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
