@@ -7,6 +7,7 @@ own, with the addresses of his site. Next: `tests.e2e.kubernetes`, the cases.
 
 import json
 import os
+import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -45,6 +46,16 @@ def missing() -> str:
             f"K8S_BIN must name a folder with Kubernetes' programs; missing: {', '.join(absent)}. "
             "Take them from a release (https://kubernetes.io/releases/download/), or build them "
             "from Debian's sources, in 10 to 20 minutes: scripts/kubernetes-binaries FOLDER"
+        )
+    kubectl = str(folder / "kubectl")
+    said = subprocess.run(
+        [kubectl, "version", "--client", "-o", "json"], check=True, capture_output=True
+    )
+    version = json.loads(said.stdout)["clientVersion"]
+    if int(version["minor"].rstrip("+")) < 21:
+        return (
+            f"overlays need kubectl 1.21 or later, {kubectl} is {version['gitVersion']}: put "
+            "another one there (any release has one; it may be years newer than the server)"
         )
     if not Path("/sys/fs/cgroup/cpuset").is_dir():
         return "kubelet needs cgroups of version 1 here"
