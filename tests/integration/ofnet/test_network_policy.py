@@ -26,7 +26,7 @@ from tests.unit.netplugin.world.kube_policies.admin_cases import (
     NODE,
     STEPS,
     address,
-    conformance_cluster,
+    cluster_of,
 )
 from tests.unit.netplugin.world.kube_policies.cases import CASES
 from tests.unit.netplugin.world.kube_policies.oracle import Cluster, Pod, allowed
@@ -162,10 +162,8 @@ def test_the_truth_table(bridge: TracedBridge, name: str) -> None:
 
 @pytest.mark.parametrize("name", STEPS)
 def test_administrators_policies(bridge: TracedBridge, name: str) -> None:
-    known = conformance_cluster()
     step = STEPS[name]
-    known.policies = [*step.policies]
-    known.admin, known.baseline = [*step.admin], [*step.baseline]
+    known = cluster_of(step)
     bridge.install(flows_of(Bridge.VXLAN, world_of(known, policies_of(known))))
     ports = numbered(known)
     for check in step.checks:

@@ -58,6 +58,15 @@ def conformance_cluster() -> Cluster:
     return Cluster(spaces, pods, nodes={"node": ({"os": "linux"}, NODE)})
 
 
+def cluster_of(step: Step) -> Cluster:
+    """Return that cluster with the policies of a step."""
+    known = conformance_cluster()
+    known.policies = [*step.policies]
+    known.admin, known.baseline = [*step.admin], [*step.baseline]
+    known.tiered = [*step.tiered]
+    return known
+
+
 def address(cluster: Cluster, end: str, version: int = 4) -> str:
     """Return the address of an end of a check."""
     if end in {NODE, OUTSIDE}:

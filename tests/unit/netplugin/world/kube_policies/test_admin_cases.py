@@ -5,21 +5,12 @@ import pytest
 from tests.unit.netplugin.world.kube_policies.admin_cases import (
     NODE,
     STEPS,
-    Step,
     address,
-    conformance_cluster,
+    cluster_of,
 )
-from tests.unit.netplugin.world.kube_policies.oracle import Cluster, allowed
+from tests.unit.netplugin.world.kube_policies.oracle import allowed
 from tests.unit.netplugin.world.kube_policies.switch import Switch
 from tests.unit.netplugin.world.kube_policies.world import OUTSIDE, VRF, policies_of
-
-
-def cluster_of(step: Step) -> Cluster:
-    known = conformance_cluster()
-    known.policies = [*step.policies]
-    known.admin, known.baseline = [*step.admin], [*step.baseline]
-    known.tiered = [*step.tiered]
-    return known
 
 
 def test_the_table_has_all_steps() -> None:
