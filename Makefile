@@ -224,7 +224,6 @@ image-check: image
 	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/packaging/image.py
 
 manifests:
-	@scripts/setup kubectl=kubernetes-client
 	@scripts/manifests
 
 # minutes on a real cluster; not part of `make test`

@@ -52,10 +52,10 @@ def missing() -> str:
         [kubectl, "version", "--client", "-o", "json"], check=True, capture_output=True
     )
     version = json.loads(said.stdout)["clientVersion"]
-    if int(version["minor"].rstrip("+")) < 21:
+    if int(version["minor"].rstrip("+")) < 27:
         return (
-            f"overlays need kubectl 1.21 or later, {kubectl} is {version['gitVersion']}: put "
-            "another one there (any release has one; it may be years newer than the server)"
+            f"overlays need kubectl 1.27 or later, {kubectl} is {version['gitVersion']}: put "
+            f"another one there, as scripts/kubectl {folder} does once that one is gone"
         )
     if not Path("/sys/fs/cgroup/cpuset").is_dir():
         return "kubelet needs cgroups of version 1 here"
@@ -159,7 +159,7 @@ class Cluster:
             "apiVersion": "kustomize.config.k8s.io/v1beta1",
             "kind": "Kustomization",
             "resources": [base],
-            "components": [] if self._knows_profiles() else [os.path.relpath(BEFORE_130, site)],
+            "components": self._components(site),
             "images": [{"name": "contiv/netplugin", "newTag": tag}] if tag else [],
             "patches": [{"path": f"patch{number}.json"} for number in range(len(patches))],
         }
@@ -169,10 +169,23 @@ class Cluster:
             (site / f"patch{number}.json").write_text(json.dumps(patch))
         return site
 
-    def _knows_profiles(self) -> bool:
-        """Return whether the API server knows the field of containers for AppArmor (1.30)."""
+    def plain_overlay(self, name: str) -> Path:
+        """Return an overlay of the project; for an API server before 1.30, with what that needs."""
+        project = DEPLOY / "overlays" / name
+        site = self.directory / f"plain-{name}"
+        site.mkdir(exist_ok=True)
+        components = self._components(site)
+        if not components:
+            return project
+        content = {"resources": [os.path.relpath(project, site)], "components": components}
+        (site / "kustomization.yaml").write_text(json.dumps(content))
+        return site
+
+    def _components(self, site: Path) -> list[str]:
+        """Return what an overlay needs if the API server has no field for AppArmor (1.30)."""
         field = "pod.spec.containers.securityContext.appArmorProfile"
-        return bool(self.kubectl("explain", field, check=False))
+        known = self.kubectl("explain", field, check=False)
+        return [] if known else [os.path.relpath(BEFORE_130, site)]
 
     def uninstall(self) -> None:
         """Run the project's script, and see that nothing is left on the nodes."""
