@@ -6,6 +6,7 @@ The results go into the table of docs/platforms.md, what was printed into .run/m
 mmdebstrap, and the archives of Debian and of Python while a root is set up.
 """
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,8 @@ ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "platforms.md"
 LOGS: Final = ROOT / ".run" / "matrix"
 REPORT: Final = "tmp/matrix.xml"
+_WHOLE: Final = (0, 1)
+"""What pytest ends with when it ran all tests."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -56,10 +59,11 @@ def tried(suite: str, parts: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
         (root / "etc/resolv.conf").write_text("nameserver 127.0.0.1\n")
         said = {name: asked(box, command) for name, command in VERSIONS.items()}
         yield "what it has", ", ".join(f"{name} {version}" for name, version in said.items()), True
-        yield "commit, day", f"{commit()}, {datetime.now(UTC):%Y-%m-%d}", True
         for part in parts:
             found = result(box, suite, part)
-            yield part, str(found), not (found.failed or found.ended)
+            # in each cell: parts are run on different days
+            when = f"{commit()}, {datetime.now(UTC):%Y-%m-%d}"
+            yield part, f"{found} ({when})", not (found.failed or found.ended)
     finally:
         box.stop()
 
@@ -74,9 +78,8 @@ def result(box: Box, suite: str, part: str) -> Result:
     words = " ".join(PARTS[part])
     tests = f".venv/bin/python -m pytest -q --junitxml=/{REPORT} {words}"
     status = run(box, suite, part.replace(" ", "-"), tests)
-    if not report.exists():
-        return Result(0, 0, f"ended with status {status}")
-    return counted(report.read_text())
+    ended = "" if status in _WHOLE else f"ended with status {status}"
+    return counted(report.read_text(), ended) if report.exists() else Result(0, 0, ended)
 
 
 def run(box: Box, suite: str, name: str, command: str, *, online: bool = False) -> int:
@@ -97,4 +100,5 @@ def commit() -> str:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     sys.exit(main(sys.argv[1:]))

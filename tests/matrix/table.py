@@ -31,15 +31,18 @@ class Result:
         return f"{text}; {self.ended}" if self.ended else text
 
 
-def counted(report: str) -> Result:
-    """Return the result in a report of pytest (JUnit's XML); skipped tests do not count."""
+def counted(report: str, ended: str = "") -> Result:
+    """Return the result in a report of pytest (JUnit's XML); skipped tests do not count.
+
+    `ended` is why pytest ended before all tests were run.
+    """
     suites = list(ET.fromstring(report).iter("testsuite"))
     total, failed = (
         sum(int(suite.get(name, "0")) for suite in suites for name in names)
         for names in (("tests",), ("failures", "errors"))
     )
     skipped = sum(int(suite.get("skipped", "0")) for suite in suites)
-    return Result(total - failed - skipped, failed)
+    return Result(total - failed - skipped, failed, ended)
 
 
 def read(page: str) -> dict[tuple[str, str], str]:

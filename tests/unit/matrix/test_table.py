@@ -32,6 +32,8 @@ def test_a_report_is_counted() -> None:
         "</testsuite></testsuites>"
     )
     assert counted(report) == Result(passed=4, failed=3)
+    cut_off = counted(report, "ended with status 2")
+    assert str(cut_off) == "4 passed, 3 failed; ended with status 2"
     assert str(Result(4, 3)) == "4 passed, 3 failed"
     assert str(Result(0, 0, "ended with status 4")) == "0 passed, 0 failed; ended with status 4"
 
