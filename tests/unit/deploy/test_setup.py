@@ -46,3 +46,14 @@ def test_the_client_of_docker_is_the_package_that_the_release_has(
 
 def test_what_no_archive_has_is_told() -> None:
     assert said("choose 'docker-cli|docker.io' || echo none", has("etcd")).stdout == "none\n"
+
+
+@pytest.mark.parametrize(
+    ("installed", "disabled"), [("ufw firewalld curl", "firewalld.service"), ("ufw curl", "")]
+)
+def test_a_firewall_that_tests_need_stays_off_at_the_next_boot(
+    installed: str, disabled: str
+) -> None:
+    systemctl = "systemctl() { echo ${!#}; }\n"
+    done = said(f"keep_off {installed}", systemctl)
+    assert (done.stdout.strip(), done.returncode) == (disabled, 0)
