@@ -26,10 +26,8 @@ class PolicyHandler:
     def put(self, resource: str, received: KubeObject) -> None:
         """As `KubeHandler.put`."""
         self._policies.put(resource, received)
-        about = f"{resource} {key_of(received)}: "
-        for text in self._policies.policies.unfollowed():
-            if text.startswith(about):
-                log.warning("Kubernetes policy rule not followed", extra=fields(error=text))
+        for text in self._policies.policies.unfollowed_of(resource, key_of(received)):
+            log.warning("Kubernetes policy rule not followed", extra=fields(error=text))
 
     def remove(self, resource: str, key: str) -> None:
         """As `KubeHandler.remove`."""

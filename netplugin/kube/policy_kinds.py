@@ -63,10 +63,10 @@ class PolicyKinds:
             try:
                 found = tuple(unfollowed(await self._api.served(GROUP)))
             except OrchestratorUnavailable as exc:
-                forbidden = isinstance(exc, KubeRefused) and exc.status == 403
-                found = (
-                    (_UNKNOWN,) if forbidden else self.faults
-                )  # the feed says what else is wrong
+                if isinstance(exc, KubeRefused) and exc.status == 403:
+                    found = (_UNKNOWN,)
+                else:
+                    found = self.faults  # the feed says what is wrong
             if found != self.faults:
                 self.faults = found
                 log.warning("Kubernetes policies not followed", extra=fields(errors=found))

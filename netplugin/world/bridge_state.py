@@ -8,7 +8,6 @@ What would take an address of the underlay is withheld, as `netplugin.world.spar
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import partial
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -24,7 +23,6 @@ from ofnet.world import (
     ManagementPort,
     NamePort,
     Network,
-    PolicySubject,
     RemoteEndpoint,
     Router,
     Service,
@@ -295,17 +293,10 @@ class BridgeState:
         if not self.networks:
             parts |= {name: {} for name in _OF_POLICIES}
         else:
-            parts["policy_subjects"] = self._judged(cluster.policy_subjects)
+            parts["policy_subjects"] = self._spared.judged(self._bridge, cluster.policy_subjects)
         changes = Changes(objects=frozenset(self._marked), everything=self._everything)
         self._marked, self._everything = set(), False
         return replace(cluster, **parts), changes
-
-    def _judged(self, subjects: Mapping[str, PolicySubject]) -> Mapping[str, PolicySubject]:
-        """Return those of some pods' addresses that policies may judge on this bridge."""
-        allowed = partial(self._spared.may_judge, self._bridge)
-        if all(map(allowed, subjects.values())):
-            return subjects
-        return {name: one for name, one in subjects.items() if allowed(one)}
 
     def _copy(self, name: str, part: dict[Any, Any]) -> Mapping[Any, Any]:
         # Worlds share the copy of what has not changed.

@@ -95,10 +95,10 @@ class Spared:
     def service(self, asked: Service) -> Allowed[Service]:
         """Return a service as a bridge may have it: one of the cluster, or of Kubernetes."""
         taken = self._first(asked.address)
-        if asked.vrf and taken is not None:
-            return Allowed(None, (f"service {asked.key} has {taken}: it is not served",))
         if asked.vrf:
-            return Allowed(asked)
+            if taken is None:
+                return Allowed(asked)
+            return Allowed(None, (f"service {asked.key} has {taken}: it is not served",))
         left = tuple(one for one in asked.ports if not self._is_of_management(asked, one))
         name, _, _ = asked.key.partition("@")
         faults = (
@@ -107,11 +107,19 @@ class Spared:
             for one in asked.ports
             if one not in left
         )
-        return Allowed(replace(asked, ports=left) if taken is None else None, tuple(faults))
+        served = asked if len(left) == len(asked.ports) else replace(asked, ports=left)
+        return Allowed(served if taken is None else None, tuple(faults))
 
-    def may_judge(self, bridge: Bridge, subject: PolicySubject) -> bool:
-        """Tell whether policies of Kubernetes may judge packets to a pod on a bridge."""
-        return bridge is not Bridge.VLAN or subject.address not in self.addresses
+    def judged(
+        self, bridge: Bridge, subjects: Mapping[str, PolicySubject]
+    ) -> Mapping[str, PolicySubject]:
+        """Return the pods' addresses to which policies of Kubernetes judge packets on a bridge."""
+        if bridge is not Bridge.VLAN:
+            return subjects
+        taken = {name for name, one in subjects.items() if one.address in self.addresses}
+        if not taken:
+            return subjects
+        return {name: one for name, one in subjects.items() if name not in taken}
 
     def _first(self, *addresses: IPv4Address | IPv6Address | None) -> UnderlayAddress | None:
         found = (self.addresses.get(one) for one in addresses if one is not None)

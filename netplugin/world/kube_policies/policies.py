@@ -133,11 +133,13 @@ class KubePolicies:
 
     def unfollowed(self) -> list[str]:
         """Return the rules that fail closed, with the policy, the field and what is wrong."""
-        return [
-            f"{kind} {name}: {one}"
-            for (kind, name), policy in sorted(self._policies.items(), key=lambda item: item[0])
-            for one in (policy.unfollowed if isinstance(policy, ClusterPolicy) else ())
-        ]
+        return [text for key in sorted(self._policies) for text in self.unfollowed_of(*key)]
+
+    def unfollowed_of(self, resource: str, name: str) -> list[str]:
+        """Return those of one policy."""
+        policy = self._policies.get((resource, name))
+        found = policy.unfollowed if isinstance(policy, ClusterPolicy) else ()
+        return [f"{resource} {name}: {one}" for one in found]
 
     def _order(self) -> set[PolicyKey]:
         """Give the rules of administrators' policies their places; return the policies moved.

@@ -78,6 +78,13 @@ def test_a_nodes_address_is_left_to_the_node_whatever_services_have_it() -> None
     assert SPARED.service(replace(shared, ports=(HTTP,))) == (None, ())
 
 
+def test_what_is_allowed_as_it_is_is_not_withheld() -> None:
+    elsewhere = IPv4Address("10.1.0.77")
+    for vrf in (0, 1):
+        asked = Service(key="web", vrf=vrf, address=elsewhere, ports=(HTTP,))
+        assert SPARED.service(asked).value is asked
+
+
 def test_no_service_of_kubernetes_has_a_port_of_the_management_elsewhere() -> None:
     shared = Service(key=f"shop/web@{MASTER}", vrf=0, address=MASTER, ports=(HTTP, REST))
     held, _ = replace(SPARED, addresses={}).service(shared)
