@@ -334,12 +334,9 @@ def _verified() -> "ssl.SSLContext":
 
 
 def _unverified() -> "ssl.SSLContext":
-    import ssl  # noqa: PLC0415 - most commands use plain http
+    from core import tls_trust  # noqa: PLC0415 - most commands use plain http
 
-    context = _verified()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
+    return tls_trust.unverifying_context()
 
 
 def _encrypted(sock: socket.socket, host: str, secure: Secure) -> socket.socket:

@@ -31,6 +31,13 @@ def client_context(*, ca_file: str = "", ca_text: str = "") -> ssl.SSLContext:
     return context
 
 
+def unverifying_context() -> ssl.SSLContext:
+    """Return a context for clients that trust whoever answers: told to, or to probe."""
+    context = policed(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
 def policed(context: ssl.SSLContext) -> ssl.SSLContext:
     """Give a new context the checks that all contexts have; return it."""
     context.minimum_version = OLDEST_VERSION

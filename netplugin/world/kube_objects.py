@@ -49,6 +49,13 @@ class Part(BaseModel):
         return {name: one for name, one in value.items() if one is not None}
 
 
+def exactly_one(**given: object) -> None:
+    """Raise ValueError unless one of some alternatives is there, and only one."""
+    if sum(one is not None for one in given.values()) != 1:
+        *others, last = given
+        raise ValueError(f"exactly one of {', '.join(others)} and {last} must be given")
+
+
 class Meta(Part):
     """The names of an object within a namespace."""
 

@@ -6,9 +6,10 @@ In come namespaces, addresses and pods; out come who answered, and when a pod he
 import socket
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from tests.bed.netns import Namespace
 from tests.bed.pods import Pod
@@ -26,19 +27,17 @@ class Heard(NamedTuple):
     text: str
 
 
-class Client:
-    """Sends a text by one socket without a pause, and notes who answers."""
+class Asker(ABC):
+    """Sends by one socket without a pause, and notes who answers."""
 
-    def __init__(self, source: Namespace, address: str, port: int, text: str = "who") -> None:
+    def __init__(self, source: Namespace) -> None:
         self.heard: list[str] = []
-        self._text = text.encode()
         self._ended = threading.Event()
         self._mouth = source.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         self._mouth.settimeout(PAUSE)
-        self._mouth.connect((address, port))
         self._thread = threading.Thread(target=self._run)
 
-    def __enter__(self) -> "Client":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -47,16 +46,32 @@ class Client:
         self._thread.join()
         self._mouth.close()
 
+    def hears(self, name: str) -> bool:
+        return self.heard[-1:] == [name]
+
+    @abstractmethod
+    def _send(self) -> None:
+        """Send once. Raises OSError."""
+
     def _run(self) -> None:
         while not self._ended.wait(PAUSE):
             try:
-                self._mouth.send(self._text)
+                self._send()
                 self.heard.append(self._mouth.recv(100).decode())
             except OSError:  # refused, or no answer now
                 continue
 
-    def hears(self, name: str) -> bool:
-        return self.heard[-1:] == [name]
+
+class Client(Asker):
+    """Sends a text to one address and port."""
+
+    def __init__(self, source: Namespace, address: str, port: int, text: str = "who") -> None:
+        super().__init__(source)
+        self._text = text.encode()
+        self._mouth.connect((address, port))
+
+    def _send(self) -> None:
+        self._mouth.send(self._text)
 
     def hears_nobody_but(self, name: str) -> None:
         begin = len(self.heard)

@@ -4,7 +4,7 @@ In comes a running cluster of `tests.system.planes`; out come routes of both fam
 VLANs and the outside, and the way to an external address by the first host.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -28,12 +28,22 @@ ROUTER6, OUTSIDE6 = f"{UNDERLAY6}253", f"{UNDERLAY6}fe"
 
 
 @contextmanager
-def joined_site(directory: Path, fwd_mode: str, factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """Run a cluster of two hosts beside an API server, and a router between all networks."""
-    flags = {"netplugin": [*api_flags(factory), "--audit-interval", "2", *PODS_FIRST]}
+def joined_site(
+    directory: Path,
+    fwd_mode: str,
+    factory: pytest.TempPathFactory,
+    *,
+    more: Sequence[str] = (),
+    groups: Sequence[str] = (),
+) -> Iterator[Bed]:
+    """Run a cluster of two hosts beside an API server, and a router between all networks.
+
+    Agents have `more` flags, the API `groups` besides.
+    """
+    flags = {"netplugin": [*api_flags(factory), "--audit-interval", "2", *PODS_FIRST, *more]}
     with planes(directory, fwd_mode, flags=flags, cards=[UPLINK]) as bed:
         join_networks(bed)
-        with api_beside(bed):
+        with api_beside(bed, *groups):
             yield bed
 
 

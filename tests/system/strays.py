@@ -9,7 +9,6 @@ import os
 import socket
 import statistics
 import sys
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from tests.bed.cluster import Bed
 from tests.bed.kubernetes import ApiServer, endpoint_slice, service
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
-from tests.system.datagrams import PAUSE, Client, Heard, naming
+from tests.system.datagrams import Asker, Client, Heard, naming
 from tests.system.kube_site import api_beside, api_flags, forward
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(1800)]
@@ -66,42 +65,25 @@ def provide(api: ApiServer, *pods: Pod) -> None:
         api.put(SLICES, "shop", f"{name}-0", **endpoint_slice(name, *addresses, ports=ports))
 
 
-class Resolver:
+class Resolver(Asker):
     """A client that asks for a name as often as the answer's TTL says, and sends meanwhile."""
 
     def __init__(self, pod: Pod) -> None:
-        self.heard: list[str] = []
-        self._ended = threading.Event()
+        super().__init__(pod.namespace)
         make = lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)  # noqa: E731 - a socket
-        self._mouth, self._asking = pod.namespace.call(make), pod.namespace.call(make)
-        self._mouth.settimeout(PAUSE)
+        self._asking = pod.namespace.call(make)
         self._asking.settimeout(1)
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> "Resolver":
-        self._thread.start()
-        return self
+        self._address, self._until = "", 0.0
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-        self._mouth.close()
+        super().__exit__()
         self._asking.close()
 
-    def hears(self, name: str) -> bool:
-        return self.heard[-1:] == [name]
-
-    def _run(self) -> None:
-        address, until = "", 0.0
-        while not self._ended.wait(PAUSE):
-            try:
-                if time.monotonic() >= until:
-                    address, ttl = self._ask()
-                    until = time.monotonic() + ttl
-                self._mouth.sendto(BY_NAME.encode(), (address, TARGET))
-                self.heard.append(self._mouth.recv(100).decode())
-            except OSError:  # no answer now
-                continue
+    def _send(self) -> None:
+        if time.monotonic() >= self._until:
+            self._address, ttl = self._ask()
+            self._until = time.monotonic() + ttl
+        self._mouth.sendto(BY_NAME.encode(), (self._address, TARGET))
 
     def _ask(self) -> tuple[str, int]:
         self._asking.sendto(dns.message.make_query(NAME, "A").to_wire(), (OWN, 53))

@@ -5,7 +5,6 @@ The rows of `tests/system/test_service_table.py` are asked with the agents besid
 families. The outside asks the host that has not the target. What cannot pass is data.
 """
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,14 +15,12 @@ from typing import NamedTuple
 import pytest
 
 from tests.bed.cluster import Bed
-from tests.bed.hosts import FABRIC_ADDRESS, UPLINK
-from tests.bed.kubernetes import ApiServer
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system import proxies
 from tests.system.echoes import answering, asks, dials, echoing
-from tests.system.joined import OUTSIDE6, PODS_FIRST, address6, join_networks
-from tests.system.planes import FWD_MODES, NETWORKS, addresses, planes
+from tests.system.joined import OUTSIDE6, address6, joined_site
+from tests.system.planes import FWD_MODES, NETWORKS, addresses
 from tests.system.proxies import BALANCED, BALANCED6, LOCAL_PORT, MODES, SETTINGS, Served
 from tests.system.service_ways import (
     ALL,
@@ -38,8 +35,6 @@ from tests.system.service_ways import (
 from tests.system.test_service_table import CLOSED, CLOSED6, LOOPBACK, closed_rows, rows_of
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
-
-API_PORT = 6443
 
 
 class Case(NamedTuple):
@@ -74,24 +69,21 @@ def bed(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Bed]:
     """Run a cluster of two hosts beside an API server, and a router between all networks."""
-    file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
-    server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
-    file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
-    words = ["--k8s-config", str(file), "--audit-interval", "2", *PODS_FIRST]
-    flags = {"netplugin": [*words, "--kube-proxy=beside"]}
-    with planes(next(bed_dirs), request.param, flags=flags, cards=[UPLINK]) as bed:
-        join_networks(bed)
+    site = joined_site(
+        next(bed_dirs),
+        request.param,
+        tmp_path_factory,
+        more=["--kube-proxy=beside"],
+        groups=[f"apis/{proxies.DISCOVERY}"],
+    )
+    with site as bed:
         outside, other = bed.fabric.namespace, bed.hosts[1]
         for address in (EXTERNAL, BALANCED):
             outside.run(["ip", "route", "replace", f"{address}/32", "via", other.address])
         for address in (EXTERNAL6, BALANCED6):
             to = ["via", address6(other)]
             outside.run(["ip", "-6", "route", "replace", f"{address}/128", *to])
-        with ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace) as api:
-            api.served.add(f"apis/{proxies.DISCOVERY}")
-            bed.api = api
-            yield bed
-            bed.api = None
+        yield bed
 
 
 @pytest.fixture(scope="module", params=list(NETWORKS))

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from netplugin.world.kube_objects import KubeObject, Part, parse
+from netplugin.world.kube_objects import KubeObject, Part, exactly_one, parse
 from netplugin.world.kube_policies.objects import (
     AdminPeer,
     AdminPolicy,
@@ -69,9 +69,9 @@ class _Peer(_Strict):
     def _followed(self) -> "_Peer":
         if self.domain_names is not None:
             raise ValueError("domainNames are not followed: name the addresses in networks")
-        given = (self.namespaces, self.pods, self.nodes, self.networks)
-        if sum(one is not None for one in given) != 1:
-            raise ValueError("exactly one of namespaces, pods, nodes and networks must be given")
+        exactly_one(
+            namespaces=self.namespaces, pods=self.pods, nodes=self.nodes, networks=self.networks
+        )
         return self
 
     def admin_peer(self) -> AdminPeer:
@@ -86,8 +86,7 @@ class _Ports(_Strict):
 
     @model_validator(mode="after")
     def _one_kind(self) -> "_Ports":
-        if (self.number is None) == (self.range is None):
-            raise ValueError("exactly one of number and range must be given")
+        exactly_one(number=self.number, range=self.range)
         return self
 
 
@@ -116,8 +115,7 @@ class _Protocol(_Strict):
 
     @model_validator(mode="after")
     def _one_kind(self) -> "_Protocol":
-        if sum(one is not None for one in (self.tcp, self.udp, self.sctp, self.named)) != 1:
-            raise ValueError("exactly one of tcp, udp, sctp and destinationNamedPort must be given")
+        exactly_one(tcp=self.tcp, udp=self.udp, sctp=self.sctp, destinationNamedPort=self.named)
         return self
 
     def admin_port(self) -> AdminPort:
@@ -152,8 +150,7 @@ class _Subject(Part):
 
     @model_validator(mode="after")
     def _one_kind(self) -> "_Subject":
-        if (self.namespaces is None) == (self.pods is None):
-            raise ValueError("exactly one of namespaces and pods must be given")
+        exactly_one(namespaces=self.namespaces, pods=self.pods)
         return self
 
 

@@ -10,7 +10,13 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from netplugin.world.kube_objects import KubeObject, Part, parse, without_leading_zeros
+from netplugin.world.kube_objects import (
+    KubeObject,
+    Part,
+    exactly_one,
+    parse,
+    without_leading_zeros,
+)
 from netplugin.world.kube_policies.selectors import Selector
 
 NETWORK_POLICIES: Final = "networkpolicies"
@@ -146,9 +152,9 @@ class AdminPeer(Part):
 
     @model_validator(mode="after")
     def _one_kind(self) -> "AdminPeer":
-        given = (self.namespaces, self.pods, self.nodes, self.networks)
-        if sum(one is not None for one in given) != 1:
-            raise ValueError("exactly one of namespaces, pods, nodes and networks must be given")
+        exactly_one(
+            namespaces=self.namespaces, pods=self.pods, nodes=self.nodes, networks=self.networks
+        )
         return self
 
 
@@ -182,8 +188,7 @@ class AdminPort(Part):
 
     @model_validator(mode="after")
     def _one_kind(self) -> "AdminPort":
-        if sum(one is not None for one in (self.number, self.named, self.range)) != 1:
-            raise ValueError("exactly one of portNumber, namedPort and portRange must be given")
+        exactly_one(portNumber=self.number, namedPort=self.named, portRange=self.range)
         return self
 
 
