@@ -392,7 +392,7 @@ class BridgeAgent:
             self._desired.update(self._world, EVERYTHING)
             by = "the agent: the datapath has no ND extension" if lacking else "the switch"
             log.info(
-                "IPv6 neighbours answered another way",
+                "sender of IPv6 neighbour advertisements changed",
                 extra=fields(bridge=self.bridge, mode=by),
             )
 
