@@ -1,4 +1,4 @@
-"""Clients that send datagrams without a pause, and pods that answer them by their names.
+"""Clients that send datagrams by one socket each, and pods that answer them by their names.
 
 In come namespaces, addresses and pods; out come who answered, and when a pod heard any.
 """
@@ -9,6 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from typing import NamedTuple, Self
 
 from tests.bed.netns import Namespace
@@ -16,6 +17,7 @@ from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 
 PAUSE = 0.05
+PATIENCE = 0.5
 MANY = 20
 """Answers by which a way shows that it stays as it is."""
 
@@ -79,12 +81,36 @@ class Client(Asker):
         assert set(self.heard[begin:]) == {name}
 
 
+class Mouth:
+    """One socket that sends to one address and port, when it is told to."""
+
+    def __init__(self, source: Namespace, address: str, port: int) -> None:
+        family = _family(ip_address(address).version)
+        self._socket = source.call(lambda: socket.socket(family, socket.SOCK_DGRAM))
+        self._socket.settimeout(PATIENCE)
+        self._socket.connect((address, port))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def hears(self, name: str) -> bool:
+        """Send once; say whether the answer is this name."""
+        try:
+            self._socket.send(b"who")
+            return self._socket.recv(100) == name.encode()
+        except OSError:
+            return False
+
+
 @contextmanager
-def naming(pod: Pod, port: int) -> Iterator[list[Heard]]:
-    """Have a pod answer datagrams by its name; yield what it hears."""
+def naming(pod: Pod, port: int, name: str = "", version: int = 4) -> Iterator[list[Heard]]:
+    """Have a pod answer datagrams by its name, or by another one; yield what it hears."""
 
     def listen() -> socket.socket:
-        ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        ear = socket.socket(_family(version), socket.SOCK_DGRAM)
         ear.bind(("", port))
         ear.settimeout(0.1)
         return ear
@@ -99,7 +125,7 @@ def naming(pod: Pod, port: int) -> Iterator[list[Heard]]:
             except TimeoutError:
                 continue
             heard.append(Heard(time.monotonic(), text.decode()))
-            ear.sendto(pod.name.encode(), sender)
+            ear.sendto((name or pod.name).encode(), sender)
 
     with pod.namespace.call(listen) as ear:
         thread = threading.Thread(target=serve)
@@ -109,3 +135,7 @@ def naming(pod: Pod, port: int) -> Iterator[list[Heard]]:
         finally:
             ended.set()
             thread.join()
+
+
+def _family(version: int) -> socket.AddressFamily:
+    return socket.AF_INET if version == 4 else socket.AF_INET6

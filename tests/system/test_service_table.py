@@ -4,14 +4,17 @@ Each client asks by each way for each kind of target. What cannot pass is data (
 reason; it is asked as well, so that no row outlives its reason. What kube-proxy passes, recorded by
 `tests/system/kube_proxy.py`, passes here, but for that data; what passes here alone is data too.
 By IPv6 the target is a pod: what is closed there besides is data of its own.
+Clients that keep a socket follow the target to another port, by every way that is open.
 
 The hosts' network and the VLANs are joined by a router, as in a data centre.
 """
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -22,6 +25,7 @@ from tests.bed.hosts import Host
 from tests.bed.kubernetes import endpoint_slice
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
+from tests.system.datagrams import Mouth, naming
 from tests.system.joined import address6, joined_site
 from tests.system.kube_proxy import ANSWERS
 from tests.system.planes import FWD_MODES, NETWORKS, addresses
@@ -63,6 +67,7 @@ class Closed:
         return row.client in self.clients and row.way in self.ways
 
 
+NEXT_TARGET = TARGET + 1
 OF_HOSTS = ("NodePort", "NodePort of the other host", "hostPort")
 """The ways that begin at an address of a host."""
 OF_SERVICE = ("ClusterIP", "externalIP")
@@ -172,21 +177,30 @@ def serving(bed: Bed, provider: Pod, kind: str, version: int = 4) -> Iterator[No
         "outside": (bed.fabric.namespace, bed.fabric.address),
     }[kind]
     with targets(namespace, address):
-        served = endpoint_slice("web", address, ports=READY, family=f"IPv{version}")
-        api.put(SLICES, "shop", "web-a", **served)
-        api.put(SERVICES, "shop", "web", **body(version))
-        eventually(lambda: all(_leads_to(host, address) for host in bed.hosts), kind, within=60)
+        lead(bed, address)
         yield
         api.delete(SERVICES, "shop", "web")
         eventually(lambda: not any(_leads_to(host, address) for host in bed.hosts), kind)
 
 
-def _leads_to(host: Host, address: str) -> bool:
+def lead(bed: Bed, address: str, port: int = TARGET) -> None:
+    """Have the service's only target at an address and port; return when the hosts' rules do."""
+    api, version = bed.api, ip_address(address).version
+    assert api is not None
+    ports = [{**one, "port": port} for one in READY]
+    served = endpoint_slice("web", address, ports=ports, family=f"IPv{version}")
+    api.put(SLICES, "shop", "web-a", **served)
+    api.put(SERVICES, "shop", "web", **body(version))
+    there = partial(_leads_to, address=address, port=port)
+    eventually(lambda: all(map(there, bed.hosts)), f"{address} port {port}", within=60)
+
+
+def _leads_to(host: Host, address: str, port: int = TARGET) -> bool:
     program, to = "iptables", address
     if ":" in address:
         program, to = "ip6tables", f"[{address}]"
     shown = host.namespace.run([program, "-w", "-t", "nat", "-S"]).stdout
-    chosen = [one for one in shown.splitlines() if f"--to-destination {to}:{TARGET}" in one]
+    chosen = [one for one in shown.splitlines() if f"--to-destination {to}:{port}" in one]
     # the rules that lead to the chains come last; a host port of the pod is no service
     return any("CONTIV-T" in one for one in chosen) and "-j CONTIV-SOURCES" in shown
 
@@ -235,3 +249,26 @@ def test_every_way_of_ipv6_leads_to_a_pod(bed: Bed, pods: list[Pod]) -> None:
     closed = closed_rows(bed, pods, "pod", asked, CLOSED6)
     with serving(bed, pods[0], "pod", version=6):
         assert unanswered(asked, lambda row: closed.get(row, "")) == closed
+
+
+@pytest.mark.parametrize("version", [4, 6], ids=["ipv4", "ipv6"])
+def test_datagrams_follow_the_targets_port(bed: Bed, pods: list[Pod], version: int) -> None:
+    provider, api = pods[0], bed.api
+    assert api is not None
+    asked = rows_of(bed, pods, "pod", version)
+    known = CLOSED if version == 4 else CLOSED6
+    closed = closed_rows(bed, pods, "pod", asked, known)
+    address = addresses(provider)[version == 6]
+    with ExitStack() as stack:
+        for port, name in ((TARGET, "before"), (NEXT_TARGET, "after")):
+            stack.enter_context(naming(provider, port, name, version))
+        mouths = {
+            row: stack.enter_context(Mouth(*where))
+            for row, where in asked.items()
+            if row not in closed and "hostPort" not in row.way
+        }
+        for port, name in ((TARGET, "before"), (NEXT_TARGET, "after")):
+            lead(bed, address, port)
+            for row, mouth in mouths.items():
+                eventually(partial(mouth.hears, name), str(row))
+        api.delete(SERVICES, "shop", "web")
