@@ -131,7 +131,8 @@ explore: setup
 # PARTS are some of those in tests/matrix/releases.py: PARTS="demo services 'other units'"
 matrix: root
 	@scripts/setup mmdebstrap=mmdebstrap
-	@$(PYTHON) -m tests.matrix $(RELEASES) -- $(PARTS)
+	@$(PYTHON) -m tests.matrix $(if $(RELEASES),--releases $(RELEASES)) $(if $(PARTS),--parts $(PARTS)) \
+	  $(if $(WITHIN),--within $(WITHIN))
 
 # minutes of real packets; not part of `make test`
 soak: root setup

@@ -1,13 +1,18 @@
 """A root of a release of Debian, made once and kept outside the tree.
 
-In comes the name of a suite, out goes the folder of a minimal root with what `make setup` needs
+In comes the name of a release, out goes the folder of a minimal root with what `make setup` needs
 before it can begin. Next is `tests.matrix.box`.
 """
 
+import fcntl
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+
+from tests.matrix.releases import RELEASES
 
 CACHE: Final = Path("/var/cache/contiv-matrix")
 TREE: Final = "root/contiv"
@@ -17,16 +22,35 @@ _PACKAGES: Final = "ca-certificates,git,make,python3,python3-venv,procps,iproute
 _MIRROR: Final = "http://deb.debian.org/debian"
 
 
-def made(suite: str) -> Path:
-    """Return the root of a suite, which is made if it is not there."""
-    root = CACHE / suite
+_PATIENCE: Final = "20m"
+"""How long the archive may take; an archive that hangs must not keep all others waiting."""
+
+
+@contextmanager
+def alone(name: str) -> Iterator[None]:
+    """Have the root of a release for this run; wait for another that has it."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def made(name: str) -> Path:
+    """Return the root of a release, which is made if it is not there.
+
+    Raises `subprocess.CalledProcessError` if the archive does not give it.
+    """
+    root = CACHE / name
     if not root.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        half = CACHE / f"{suite}.half"
-        shutil.rmtree(half, ignore_errors=True)
-        sources = [f"deb {_MIRROR} {one} main" for one in (suite, f"{suite}-updates")]
-        words = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={_PACKAGES}"]
-        subprocess.run([*words, suite, str(half), *sources], check=True)
+        release = RELEASES[name]
+        half = CACHE / f"{name}.half"
+        # never what an earlier try has left mounted in it
+        subprocess.run(["rm", "-rf", "--one-file-system", str(half)], check=True)
+        sources = [f"deb {_MIRROR} {suite} main" for suite in release.suites]
+        options = [f"--include={_PACKAGES}", *(f"--aptopt={one}" for one in release.apt)]
+        # told to end, mmdebstrap unmounts what it has mounted in the root
+        words = ["timeout", _PATIENCE, "mmdebstrap", "--quiet", "--variant=minbase", *options]
+        subprocess.run([*words, release.suites[0], str(half), *sources], check=True)
         half.rename(root)
     return root
 

@@ -14,6 +14,9 @@ BEGIN: Final = "<!-- the table below is written by `make matrix` -->\n"
 END: Final = "<!-- end of the table -->\n"
 UNTRIED: Final = "-"
 
+CUT: Final = "cut off for time"
+"""Why a part that had to be ended did not come to its end."""
+
 Cells = Mapping[tuple[str, str], str]
 """What stands in the table by part and release."""
 
@@ -29,6 +32,11 @@ class Result:
     def __str__(self) -> str:
         text = f"{self.passed} passed, {self.failed} failed"
         return f"{text}; {self.ended}" if self.ended else text
+
+    @property
+    def bad(self) -> bool:
+        """Tell whether this is a failure: a lack of time alone is none."""
+        return self.failed > 0 or self.ended not in {"", CUT}
 
 
 def counted(report: str, ended: str = "") -> Result:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.matrix.releases import PARTS, RELEASES
-from tests.matrix.table import BEGIN, END, Result, counted, read, version_in, written
+from tests.matrix.table import BEGIN, CUT, END, Result, counted, read, version_in, written
 
 ROOT = Path(__file__).parents[3]
 PAGE = f"# Platforms\n\n{BEGIN}{END}\nMore.\n"
@@ -38,6 +38,14 @@ def test_a_report_is_counted() -> None:
     assert str(Result(0, 0, "ended with status 4")) == "0 passed, 0 failed; ended with status 4"
 
 
+def test_a_lack_of_time_alone_is_no_failure() -> None:
+    assert not Result(7, 0).bad
+    assert not Result(3, 0, CUT).bad
+    assert Result(7, 1).bad
+    assert Result(3, 1, CUT).bad
+    assert Result(0, 0, "ended with status 4").bad
+
+
 @pytest.mark.parametrize(
     ("said", "version"),
     [
@@ -52,7 +60,8 @@ def test_the_version_of_a_program_is_read(said: str, version: str) -> None:
 
 
 def test_parts_name_tests_that_are_there_and_the_page_has_a_table() -> None:
-    words = [word for part in PARTS.values() for word in part if not word.startswith("--")]
+    words = [word for part in PARTS.values() for word in part.tests if not word.startswith("--")]
     assert [word for word in words if not (ROOT / word).exists()] == []
+    assert {part for release in RELEASES.values() for part in release.parts} <= {*PARTS}
     releases = {release for _, release in read((ROOT / "docs/platforms.md").read_text())}
-    assert releases <= {*RELEASES.values()}
+    assert releases <= {release.title for release in RELEASES.values()}
