@@ -15,7 +15,7 @@ OLD ?= aa5f26e
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread overload docker-cycles upgrade-check kernel-check kube-proxy-answers docker-plugin swarm-check trace-check alerts-check ui-check bench-scale long-run adversary matrix
+.PHONY: help root setup demo demo-down test test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread overload docker-cycles upgrade-check kernel-check kube-proxy-answers docker-plugin contivk8s swarm-check trace-check alerts-check ui-check bench-scale long-run adversary matrix
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -43,6 +43,7 @@ help:
 	@echo 'make swarm-check  a swarm of two docker engines: services on our networks, while agents and engines end'
 	@echo 'make bench        our speed beside a reference'
 	@echo 'make bench-scale  what each further host costs, SCALE_SIZES="10 100 500 1000" of them'
+	@echo 'make contivk8s    the CNI plugin as a static program for x86-64 and arm64, into build/contivk8s'
 	@echo 'make install      programs, units, man pages and examples below PREFIX=/usr/local; make uninstall'
 	@echo 'make deb          a Debian package in build/'
 	@echo 'make install-check   install by package, make and wheel, run by the units, under a real systemd too, and remove'
@@ -118,7 +119,9 @@ unit-agent unit-ofnet unit-rest:
 explore: ROUNDS ?= 10
 explore: ITERATIONS ?= 20000
 explore: GUIDED ?= bgp openflow-body openflow-stream packet dns-question cni-config record
-explore: setup
+explore:
+	@scripts/setup clang=clang '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a=libclang-rt-dev'
+	@$(PYTHON) -m tests.fuzz.plugin_in_c -runs=$$((5 * $(ITERATIONS)))
 	@ITERATIONS=$(ITERATIONS) $(PYTHON) -m tests.fuzz.runner
 	@if $(PYTHON) -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements-fuzz.lock; then \
 	  for target in $(GUIDED); do $(PYTHON) -m tests.fuzz.guided $$target -runs=$(ITERATIONS) || exit 1; done; \
@@ -148,8 +151,7 @@ adversary: ATTACKS ?= floods rest storms wire
 adversary: HELD ?= system/test_forgery system/test_pod_guard system/test_host_guard system/test_policies_outside \
   system/test_underlay system/test_fragments system/test_bridge_settings system/test_dataplane_restarts system/test_kills \
   system/test_crashes system/test_bad_input system/test_limits integration/netmaster/test_compromised_agent system/faults/test_faults
-adversary: root
-	@scripts/setup gcc=gcc gencat=libc6-dev
+adversary: root setup
 	@CONTIV_TEST_FRAMES=4000 CONTIV_TEST_OPERATIONS=10000 $(PYTHON) -m pytest -q -p tests.adversary.table \
 	  -o cache_dir=.pytest_cache/$@ --timeout=1800 $(ATTACKS:%=tests/adversary/%.py) $(HELD:%=tests/%.py)
 
@@ -200,10 +202,16 @@ kernel-check: root
 	@scripts/setup qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio modprobe=kmod
 	@scripts/kernel-check $(TESTS)
 
-# gencat stands for libc6-dev, which has no program that compilers need
-docker-plugin:
-	@scripts/setup gcc=gcc gencat=libc6-dev
+docker-plugin: setup
 	@scripts/docker-plugin
+
+# static, for the machines that nodes are; on x86-64
+contivk8s:
+	@scripts/setup gcc=gcc gencat=libc6-dev aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu \
+	  /usr/aarch64-linux-gnu/lib/libc.a=libc6-dev-arm64-cross
+	@mkdir -p build/contivk8s
+	@scripts/contivk8s build/contivk8s/contivk8s-amd64
+	@CC=aarch64-linux-gnu-gcc scripts/contivk8s build/contivk8s/contivk8s-arm64
 
 # minutes on two real engines; not part of `make test`
 swarm-check: root docker-plugin

@@ -5,7 +5,9 @@ Takes the environment and the network configuration (stdin) of one CNI call; pri
 answer from its unix socket (`netplugin.cni.server`) unchanged. The agent does all the work. This
 program only answers VERSION, refuses malformed calls, and reports an agent that does not answer.
 
-This file alone is installed on hosts, so it imports nothing else of the project.
+This file alone is installed on hosts, so it imports nothing else of the project. Hosts without
+Python get `main.c`, which does the same for every call, byte for byte; what it can only do at
+length is not done here either (`too_deep`, `words`).
 """
 
 # Why the C parts `_socket` and `_json` instead of `socket` and `json`: every pod waits for this
@@ -40,9 +42,16 @@ TIMEOUT = 90
 """Seconds for each send, receive or connect; less than kubelet's two minutes."""
 MAX_BYTES = 1 << 20
 """Limit of stdin and of the agent's reply."""
+MAX_DEPTH = 200
+"""Levels of arrays and objects in them."""
+LONGEST_PATH = 108
+"""Bytes from which on a path is too long for a unix socket."""
+SHOWN = 200
+"""Bytes that an error shows of what is not understood."""
 
 INCOMPATIBLE_VERSION = 1
 INVALID_ENVIRONMENT = 4
+UNREADABLE = 5
 DECODING_FAILURE = 6
 TRY_AGAIN_LATER = 11
 NOT_AVAILABLE = 50
@@ -67,6 +76,9 @@ REQUIRED = {
 }
 POD_KEYS = ("K8S_POD_NAME", "K8S_POD_NAMESPACE", "K8S_POD_INFRA_CONTAINER_ID")
 CNI_KEYS = ("CNI_NETNS", "CNI_IFNAME", "CNI_CONTAINERID", "CNI_ARGS")
+
+Object = tuple[tuple[str, object], ...]
+"""An object of JSON as its members in their order, since names may repeat (`member`)."""
 
 USAGE = "Usage of contivk8s:\n  -version\n    \tShow version\n"
 
@@ -93,9 +105,10 @@ def answer(env: dict[str, str], stdin: bytes) -> tuple[int, str]:
     verb = env.get("CNI_COMMAND", "")
     try:
         config = configuration(stdin)
-        requested = member(config, "cniVersion", DEFAULT_VERSION)
+        declared = member(config, "cniVersion")
+        requested = DEFAULT_VERSION if declared is None else words(declared)
         if requested in SUPPORTED:
-            version = str(requested)
+            version = requested
         if verb == "VERSION":
             return 0, versions(requested)
         check_environment(verb, env)
@@ -107,24 +120,39 @@ def answer(env: dict[str, str], stdin: bytes) -> tuple[int, str]:
         return 1, error.text(version)
 
 
-def configuration(stdin: bytes) -> dict[str, object]:
+def configuration(stdin: bytes) -> Object:
     """Parse the network configuration; empty input is an empty one."""
     if len(stdin) > MAX_BYTES:
-        raise CniError(DECODING_FAILURE, "network configuration is too long", f"> {MAX_BYTES}")
+        raise CniError(
+            DECODING_FAILURE, "network configuration is too long", f"more than {MAX_BYTES} bytes"
+        )
+    begin = f"it begins with: {stdin[:SHOWN].strip().decode(errors='replace')}"
     try:
-        config = decode(stdin.decode()) if stdin.strip() else {}
-    except (ValueError, RecursionError) as error:
-        raise CniError(DECODING_FAILURE, "network configuration is not JSON", str(error)) from error
-    if not isinstance(config, dict):
-        raise CniError(DECODING_FAILURE, "network configuration is not a JSON object")
+        config = decode(stdin) if stdin.strip() else ()
+    except ValueError as error:
+        raise CniError(DECODING_FAILURE, "network configuration is not JSON", begin) from error
+    if not isinstance(config, tuple):
+        raise CniError(DECODING_FAILURE, "network configuration is not a JSON object", begin)
     return config
 
 
-def member(config: dict[str, object], name: str, default: object = None) -> object:
-    """Return a member as Go's decoder finds it: by its name in any case, the last one; not null."""
+def member(value: object, name: str) -> object:
+    """Return a member as Go's decoder finds it: by its name in any case, the last one; not null.
+
+    None if there is none, or the value is no object.
+    """
     wanted = folded(name)
-    found = [one for key, one in config.items() if folded(key) == wanted and one is not None]
-    return found[-1] if found else default
+    pairs = value if isinstance(value, tuple) else ()
+    found = [one for key, one in pairs if folded(key) == wanted and one is not None]
+    return found[-1] if found else None
+
+
+def words(value: object) -> str | None:
+    """Return a string of JSON as text that can be written; None for another value.
+
+    Half a surrogate pair is no character.
+    """
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
 
 
 def folded(name: str) -> str:
@@ -132,9 +160,9 @@ def folded(name: str) -> str:
     return name.replace("\u017f", "s").replace("\u212a", "k").lower()
 
 
-def versions(requested: object) -> str:
+def versions(requested: str | None) -> str:
     """Return the answer to VERSION, in the version of the request."""
-    used = requested if isinstance(requested, str) else LATEST
+    used = LATEST if requested is None else requested
     supported = ",".join(encode(version) for version in SUPPORTED)
     return f'{{"cniVersion":{encode(used)},"supportedVersions":[{supported}]}}'
 
@@ -156,30 +184,28 @@ def check_environment(verb: str, env: dict[str, str]) -> None:
         raise CniError(INVALID_ENVIRONMENT, "required env variables missing", ", ".join(missing))
 
 
-def check_version(requested: object, verb: str) -> None:
+def check_version(requested: str | None, verb: str) -> None:
     """Raise CniError for an unsupported protocol version, and for one that lacks the verb."""
+    shown = "no string" if requested is None else f"'{requested}'"
     if requested not in SUPPORTED:
         raise CniError(
             INCOMPATIBLE_VERSION,
             "incompatible CNI versions",
-            f"config is {requested!r}, plugin supports {', '.join(SUPPORTED)}",
+            f"config is {shown}, plugin supports {', '.join(SUPPORTED)}",
         )
     since = SINCE.get(verb, DEFAULT_VERSION)
     if SUPPORTED.index(requested) < SUPPORTED.index(since):
         raise CniError(
             INCOMPATIBLE_VERSION,
             f"config version does not allow {verb}",
-            f"config is {requested!r}, {verb} needs {since}",
+            f"config is {shown}, {verb} needs {since}",
         )
 
 
-def socket_path(config: dict[str, object], env: dict[str, str]) -> str:
+def socket_path(config: Object, env: dict[str, str]) -> str:
     """Return the agent's socket: from the configuration, the environment or the default."""
-    section = member(config, "contiv")
-    configured = member(section, "socket") if isinstance(section, dict) else None
-    if isinstance(configured, str) and configured:
-        return configured
-    return env.get(SOCKET_VARIABLE) or SOCKET
+    configured = words(member(member(config, "contiv"), "socket"))
+    return configured or env.get(SOCKET_VARIABLE) or SOCKET
 
 
 def pod_arguments(text: str) -> dict[str, str]:
@@ -216,19 +242,25 @@ def ask_agent(path: str, where: str, body: bytes) -> tuple[int, str]:
         f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
+    address = where.encode()
+    if len(address) >= LONGEST_PATH or b"\0" in address:
+        raise CniError(
+            TRY_AGAIN_LATER, "the agent does not answer", f"{where}: no path of a socket"
+        )
     try:
-        reply = exchange(where, head.encode() + body)
+        reply = exchange(address, head.encode() + body)
     except BlockingIOError as error:
         raise CniError(
             TRY_AGAIN_LATER, "the agent does not answer", f"{where}: nothing for {TIMEOUT} s"
         ) from error
-    except (OSError, ValueError) as error:  # ValueError: no path of a socket
-        why = getattr(error, "strerror", None) or error
-        raise CniError(TRY_AGAIN_LATER, "the agent does not answer", f"{where}: {why}") from error
+    except OSError as error:
+        raise CniError(
+            TRY_AGAIN_LATER, "the agent does not answer", f"{where}: {error.strerror}"
+        ) from error
     return read_reply(reply, where)
 
 
-def exchange(where: str, request: bytes) -> bytes:
+def exchange(where: bytes, request: bytes) -> bytes:
     """Send a request to a unix socket and return the whole reply. Raises OSError."""
     word = 8 if sys.maxsize > 1 << 32 else 4
     limit = TIMEOUT.to_bytes(word, sys.byteorder) + bytes(word)
@@ -251,29 +283,31 @@ def exchange(where: str, request: bytes) -> bytes:
 
 def read_reply(reply: bytes, where: str) -> tuple[int, str]:
     """Return exit code and stdout from an HTTP reply. Raises CniError for any other reply."""
+    if len(reply) > MAX_BYTES:
+        raise CniError(BROKEN_REPLY, "the agent's reply is too long", where)
     head, blank, body = reply.partition(b"\r\n\r\n")
     if not blank:
         raise CniError(TRY_AGAIN_LATER, "the agent closed the connection without a reply")
-    status = head.split(b"\r\n", 1)[0].decode("latin-1").partition(" ")[2]
+    status = head.split(b"\r\n", 1)[0].partition(b" ")[2].decode(errors="replace")
     try:
-        fields = decode(body.decode())
-    except (ValueError, RecursionError):
+        fields = decode(body)
+    except ValueError:
         fields = None
-    if not isinstance(fields, dict):
+    if not isinstance(fields, tuple):
         raise refusal(status, body, where)
-    text = fields.get("cni")
-    if not isinstance(text, str):
+    text = words(member(fields, "cni"))
+    if text is None:
         raise CniError(
             BROKEN_REPLY,
-            str(fields.get("errmsg") or "the agent's reply has no CNI result"),
-            str(fields.get("errinfo") or f"HTTP {status}"),
+            words(member(fields, "errmsg")) or "the agent's reply has no CNI result",
+            words(member(fields, "errinfo")) or f"HTTP {status}",
         )
     return (0 if status.startswith("200") else 1), text
 
 
 def refusal(status: str, body: bytes, where: str) -> CniError:
     """Return the error for a reply that is no CNI reply: what it was, and what to do."""
-    said = f"HTTP {status}: {body[:200].decode(errors='replace').strip()}"
+    said = f"HTTP {status}: {body[:SHOWN].strip().decode(errors='replace')}"
     if status.startswith("403"):
         return CniError(
             BROKEN_REPLY,
@@ -299,22 +333,44 @@ def refusal(status: str, body: bytes, where: str) -> CniError:
     )
 
 
-def decode(text: str) -> object:
-    """Parse a JSON text. Raises ValueError with the fault and its position."""
-    blanks = " \t\r\n"
+def decode(raw: bytes) -> object:
+    """Parse a JSON text; objects become tuples of pairs. Raises ValueError."""
+    text = raw.decode().strip(" \t\r\n")
+    if too_deep(text):
+        raise ValueError(f"more than {MAX_DEPTH} levels")
     try:
         from _json import make_scanner  # noqa: PLC0415 - see the top
 
         scan = make_scanner(ScannerOptions)  # type: ignore[arg-type]  # the stubs ask for too much
-        value, end = scan(text.strip(blanks), 0)
-        whole = end == len(text.strip(blanks))
-    except (ImportError, AttributeError, StopIteration, SystemError, ValueError):
-        whole, value = False, None
-    if whole:
-        return value
-    import json  # noqa: PLC0415 - as above; it reports the fault
+    except (ImportError, AttributeError):
+        import json  # noqa: PLC0415 - as above
 
-    return json.loads(text)
+        scan = json.JSONDecoder(  # type: ignore[assignment]
+            object_pairs_hook=tuple, parse_int=float, parse_constant=int
+        ).raw_decode
+    try:
+        value, end = scan(text, 0)
+    except (StopIteration, SystemError) as error:  # SystemError: the scanner cannot report a fault
+        raise ValueError("no JSON") from error
+    if end != len(text):
+        raise ValueError("more than a value")
+    return value
+
+
+def too_deep(text: str) -> bool:
+    """Whether arrays and objects stand in more than `MAX_DEPTH` others, if the text is JSON.
+
+    The scanner's own limit is another one in each version of Python.
+    """
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return False
+    outside = "".join(text.replace("\\\\", "").replace('\\"', "").split('"')[::2])
+    depth = 0
+    for character in outside:
+        depth += (character in "[{") - (character in "]}")
+        if depth > MAX_DEPTH:
+            return True
+    return False
 
 
 class ScannerOptions:
@@ -322,10 +378,12 @@ class ScannerOptions:
 
     strict = True
     object_hook = None
-    object_pairs_hook = None
+    object_pairs_hook = tuple
     parse_float = float
-    parse_int = int
-    parse_constant = float
+    parse_int = float
+    """`int` refuses numbers of many digits."""
+    parse_constant = int
+    """Which refuses them: NaN and Infinity are no JSON."""
 
 
 def encode(text: str) -> str:
@@ -340,14 +398,14 @@ def encode(text: str) -> str:
 
 def flags(arguments: list[str]) -> tuple[int, str, str]:
     """Return exit code, stdout and stderr of a call with arguments."""
-    for argument in arguments:
-        if argument in {"-version", "--version"}:
-            shown = {"Version": VERSION, "GitCommit": GIT_COMMIT, "BuildTime": BUILD_TIME}
-            return 0, "".join(f"{name}: {value}\n" for name, value in shown.items()), ""
-        if argument in {"-h", "-help", "--help"}:
-            return 0, "", USAGE
-        if argument.startswith("-"):
-            return 2, "", f"flag provided but not defined: {argument}\n{USAGE}"
+    first = arguments[0]
+    if first in {"-version", "--version"}:
+        shown = {"Version": VERSION, "GitCommit": GIT_COMMIT, "BuildTime": BUILD_TIME}
+        return 0, "".join(f"{name}: {value}\n" for name, value in shown.items()), ""
+    if first in {"-h", "-help", "--help"}:
+        return 0, "", USAGE
+    if first.startswith("-"):
+        return 2, "", f"flag provided but not defined: {first}\n{USAGE}"
     return 2, "", USAGE
 
 
@@ -359,25 +417,31 @@ def read_stdin() -> bytes:
     return text
 
 
-def write(descriptor: int, text: str) -> None:
-    """Write the whole text; a pipe may accept only a part at once."""
-    rest = text.encode()
-    while rest:
-        rest = rest[posix.write(descriptor, rest) :]
+def write(descriptor: int, data: bytes) -> None:
+    """Write everything; a pipe may accept only a part at once, and nobody may read it any more."""
+    try:
+        while data:
+            data = data[posix.write(descriptor, data) :]
+    except OSError:
+        return
 
 
 def main() -> int:
     """Answer one call; return the exit code."""
     if len(sys.argv) > 1:
         code, out, err = flags(sys.argv[1:])
-        write(2, err)
+        write(2, err.encode("utf-8", "surrogateescape"))
     else:
         env = {
             name.decode("utf-8", "replace"): value.decode("utf-8", "replace")
             for name, value in posix.environ.items()
         }
-        code, out = answer(env, read_stdin())
-    write(1, out)
+        try:
+            code, out = answer(env, read_stdin())
+        except OSError as error:
+            why = "network configuration cannot be read"
+            code, out = 1, CniError(UNREADABLE, why, error.strerror or "").text(LATEST)
+    write(1, out.encode())
     return code
 
 

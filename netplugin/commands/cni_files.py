@@ -46,8 +46,13 @@ log = logging.getLogger(__name__)
 
 
 def source() -> Path:
-    """Return the plugin that belongs to this agent."""
-    return Path(__file__).parents[2] / PLUGIN / "main.py"
+    """Return the plugin that belongs to this agent: the static program where it was compiled.
+
+    A wheel has the one that needs `/usr/bin/python3` alone.
+    """
+    folder = Path(__file__).parents[2] / PLUGIN
+    compiled = folder / PLUGIN
+    return compiled if compiled.exists() else folder / "main.py"
 
 
 def place(content: bytes, target: Path, mode: int) -> bool:

@@ -24,6 +24,7 @@ from tests.bed.kubernetes import ApiServer
 from tests.bed.kubernetes import pod as kube_pod
 from tests.bed.netns import Namespace, answers, fresh_name
 from tests.bed.physical import PhysicalNetwork
+from tests.bed.plugin import compiled
 from tests.bed.pods import Pod, Runtime, Sandbox, new_sandbox
 from tests.bed.store import STORES, Store
 
@@ -345,7 +346,7 @@ class Bed:
 
     def _install_plugin(self) -> None:
         self.runtime.plugin.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / "contivk8s" / "main.py", self.runtime.plugin)
+        shutil.copy(compiled(), self.runtime.plugin)
         self.runtime.plugin.chmod(0o755)
 
     def _name(self, role: str) -> str:

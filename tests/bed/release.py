@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.bed.cluster import PROGRAMS, ROOT, Bed
 from tests.bed.daemon import Daemon
+from tests.bed.plugin import compiled
 
 _ENTRIES = {"netmaster": "netmaster.main", "netplugin": "netplugin.entry", "netctl": "netctl.main"}
 _SCRIPT = """#!{python} -sP
@@ -58,7 +59,7 @@ def run_by(daemon: Daemon, release: Release | None) -> None:
 
 def install_plugin(bed: Bed, release: Release | None) -> None:
     """Have the pods of a bed connected by the plugin of a release; None is this one."""
-    source = release.plugin if release else ROOT / "contivk8s" / "main.py"
+    source = release.plugin if release else compiled()
     new = bed.runtime.plugin.with_suffix(".new")
     new.write_bytes(source.read_bytes())
     new.chmod(0o755)

@@ -17,6 +17,7 @@ from tests.bed.etcd import Etcd
 from tests.bed.hosts import Fabric, Host
 from tests.bed.metrics import parsed
 from tests.bed.netns import answers, fresh_name, http_request
+from tests.bed.plugin import compiled
 from tests.bed.waiting import eventually
 from tests.packaging.kinds import ROOT
 
@@ -80,7 +81,7 @@ def site(bed_dir: Path) -> Iterator[Site]:
         store = Etcd(bed_dir, fabric.namespace, fabric.address, 2379)
         undo.callback(store.kill)
         store.start()
-        plugin = ROOT / "contivk8s" / "main.py"
+        plugin = compiled()
         containerd = Containerd(bed_dir / "cd", host.namespace, plugin).prepare(LOOPBACK)
         undo.callback(containerd.destroy)
         containerd.start(within=60)

@@ -10,8 +10,10 @@ from typing import Any
 
 from netplugin.cni.request import GcRequest, PodRequest
 from netplugin.cni.results import PodResult
+from tests.bed.plugin import SCRIPT
 
-PLUGIN = Path(__file__).parents[3] / "contivk8s" / "main.py"
+PLUGIN = SCRIPT
+"""What `run_plugin` runs; conftest.py sets it."""
 CONFIG = '{"cniVersion":"0.3.1","name":"contiv-net","type":"contivk8s"}'
 
 

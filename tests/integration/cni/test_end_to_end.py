@@ -20,7 +20,9 @@ from contivk8s import main
 from core.errors import HostError, StoreUnavailable
 from core.unix_socket import listen
 from netplugin.cni.server import MAX_BODY, serve
-from tests.integration.cni.calls import CONFIG, PLUGIN, FakePods, environment, run_plugin
+from tests.bed import plugin
+from tests.integration.cni import calls
+from tests.integration.cni.calls import CONFIG, FakePods, environment, run_plugin
 
 
 @pytest.fixture
@@ -158,7 +160,7 @@ def plugins() -> list[int]:
         text=True,
     )
     lines = [line.split(maxsplit=1) for line in listed.stdout.splitlines()]
-    return [int(pid) for pid, args in lines if str(PLUGIN) in args]
+    return [int(pid) for pid, args in lines if str(calls.PLUGIN) in args]
 
 
 @pytest.mark.parametrize(
@@ -302,7 +304,7 @@ async def test_the_plugin_imports_next_to_nothing(python: str, agent: Path) -> N
         "-IS",
         "-X",
         "importtime",
-        PLUGIN,
+        plugin.SCRIPT,
         env={**environment("ADD"), "CONTIV_CNI_SOCKET": str(agent), "PATH": os.environ["PATH"]},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

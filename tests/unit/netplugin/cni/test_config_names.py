@@ -1,5 +1,6 @@
 """Members of a configuration are found as Go's decoder finds them."""
 
+import json
 from typing import Any
 
 import pytest
@@ -67,6 +68,7 @@ def test_ascii_folds_as_it_is_written_small(name: str) -> None:
 def test_the_plugin_finds_them_as_the_agent_does(
     config: dict[str, Any], version: str, socket: str
 ) -> None:
-    assert main.member(config, "cniVersion", main.DEFAULT_VERSION) == version
+    parsed = main.configuration(json.dumps(config).encode())
+    assert (main.member(parsed, "cniVersion") or main.DEFAULT_VERSION) == version
     assert (declared(config).get("cniVersion") or main.DEFAULT_VERSION) == version
-    assert main.socket_path(config, {}) == socket
+    assert main.socket_path(parsed, {}) == socket

@@ -9,6 +9,18 @@ from netplugin.commands import cni_files
 from netplugin.commands.cni_files import CONFLIST, PLUGIN, Keeper
 
 
+def test_the_static_program_is_installed_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cni_files, "__file__", str(tmp_path / "netplugin" / "commands" / "x.py"))
+    folder = tmp_path / PLUGIN
+    folder.mkdir()
+    (folder / "main.py").write_text("script")
+    assert cni_files.source() == folder / "main.py"
+    (folder / PLUGIN).write_text("program")
+    assert cni_files.source() == folder / PLUGIN
+
+
 class Site:
     """A keeper, an agent that is ready unless `fault` says otherwise, and a clock."""
 
