@@ -45,6 +45,8 @@ def differences(spec: BridgeSpec, row: BridgeRow) -> list[str]:
         "protocols": (_listed(row.protocols), _listed(spec.protocols)),
         "in-band control": (config.get("disable-in-band", "false") != "true", False),
     }
+    if spec.own_port is not None:
+        compared["own port"] = (_listed(row.own_devices), spec.own_port.name)
     if spec.datapath_id is not None:
         compared["datapath-id"] = (config.get("datapath-id", "none"), spec.datapath_id)
     return [

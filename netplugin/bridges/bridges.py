@@ -2,8 +2,15 @@
 
 `bridge_specs` describes both as docs/original/ofnet-ovsdb.md §1 does, and adds what the
 original left out: a fixed datapath id (without it, Open vSwitch derives the id from the ports, and
-a new uplink disconnects the controller), out-of-band control and a short back-off. The kernel's
-datapath is used if the kernel has one, else the userspace datapath; there is no setting for it.
+a new uplink disconnects the controller), out-of-band control, a short back-off, and a port of the
+bridge's own. The kernel's datapath is used if the kernel has one, else the userspace datapath;
+there is no setting for it.
+
+Open vSwitch makes a device of the bridge's name for each bridge, and adds the port to a bridge that
+has none, with a line in its log at each change of its configuration. The names of the bridges are
+the original's, and longer than the kernel lets a device's name be: there it fails, with one more
+line each time. So each bridge has a port of its name with a device whose name is shorter. The
+device is down, and no flow takes packets from it or sends any to it.
 """
 
 import hashlib
@@ -12,7 +19,8 @@ from typing import Final
 
 from core.ids import HostLabel
 from netplugin.kernel.netns import KernelLinks
-from netplugin.ovsdb import BridgeSpec, Ovsdb
+from netplugin.ovsdb import BridgeSpec, Ovsdb, PortSpec
+from netplugin.world import port_names
 from ofnet.world import Bridge
 
 USERSPACE: Final = "netdev"
@@ -43,6 +51,11 @@ def bridge_specs(
             datapath_type=datapath,
             datapath_id=f"{datapath_id(bridge, host):016x}",
             external_ids={OWNER: owner},
+            own_port=PortSpec(
+                name=port_names.bridge_device(bridge),
+                type="internal",
+                ofport_request=port_names.BRIDGE_OFPORT,
+            ),
         )
         for bridge, target in controllers.items()
     ]

@@ -18,6 +18,7 @@ from core.errors import ContivError
 from core.logs import fields
 from netplugin.bridges.megaflow_purge import Control
 from netplugin.ovsdb.changes import ENDED
+from netplugin.world.port_names import BRIDGE_OFPORT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TRACE: Final = "ofproto/trace-packet-out"
-_PACKET: Final = "in_port=LOCAL,tcp,nw_src=192.0.2.1,nw_dst=192.0.2.2"
+_PACKET: Final = f"in_port={BRIDGE_OFPORT},tcp,nw_src=192.0.2.1,nw_dst=192.0.2.2"
 TRIES: Final = 10
 PAUSE: Final = 1.0
 """Seconds between them: ovs-vswitchd takes a change of the database when it comes to it."""

@@ -47,7 +47,10 @@ OvsdbChange = Callable[[Database, Any], None]
 
 
 def ensure_bridge(spec: BridgeSpec) -> OvsdbChange:
-    """Create the bridge and its controller, or correct their settings; ports are not touched."""
+    """Create the bridge and its controller, or correct their settings.
+
+    Of the ports only that of the bridge's name is touched.
+    """
 
     def change(db: Database, txn: Any) -> None:
         bridge = _bridge(db, spec.name)
@@ -77,8 +80,27 @@ def ensure_bridge(spec: BridgeSpec) -> OvsdbChange:
         _set(controller, "controller_burst_limit", [spec.packets_waiting])
         if controllers != [controller]:
             bridge.controller = [controller]
+        if spec.own_port is not None:
+            _put_own_port(db, txn, bridge, spec.own_port)
 
     return change
+
+
+def _put_own_port(db: Database, txn: Any, bridge: Any, spec: PortSpec) -> None:
+    """Give the port that has the bridge's name the specified device, and no other."""
+    found = db.port(bridge.name)
+    if found is not None and found[1] != bridge.name:
+        _remove_port(db, bridge.name)
+        found = None
+    if found is None:
+        port = txn.insert(db.tables["Port"])
+        port.name = bridge.name
+        bridge.addvalue("ports", port)
+    else:
+        port = found[0]
+    if found is None or [one.name for one in port.interfaces] != [spec.name]:
+        _remove_port(db, spec.name)
+        port.interfaces = [_interface(db, txn, spec.name, spec, 0)]
 
 
 def hang_up(names: Collection[str]) -> OvsdbChange:

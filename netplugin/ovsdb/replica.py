@@ -274,11 +274,22 @@ class Replica:
             connected=ready,
             applied=all(row.cur_cfg >= row.next_cfg for row in self._rows("Open_vSwitch")),
             ports=self._table.rows(),
-            bridges={row.name: _bridge_row(row) for row in self._rows("Bridge")},
+            bridges={row.name: self._bridge_row(row) for row in self._rows("Bridge")},
             locked=bool(self._idl.has_lock),
             contended=contended,
         )
         self._publish(self._view)
+
+    def _bridge_row(self, row: Any) -> BridgeRow:
+        return BridgeRow(
+            external_ids=dict(row.external_ids),
+            controllers=tuple(controller.target for controller in row.controller),
+            fail_mode=_first(row.fail_mode),
+            datapath_type=row.datapath_type,
+            protocols=frozenset(row.protocols),
+            other_config=dict(row.other_config),
+            own_devices=self._table.devices(row.name, row.name),
+        )
 
     def _rows(self, table: str) -> list[Any]:
         return list(self.tables[table].rows.values())
@@ -351,17 +362,6 @@ def _port_facts(row: Any) -> PortFacts[Any]:
         external_ids=dict(row.external_ids),
         interfaces=tuple(_uuids(row, "interfaces")),
         active_mac=_first(row.bond_active_slave),
-    )
-
-
-def _bridge_row(row: Any) -> BridgeRow:
-    return BridgeRow(
-        external_ids=dict(row.external_ids),
-        controllers=tuple(controller.target for controller in row.controller),
-        fail_mode=_first(row.fail_mode),
-        datapath_type=row.datapath_type,
-        protocols=frozenset(row.protocols),
-        other_config=dict(row.other_config),
     )
 
 

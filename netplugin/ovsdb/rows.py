@@ -91,7 +91,8 @@ class BridgeSpec:
     """A desired bridge; `datapath_type` "netdev" is the userspace datapath.
 
     `packets_per_second` and `packets_waiting` limit the packets sent to the controller, which Open
-    vSwitch takes from all ports in turn.
+    vSwitch takes from all ports in turn. `own_port` is the device of the port that has the bridge's
+    name; None leaves that to Open vSwitch.
     """
 
     # The controller is this agent. Out of band: a lost connection must not add Open vSwitch's own
@@ -109,11 +110,15 @@ class BridgeSpec:
     inactivity_probe_ms: int = 10_000
     packets_per_second: int = 2000
     packets_waiting: int = 500
+    own_port: PortSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BridgeRow:
-    """A bridge in the database; `controllers` has the targets of its controllers."""
+    """A bridge in the database; `controllers` has the targets of its controllers.
+
+    `own_devices` are those of the port that has the bridge's name, none without such a port.
+    """
 
     external_ids: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     controllers: tuple[str, ...] = ()
@@ -121,6 +126,7 @@ class BridgeRow:
     datapath_type: str = ""
     protocols: frozenset[str] = frozenset()
     other_config: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    own_devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

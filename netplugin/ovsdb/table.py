@@ -64,6 +64,13 @@ class PortTable(Generic[Id]):
         port = self._by_name.get(name)
         return None if port is None else self._bridge.get(port)
 
+    def devices(self, bridge: str, name: str) -> tuple[str, ...]:
+        """Return the names of the devices of a bridge's port, none if it has no such port."""
+        if self.bridge_of(name) != bridge:
+            return ()
+        members = self._ports[self._by_name[name]].interfaces
+        return tuple(self._interfaces[one].name for one in members if one in self._interfaces)
+
     def set_port(self, port: Id, facts: PortFacts[Id] | None) -> None:
         """Put a row of table Port; None removes it."""
         before = self._ports.pop(port, None)

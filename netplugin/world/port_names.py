@@ -24,6 +24,8 @@ HOST_OFPORT: Final = 0x7F00
 """OpenFlow number of `contivh0`."""
 FIRST_UPLINK: Final = 0x7F01
 """OpenFlow number of the uplink's first card; those of the others follow."""
+BRIDGE_OFPORT: Final = 0x7F3C
+"""OpenFlow number of each bridge's own device (`bridge_device`)."""
 VLAN_HOST_OFPORT: Final = 0x7F3D
 """OpenFlow number of `contivv0`."""
 NAME_OFPORT: Final = 0x7F3E
@@ -111,6 +113,11 @@ def _number(pattern: re.Pattern[str], name: str) -> int | None:
         return None
     number = int(match[1])
     return number if FIRST_ENDPOINT <= number <= LAST_ADOPTED else None
+
+
+def bridge_device(bridge: str) -> str:
+    """Return the name of a bridge's own device: `contivVxlan`, `contivVlan`."""
+    return bridge.removesuffix("Bridge")
 
 
 def name_port(bridge: int) -> str:

@@ -496,6 +496,7 @@ class FakeOvsdb(Ovsdb):
                         "disable-in-band": "true",
                         "datapath-id": str(spec.datapath_id),
                     },
+                    own_devices=(spec.own_port.name,) if spec.own_port else (),
                 ),
             )
 

@@ -26,6 +26,7 @@ GOOD = BridgeRow(
     datapath_type="netdev",
     protocols=SPEC.protocols,
     other_config={"disable-in-band": "true", "datapath-id": str(SPEC.datapath_id), "more": "1"},
+    own_devices=("contivVxlan",),
 )
 TIMING = KeeperTiming(pause=0.01, remembered=0.2, silence=0.1)
 
@@ -41,6 +42,8 @@ TIMING = KeeperTiming(pause=0.01, remembered=0.2, silence=0.1)
         ({"protocols": frozenset({"OpenFlow10"})}, "protocols was OpenFlow10, must be "),
         ({"other_config": {**GOOD.other_config, "datapath-id": "1"}}, "datapath-id was 1, "),
         ({"other_config": {"datapath-id": SPEC.datapath_id}}, "in-band control was True, "),
+        ({"own_devices": ()}, "own port was none, must be contivVxlan"),
+        ({"own_devices": ("contivVxlanBridge",)}, "own port was contivVxlanBridge, must be "),
     ],
 )
 def test_each_setting_is_compared(change: dict[str, Any], told: str) -> None:

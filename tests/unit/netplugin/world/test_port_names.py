@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from core.errors import Exhausted, Invalid
 from netplugin.world import port_names
+from ofnet.world import Bridge
 
 SUBNET = IPv4Network("172.19.0.0/16")
 
@@ -16,6 +17,11 @@ def test_a_number_names_both_ends() -> None:
     assert port_names.switch_name(7) == "vvport7"
     assert port_names.container_name(7) == "vport7"
     assert port_names.number_of("vvport7") == 7
+
+
+def test_a_bridges_own_device_has_a_name_that_the_kernel_takes() -> None:
+    names = [port_names.bridge_device(bridge) for bridge in Bridge]
+    assert names == ["contivVxlan", "contivVlan"]
 
 
 @pytest.mark.parametrize(
