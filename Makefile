@@ -197,10 +197,11 @@ docker-cycles: root setup
 upgrade-check: root setup
 	@CONTIV_TEST_OLD=$(OLD) $(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/upgrade.py
 
-# half an hour in a virtual machine with Debian's kernel; not part of `make test`. TESTS= are other ones
+# half an hour in virtual machines with Debian's kernel; not part of `make test`. RELEASES= and PORTIONS= are others
+# of tests/matrix/kernel.py
 kernel-check: root
-	@scripts/setup qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio modprobe=kmod
-	@scripts/kernel-check $(TESTS)
+	@scripts/setup qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio modprobe=kmod xz=xz-utils mmdebstrap=mmdebstrap
+	@.venv/bin/python -m tests.matrix.kernel $(RELEASES) -- $(PORTIONS)
 
 docker-plugin: setup
 	@scripts/docker-plugin

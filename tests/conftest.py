@@ -21,6 +21,7 @@ from tests.bed.janitor import Janitor, detach_mounts, process_janitor
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.ovs import OvsHost
 from tests.bed.store import STORES, Store
+from tests.bed.waiting import PATIENCE
 
 D = TypeVar("D", bound=Daemon)
 
@@ -44,6 +45,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         marked = metafunc.definition.get_closest_marker("stores")
         kinds = marked.args if marked else (metafunc.config.getoption("--store"),)
         metafunc.parametrize("store_kind", kinds, indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give each test as many times longer as everything else is given."""
+    usual = config.getoption("timeout") or float(config.getini("timeout"))
+    for item in items if PATIENCE != 1 else ():
+        marked = item.get_closest_marker("timeout")
+        seconds = marked.args[0] if marked else usual
+        item.add_marker(pytest.mark.timeout(seconds * PATIENCE), append=False)
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from tests.bed.janitor import NETNS_DIR, Keeper, process_janitor
+from tests.bed.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +82,7 @@ class Namespace:
             capture_output=True,
             text=True,
             env=None if env is None else {**os.environ, **env},
-            timeout=timeout,
+            timeout=None if timeout is None else timeout * PATIENCE,
         )
         if check and done.returncode:
             words = " ".join(map(str, command))
@@ -177,6 +178,7 @@ def http_request(
     context: ssl.SSLContext | None = None,
 ) -> tuple[int, bytes]:
     """One HTTP exchange from inside a namespace: status and body. Refusals raise `OSError`."""
+    timeout *= PATIENCE
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port
     connection = (

@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.bed.daemon import Daemon
 from tests.bed.janitor import Keeper
 from tests.bed.netns import Namespace
+from tests.bed.waiting import PATIENCE
 
 DATAPATH = os.environ.get("BED_DATAPATH", "netdev")
 """The datapath of the bridges that tests make; "system" is the kernel's (`make kernel-check`)."""
@@ -44,7 +45,7 @@ class OvsHost:
         )
         self.vswitchd = self._daemon(
             ["ovs-vswitchd", f"unix:{self.db_socket}"],
-            ready=["ovs-vsctl", "--timeout=1", "init"],
+            ready=["ovs-vsctl", _limit(1), "init"],
             keeper=keeper,
         )
 
@@ -70,20 +71,20 @@ class OvsHost:
 
     def vsctl(self, *words: str) -> str:
         """Run ovs-vsctl."""
-        return self._tool("ovs-vsctl", "--timeout=10", *words)
+        return self._tool("ovs-vsctl", _limit(10), *words)
 
     def ofctl(self, *words: str) -> str:
         """Run ovs-ofctl in OpenFlow 1.3; a bridge is given by its name."""
-        return self._tool("ovs-ofctl", "-O", "OpenFlow13", "--timeout=10", *words)
+        return self._tool("ovs-ofctl", "-O", "OpenFlow13", _limit(10), *words)
 
     def appctl(self, *words: str) -> str:
         """Run ovs-appctl against ovs-vswitchd."""
-        return self._tool("ovs-appctl", "--timeout=10", *words)
+        return self._tool("ovs-appctl", _limit(10), *words)
 
     def state(self) -> str:
         """Say what becomes of packets in the datapath, as far as the switch answers."""
         asked = ("dpctl/dump-flows", "tnl/neigh/show", "tnl/ports/show", "ovs/route/show")
-        answers = [self._run(["ovs-appctl", "--timeout=10", word]) for word in asked]
+        answers = [self._run(["ovs-appctl", _limit(10), word]) for word in asked]
         return "\n".join(f"{done.stdout}{done.stderr}" for done in answers)
 
     def _daemon(self, command: list[str], *, ready: list[str], keeper: Keeper | None) -> Daemon:
@@ -105,3 +106,7 @@ class OvsHost:
 
     def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         return self.namespace.run(command, check=False, env=self.environment)
+
+
+def _limit(seconds: float) -> str:
+    return f"--timeout={seconds * PATIENCE:.0f}"

@@ -5,14 +5,15 @@ import re
 from typing import Any
 
 from tests.bed.netns import Namespace
-from tests.bed.waiting import eventually
+from tests.bed.waiting import PATIENCE, eventually
 
 
 def round_trip(
     sender: Namespace, address: str, *, count: int = 1, interval: float = 0.2
 ) -> float | None:
     """Send ICMP echo requests; the mean time in ms if every one was answered, else None."""
-    words = ["ping", "-q", "-n", "-c", str(count), "-i", str(interval), "-W", "1", address]
+    sent = ["-c", str(count), "-i", str(interval)]
+    words = ["ping", "-q", "-n", *sent, "-W", f"{PATIENCE:g}", address]
     done = sender.run(words, check=False)
     times = re.search(
         r" 0% packet loss.*\bmin/avg/max/mdev = [\d.]+/([\d.]+)/", done.stdout, re.DOTALL

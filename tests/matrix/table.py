@@ -1,4 +1,4 @@
-"""The table of docs/platforms.md: what parts found on which release. Pure.
+"""The tables of docs/platforms.md: what parts found on which release. Pure.
 
 In come results and the page; out goes the page with those results in the place of earlier ones of
 the same part and release, and all others as they were.
@@ -11,6 +11,8 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 BEGIN: Final = "<!-- the table below is written by `make matrix` -->\n"
+KERNEL: Final = "<!-- the table below is written by `make kernel-check` -->\n"
+"""What begins the other table."""
 END: Final = "<!-- end of the table -->\n"
 UNTRIED: Final = "-"
 
@@ -53,9 +55,9 @@ def counted(report: str, ended: str = "") -> Result:
     return Result(total - failed - skipped, failed, ended)
 
 
-def read(page: str) -> dict[tuple[str, str], str]:
-    """Return the cells of the page's table."""
-    inside = page.partition(BEGIN)[2].partition(END)[0]
+def read(page: str, begin: str = BEGIN) -> dict[tuple[str, str], str]:
+    """Return the cells of the page's table that begins so."""
+    inside = page.partition(begin)[2].partition(END)[0]
     head, *rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in inside.splitlines()
@@ -68,15 +70,15 @@ def read(page: str) -> dict[tuple[str, str], str]:
     }
 
 
-def written(page: str, cells: Cells) -> str:
-    """Return the page with these cells besides those that it has."""
-    merged = {**read(page), **cells}
+def written(page: str, cells: Cells, begin: str = BEGIN) -> str:
+    """Return the page with these cells in the table that begins so, besides those that it has."""
+    merged = {**read(page, begin), **cells}
     parts = list(dict.fromkeys(part for part, _ in merged))
     releases = list(dict.fromkeys(release for _, release in merged))
     rows = ([part, *(merged.get((part, one), UNTRIED) for one in releases)] for part in parts)
     lines = [_line(["", *releases]), "|" + "---|" * (len(releases) + 1), *map(_line, rows)]
-    before, _, rest = page.partition(BEGIN)
-    return before + BEGIN + "\n" + "\n".join(lines) + "\n\n" + END + rest.partition(END)[2]
+    before, _, rest = page.partition(begin)
+    return before + begin + "\n" + "\n".join(lines) + "\n\n" + END + rest.partition(END)[2]
 
 
 def version_in(said: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.bed.cluster import Bed
+from tests.bed.waiting import PATIENCE
 
 UNFORESEEN = re.compile(r"level=fatal|internal error|crashed|request failed|never retrieved")
 """What no daemon may ever log: a failure nobody foresaw (ADR 15)."""
@@ -72,7 +73,7 @@ def _know_each_other(bed: Bed) -> None:
     """
     for host in bed.hosts:
         for peer in bed.hosts:
-            host.namespace.run(["ping", "-q", "-c", "1", "-W", "5", peer.address])
+            host.namespace.run(["ping", "-q", "-c", "1", "-W", f"{5 * PATIENCE:g}", peer.address])
 
 
 def unforeseen(bed: Bed) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.bed.netns import Namespace
 from tests.bed.pods import Pod
-from tests.bed.waiting import eventually
+from tests.bed.waiting import PATIENCE, eventually
 
 HEADERS = 28
 """Bytes of IPv4 and ICMP around what an echo request carries."""
@@ -30,20 +30,31 @@ def private_address(pod: Pod, network: str = "172.19") -> str:
 
 
 def reaches(source: Namespace, address: str) -> bool:
-    ping = ["ping", "-q", "-n", "-c", "1", "-W", "1", address]
+    ping = ["ping", "-q", "-n", "-c", "1", "-W", f"{PATIENCE:g}", address]
     return source.run(ping, check=False).returncode == 0
 
 
 def passes(source: Namespace, address: str, size: int) -> bool:
     """Say whether a packet of so many bytes passes in one piece, and its answer too."""
-    words = ["ping", "-q", "-n", "-c1", "-W2", "-M", "do", "-s", str(size - HEADERS), address]
+    words = [
+        "ping",
+        "-q",
+        "-n",
+        "-c1",
+        f"-W{2 * PATIENCE:g}",
+        "-M",
+        "do",
+        "-s",
+        str(size - HEADERS),
+        address,
+    ]
     return source.run(words, check=False).returncode == 0
 
 
 def refused(address: str, port: int, within: float) -> bool:
     """Send a datagram; return whether the port is reported closed within so many seconds."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
-        client.settimeout(within)
+        client.settimeout(within * PATIENCE)
         client.connect((address, port))
         client.send(b"x")
         try:
@@ -86,7 +97,7 @@ def answering(namespace: Namespace, address: str, port: int) -> Iterator[list[st
 
 def dials(source: Namespace, address: str, port: int, patience: float = 10.0) -> bool:
     with source.call(lambda: socket.socket(_family(address), socket.SOCK_STREAM)) as client:
-        client.settimeout(patience)
+        client.settimeout(patience * PATIENCE)
         try:
             client.connect((address, port))
         except OSError:
@@ -129,7 +140,7 @@ def echoing(namespace: Namespace, address: str, port: int) -> Iterator[list[str]
 def asks(source: Namespace, address: str, port: int, size: int = 10, patience: float = 5.0) -> bool:
     """Say whether a datagram comes back."""
     with source.call(lambda: socket.socket(_family(address), socket.SOCK_DGRAM)) as client:
-        client.settimeout(patience)
+        client.settimeout(patience * PATIENCE)
         client.connect((address, port))
         try:
             client.send(b"x" * size)

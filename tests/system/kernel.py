@@ -1,4 +1,4 @@
-"""A cluster of two hosts on the kernel's datapath: pods reach each other by both families.
+"""A cluster of two hosts on the kernel's datapath: what differs there from the userspace one.
 
 `make kernel-check` runs it in a virtual machine. It is no part of `make test`, whose machine may
 have no such datapath.
@@ -9,9 +9,12 @@ import re
 import pytest
 
 from tests.bed.cluster import Bed
+from tests.bed.hosts import PREFIX_LENGTH, UNDERLAY
 from tests.bed.ovs import DATAPATH
 from tests.bed.pods import IFNAME, Pod
 from tests.bed.waiting import eventually
+from tests.system.test_preflight import CLOSED
+from tests.unit.deploy.test_platforms import rules
 
 pytestmark = [
     pytest.mark.system,
@@ -45,3 +48,31 @@ def test_pods_reach_each_other_by_both_families(bed: Bed) -> None:
             for address in (target.address, address6(target)):
                 eventually(lambda: source.ping(address), f"{source.name} reaches {address}")  # noqa: B023
     assert not [one for one in bed.agents if "flows refused by the switch" in one.log_text()]
+
+
+@pytest.mark.parametrize("firewall", CLOSED)
+def test_a_firewall_closes_tunnels_and_the_rules_of_the_document_open_them(
+    bed: Bed, firewall: str
+) -> None:
+    """The host's kernel takes what comes by tunnels, so that its rules judge it."""
+    here, there = (bed.add_pod(host, f"{firewall}-{host.label}") for host in bed.hosts)
+    eventually(lambda: there.ping(here.address), "the way is open")
+    closed = bed.hosts[0].namespace
+    closed.run(["sh", "-euc", CLOSED[firewall]])
+    try:
+        eventually(lambda: not there.ping(here.address), "the firewall drops what tunnels bring")
+        network = f"{UNDERLAY}.0/{PREFIX_LENGTH}"
+        closed.run(["sh", "-euc", rules(firewall).replace("192.0.2.0/24", network)])
+        eventually(lambda: there.ping(here.address), "the rules let it pass")
+    finally:
+        closed.run(["nft", "delete", "table", "inet", "filter"], check=False)
+        closed.run(["iptables", "-w", "-P", "INPUT", "ACCEPT"])
+        closed.run(["iptables", "-w", "-F", "INPUT"])
+    eventually(lambda: here.ping(there.address), "the way back is open")
+
+
+def test_open_vswitch_has_nothing_to_say_of_the_bridges(bed: Bed) -> None:
+    """Not one line about a port that it cannot make, at no change of its configuration."""
+    for host in bed.hosts:
+        said = (host.ovs.rundir / "ovs-vswitchd.log").read_text().splitlines()
+        assert [line for line in said if "|bridge|WARN|" in line or "|ERR|" in line] == []

@@ -15,6 +15,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tests.bed.netns import Namespace
+from tests.bed.waiting import PATIENCE
 
 KINDS = {"TCP": socket.SOCK_STREAM, "UDP": socket.SOCK_DGRAM}
 
@@ -37,7 +38,7 @@ class Ends(NamedTuple):
     """By family."""
 
 
-SHORTLY = 0.1
+SHORTLY = 0.1 * PATIENCE
 """Seconds after the last answer that is expected; one that is wrong comes as soon as the others."""
 
 
@@ -57,7 +58,7 @@ def answered(
                 _ask(end, probe, pods[probe.target].addresses[probe.family])
                 wanted = selectors.EVENT_WRITE if probe.protocol == "TCP" else selectors.EVENT_READ
                 selector.register(end, wanted, probe)
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + patience * PATIENCE
         while selector.get_map() and (left := deadline - time.monotonic()) > 0:
             if expected <= found and left > SHORTLY:
                 deadline, left = time.monotonic() + SHORTLY, SHORTLY

@@ -5,7 +5,17 @@ from pathlib import Path
 import pytest
 
 from tests.matrix.releases import PARTS, RELEASES
-from tests.matrix.table import BEGIN, CUT, END, Result, counted, read, version_in, written
+from tests.matrix.table import (
+    BEGIN,
+    CUT,
+    END,
+    KERNEL,
+    Result,
+    counted,
+    read,
+    version_in,
+    written,
+)
 
 ROOT = Path(__file__).parents[3]
 PAGE = f"# Platforms\n\n{BEGIN}{END}\nMore.\n"
@@ -24,6 +34,15 @@ def test_results_come_into_the_page_and_stay() -> None:
     assert again.startswith("# Platforms\n\n")
     assert again.endswith("\nMore.\n")
     assert written(again, {}) == again
+
+
+def test_two_tables_of_a_page_do_not_touch_each_other() -> None:
+    page = f"{PAGE}{KERNEL}{END}The end.\n"
+    both = written(page, {("hosts", "Debian 12"): "2 passed, 0 failed"}, KERNEL)
+    both = written(both, {("demo", "Debian 13"): "1 passed, 0 failed"})
+    assert read(both, KERNEL) == {("hosts", "Debian 12"): "2 passed, 0 failed"}
+    assert read(both) == {("demo", "Debian 13"): "1 passed, 0 failed"}
+    assert both.endswith("The end.\n")
 
 
 def test_a_report_is_counted() -> None:
