@@ -13,10 +13,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-INTERVAL = 0.01
 WITHIN = 15.0
 PATIENCE = float(os.environ.get("BED_PATIENCE", "1"))
 """How many times longer everything may take: on emulated processors (`make kernel-check`)."""
+INTERVAL = 0.01 * PATIENCE
+"""Seconds between two checks, which must not take the time of what is waited for."""
 
 
 def eventually(check: Callable[[], T], what: str, *, within: float = WITHIN) -> T:
