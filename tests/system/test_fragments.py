@@ -14,7 +14,7 @@ import pytest
 
 from tests.bed.cluster import Bed
 from tests.bed.pods import Pod
-from tests.bed.waiting import eventually
+from tests.bed.waiting import PATIENCE, eventually
 from tests.system.echoes import reaches
 from tests.system.forging import ROUTER, Sniffer, Wire, ethernet, ipv4
 from tests.system.planes import FWD_MODES, NETWORKS, add_rules, addresses, applied, planes
@@ -72,7 +72,7 @@ def arrived(doors: ExitStack, client: Pod, server: Pod, address: str, port: int)
 
     def door() -> socket.socket:
         made = socket.socket(family, socket.SOCK_DGRAM)
-        made.settimeout(0.5)
+        made.settimeout(0.5 * PATIENCE)
         return made
 
     mouth = doors.enter_context(client.namespace.call(door))
