@@ -201,7 +201,7 @@ upgrade-check: root setup
 # of tests/matrix/kernel.py
 kernel-check: root
 	@scripts/setup qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio modprobe=kmod xz=xz-utils mmdebstrap=mmdebstrap
-	@.venv/bin/python -m tests.matrix.kernel $(RELEASES) -- $(PORTIONS)
+	@.venv/bin/python -m tests.matrix.kernel $(if $(RELEASES),--releases $(RELEASES)) $(if $(PORTIONS),--portions $(PORTIONS))
 
 docker-plugin: setup
 	@scripts/docker-plugin

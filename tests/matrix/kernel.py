@@ -1,6 +1,6 @@
 """`make kernel-check`: run portions of the tests on the kernel's datapath, and write the results.
 
-    python -m tests.matrix.kernel [RELEASE... [-- PORTION...]]
+    python -m tests.matrix.kernel [--releases NAME...] [--portions NAME...]
 
 Each portion runs in a virtual machine of its own (scripts/kernel-check), with the kernel and the
 Open vSwitch of a release: the one of this machine, or one that has a root (`tests.matrix.roots`).
@@ -8,12 +8,14 @@ The results go into the second table of docs/platforms.md, what was printed into
 .run/kernel-check. Needs root, qemu, and the archive of Debian until a kernel is there.
 """
 
+import argparse
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -67,42 +69,44 @@ _STATUS: Final = re.compile(r"^kernel-check ended with (\d+)", re.MULTILINE)
 
 def main(arguments: Sequence[str]) -> int:
     """Run what the arguments name; 1 if something failed."""
-    separator = arguments.index("--") if "--" in arguments else len(arguments)
-    releases = arguments[:separator] or [OWN]
-    portions = arguments[separator + 1 :] or list(DEFAULT)
-    for given, known in ((releases, RELEASES), (portions, PORTIONS)):
-        if unknown := [one for one in given if one not in known]:
-            sys.exit(f"not known: {', '.join(unknown)}; there are {', '.join(known)}")
+    parser = argparse.ArgumentParser(prog="python -m tests.matrix.kernel")
+    parser.add_argument("--releases", nargs="+", choices=RELEASES, default=[OWN])
+    parser.add_argument("--portions", nargs="+", choices=PORTIONS, default=list(DEFAULT))
+    options = parser.parse_args(arguments)
     LOGS.mkdir(parents=True, exist_ok=True)
     failed = 0
-    for release in releases:
-        place = environment(release)
-        for portion in portions:
-            result, what = tried(release, portion, place)
-            cell = f"{result} ({commit()}, {datetime.now(UTC):%Y-%m-%d})"
-            sys.stdout.write(f"{RELEASES[release]}: {portion}: {cell}\n")
-            sys.stdout.flush()
-            title = RELEASES[release]
-            cells = {(portion, title): cell} | ({("what it has", title): what} if what else {})
-            PAGE.write_text(written(PAGE.read_text(), cells, KERNEL))
-            failed += bool(result.failed or result.ended)
+    for release in options.releases:
+        title = RELEASES[release]
+        with files(release) as place:
+            for portion in options.portions:
+                result, what = tried(release, portion, place)
+                cell = f"{result} ({commit()}, {datetime.now(UTC):%Y-%m-%d})"
+                sys.stdout.write(f"{title}: {portion}: {cell}\n")
+                sys.stdout.flush()
+                cells = {(portion, title): cell} | ({("what it has", title): what} if what else {})
+                PAGE.write_text(written(PAGE.read_text(), cells, KERNEL))
+                failed += result.bad
     return int(failed > 0)
 
 
-def environment(release: str) -> dict[str, str]:
-    """Return what tells scripts/kernel-check where the files of a release are, which are made."""
+@contextmanager
+def files(release: str) -> Iterator[dict[str, str]]:
+    """Have the files of a release for the body, which are made; yield what says where they are."""
     if release == OWN:
-        return {}
-    root = roots.made(release)
-    roots.prepare(root, ROOT)
-    box = Box(root)
-    box.start()
-    try:
-        with (LOGS / f"{release}-setup.log").open("w") as log:
-            box.run(f"cd /{roots.TREE} && make setup", online=True, output=log).check_returncode()
-    finally:
-        box.stop()
-    return {"KERNEL_CHECK_ROOT": str(root), "KERNEL_CHECK_TREE": f"/{roots.TREE}"}
+        yield {}
+        return
+    with roots.alone(release):
+        root = roots.made(release)
+        roots.prepare(root, ROOT)
+        box = Box(root)
+        box.start()
+        setup = f"cd /{roots.TREE} && make setup"
+        try:
+            with (LOGS / f"{release}-setup.log").open("w") as log:
+                box.run(setup, online=True, output=log).check_returncode()
+        finally:
+            box.stop()
+        yield {"KERNEL_CHECK_ROOT": str(root), "KERNEL_CHECK_TREE": f"/{roots.TREE}"}
 
 
 def tried(release: str, portion: str, place: Mapping[str, str]) -> tuple[Result, str]:
