@@ -87,6 +87,27 @@ class RestClient:
         """Create or update one object."""
         self._change("POST", _item(plural, key), body)
 
+    def create_if_absent(self, plural: str, key: str, body: Mapping[str, Any]) -> Json | None:
+        """Create one object, unless there is one: then change nothing and return that one."""
+        path = f"/api/v2/{plural}/{_quote(key)}"
+        there = self.send("GET", path)
+        if there.status == HTTPStatus.NOT_FOUND:
+            if self._what_if is not None:
+                self.write(plural, key, body)
+                return None
+            put = self.send("PUT", path, json.dumps(body).encode(), **{"If-None-Match": "*"})
+            if put.status == HTTPStatus.CREATED:
+                return None
+            if put.status != HTTPStatus.PRECONDITION_FAILED:
+                raise MasterRefused(_refusal(put.status, put.reason, put.body))
+            there = self.send("GET", path)  # somebody else was quicker
+        if there.status != HTTPStatus.OK:
+            raise MasterRefused(_refusal(there.status, there.reason, there.body))
+        found = _parse(there.body)
+        if not isinstance(found, dict):
+            raise MasterRefused(f"GET {path}: netmaster's answer is not an object")
+        return found
+
     def delete(self, plural: str, key: str) -> None:
         """Remove one object; a path the server does not know counts as removed."""
         self._change("DELETE", _item(plural, key))
@@ -379,24 +400,37 @@ def _lookup_failure(exc: OSError) -> str:
 
 
 def _refusal(status: int, reason: str, answer: bytes) -> str:
+    if problem := _problem(answer):
+        return problem
     match status:
         case HTTPStatus.NOT_FOUND:
             return "Page not found!"
         case HTTPStatus.FORBIDDEN:
             return "Access denied!"
         case HTTPStatus.INTERNAL_SERVER_ERROR:
-            return _detail(answer) or answer.decode("utf-8", "replace")
+            return answer.decode("utf-8", "replace")
+        case HTTPStatus.BAD_GATEWAY | HTTPStatus.SERVICE_UNAVAILABLE:
+            why = answer.decode("utf-8", "replace").strip()
+            # A proxy answers with a page; netmaster, with a line.
+            return f"{status} {reason}: {why}" if _is_line(why) else f"{status} {reason}"
         case _:
-            return _detail(answer) or f"{status} {reason}"
+            return f"{status} {reason}"
 
 
-def _detail(answer: bytes) -> str:
-    """Return what an answer of API v2 says is wrong (RFC 9457); "" for any other answer."""
+def _is_line(text: str) -> bool:
+    return text.isprintable() and text != "" and not text.startswith("<")
+
+
+def _problem(answer: bytes) -> str:
+    """Return what an answer of API v2 says is wrong, and the remedy (RFC 9457); "" for others."""
     try:
         problem = json.loads(answer)
     except ValueError:
         return ""
-    return str(problem.get("detail", "")) if isinstance(problem, dict) else ""
+    if not isinstance(problem, dict) or not problem.get("detail"):
+        return ""
+    told = str(problem["detail"])
+    return f"{told} ({problem['remedy']})" if problem.get("remedy") else told
 
 
 def _parse(answer: bytes) -> Any:

@@ -9,14 +9,14 @@ after `=`, and may follow positional words; `--` ends flags. This module knows n
 # (`--name=value`, then `--`, then the positional words). click does the rest: types, defaults,
 # environment, help. The same scan serves completion, where unfinished words are no error.
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final
 
 import click
 
-from netctl.failure import HELP, USAGE, CommandFailed
+from netctl.failure import HELP, CommandFailed
 
 HELP_NAMES: Final = frozenset({"help", "h"})
 """Words that show a group's help in place of a command's name."""
@@ -25,6 +25,9 @@ COMPLETION_VARIABLE: Final = "_NETCTL_COMPLETE"
 """The environment variable of a completion request, such as `bash_complete`."""
 
 _CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
+
+_GUESSED_LENGTH: Final = 3
+"""Characters from which on a name can be recognised in a slip."""
 
 _SUMMARY: Final = 45
 """Characters of a command's summary in a completion, as in click."""
@@ -38,6 +41,26 @@ def switch(*names: str, help_text: str, **attributes: Any) -> Callable[[Callback
     return click.option(
         *names, type=click.BOOL, default=False, metavar="", help=help_text, **attributes
     )
+
+
+class UnknownWord(click.UsageError):
+    """A command or flag that does not exist; `guesses` are those that may have been meant."""
+
+    def __init__(self, kind: str, word: str, known: Iterable[str], ctx: click.Context) -> None:
+        self.kind = kind
+        """"command" or "flag"."""
+        self.word = word
+        self.guesses = _near(word, known)
+        meant = f": did you mean {' or '.join(map(repr, self.guesses))}?" if self.guesses else ""
+        super().__init__(f"{kind} {word!r} of {ctx.command_path} does not exist{meant}", ctx)
+
+
+def _near(word: str, known: Iterable[str]) -> list[str]:
+    from difflib import get_close_matches  # noqa: PLC0415 - for slips alone
+
+    bare = {name.lstrip("-"): name for name in known if len(name.lstrip("-")) >= _GUESSED_LENGTH}
+    slip = word.lstrip("-").partition("=")[0]
+    return [bare[name] for name in get_close_matches(slip, bare, n=2)]
 
 
 @dataclass(slots=True)
@@ -91,12 +114,14 @@ def canonical(
 ) -> list[str]:
     """Return a command's words in click's form: `--name=value` flags, then `--`, then the rest.
 
-    Raises click.UsageError for unknown and unfinished flags; during completion they are left out.
+    Raises UnknownWord for unknown and click.UsageError for unfinished flags; during completion they
+    are left out.
     """
     found = scan(ctx, words, flags_anywhere=flags_anywhere)
     if not ctx.resilient_parsing:
         if found.unknown:
-            raise click.NoSuchOption(found.unknown, ctx=ctx)
+            known = sorted({long_name(option) for option in options_of(ctx).values()})
+            raise UnknownWord("flag", found.unknown, known, ctx)
         if found.unfinished is not None:
             name = long_name(found.unfinished)
             raise click.BadOptionUsage(name, f"flag needs an argument: {name}", ctx=ctx)
@@ -242,12 +267,15 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command named first in `args`; exit for help and unknown names."""
+        """Return the command named first in `args`; exit for help.
+
+        Raises UnknownWord.
+        """
         topic = args[1:2] if args[0] in HELP_NAMES else args[:1]
         command = self.get_command(ctx, topic[0]) if topic else self
         if command is None:
-            click.echo(f"No help topic for '{topic[0]}'")
-            ctx.exit(USAGE)
+            known = [*self.list_commands(ctx), *self._aliases]
+            raise UnknownWord("command", topic[0], known, ctx)
         if args[0] in HELP_NAMES:
             show_help(command, ctx, topic)
             ctx.exit(0)

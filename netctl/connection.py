@@ -1,13 +1,17 @@
-"""Creates the REST client from the global flags and the saved login.
+"""Creates the REST client from the global flags and the saved login, and objects with it.
 
 `~/.netctl/config.json` holds the token of a login, at netmaster or at an authenticating proxy. Only
 the user can read it, and it is sent over https only.
 """
 
+import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import click
 
 from core.errors import UsageError
 from core.outside_json import read_json
@@ -34,6 +38,34 @@ class MasterConnection:
     tls_key: str = ""
     what_if: bool = False
     """Changes are not made; what each would do is printed."""
+    if_absent: bool = False
+    """An object that is to be created may be there already, if it is the same."""
+
+    def say(self, text: str) -> None:
+        """Print that a change is made, if it is."""
+        if text and not self.what_if:
+            click.echo(text)
+
+    def create(self, plural: str, key: str, body: Mapping[str, Any], saying: str = "") -> None:
+        """Create an object and print `saying`, or that it is there already.
+
+        Raises CommandFailed if one with other settings is there; that is looked for with
+        `if_absent` alone, as the original's objects are replaced by what has the same name.
+        """
+        client = self.client()
+        if not self.if_absent:
+            client.write(plural, key, body)
+        elif (there := client.create_if_absent(plural, key, body)) is not None:
+            other = [name for name, value in body.items() if not _same(there.get(name), value)]
+            if other:
+                told = ", ".join(
+                    f"{name} is {json.dumps(there.get(name))}, not {json.dumps(body[name])}"
+                    for name in other
+                )
+                raise CommandFailed(f"{key} exists with other settings: {told}", REQUEST)
+            click.echo(f"{key} exists already with these settings, nothing was changed")
+            return
+        self.say(saying)
 
     def client(self) -> "RestClient":
         """Return a client with the saved login, if any. Raises CommandFailed."""
@@ -73,6 +105,14 @@ class MasterConnection:
             return client_context(files)
         except UsageError as exc:
             raise CommandFailed(str(exc), IO) from exc
+
+
+def _same(stored: object, given: object) -> bool:
+    """Return whether a stored value is the given one; the order of a list does not count."""
+    # An empty field is left out by netmaster.
+    if isinstance(stored, list) and isinstance(given, (list, tuple)):
+        return sorted(map(str, stored)) == sorted(map(str, given))
+    return stored == given or not (stored or given)
 
 
 def saved_token(path: Path) -> str | None:

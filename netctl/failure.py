@@ -1,4 +1,4 @@
-"""The exit codes of the original, and its error line on stderr.
+"""The exit codes, most of them the original's, and its error line on stderr.
 
 Commands raise CommandFailed; `netctl.main` prints it and exits.
 """
@@ -10,11 +10,14 @@ from typing import Final
 USAGE: Final = 0
 """Wrong flags and unknown commands: the original ignores its CLI library's error and exits 0."""
 
+SLIP: Final = 2
+"""An unknown flag or command that resembles a known one, and any wrong flag of a new command."""
+
 HELP: Final = 1
 """A wrong number of arguments, or a value refused before any request."""
 
 FINDINGS: Final = 1
-"""A check has findings."""
+"""A check has findings; a traced packet is not delivered."""
 
 VERSION: Final = 2
 """The server's version could not be read."""

@@ -14,12 +14,18 @@ from typing import Final, NoReturn
 import click
 
 from core.errors import MasterRefused, MasterUnavailable, outcome_is_unknown
-from netctl.commandline import COMPLETION_VARIABLE, CommandGroup, LaterCommand, switch
+from netctl.commandline import (
+    COMPLETION_VARIABLE,
+    CommandGroup,
+    LaterCommand,
+    UnknownWord,
+    switch,
+)
 from netctl.connection import MasterConnection
 from netctl.failure import (
-    HELP,
     INTERRUPTED,
     REQUEST,
+    SLIP,
     UNKNOWN_HINT,
     USAGE,
     CommandFailed,
@@ -148,8 +154,12 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 _NEW_COMMANDS: Final = frozenset(
-    {"capture", "completion", "diag", "events", "host", "ipam", "selftest"}
+    {
+        *("capture", "completion", "diag", "events", "host", "ipam", "selftest", "trace"),
+        *("endpoint ls", "policy kube-stats", "policy log"),
+    }
 )
+"""Commands that the original does not have, so that no script relies on their answers."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -161,9 +171,7 @@ def run(argv: Sequence[str]) -> int:
     try:
         ended = cli.main(list(argv), prog_name="netctl", standalone_mode=False)
     except click.UsageError as exc:
-        shown = exc.ctx or click.Context(cli, info_name="netctl")
-        click.echo(f"Incorrect Usage.\n\n{exc.format_message()}\n\n{shown.get_help()}")
-        return HELP if _is_new(shown) else USAGE
+        return _wrong_usage(exc)
     except CommandFailed as exc:
         if str(exc):
             _print_error(str(exc))
@@ -194,14 +202,27 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
+def _wrong_usage(exc: click.UsageError) -> int:
+    """Print what is wrong with the words; return the exit code.
+
+    What resembles nothing is answered, in commands of the original, as there: on standard output
+    and with 0.
+    """
+    at = exc.ctx or click.Context(cli, info_name="netctl")
+    if _is_new(at) or (isinstance(exc, UnknownWord) and exc.guesses):
+        _print_error(exc.format_message())
+        click.echo(f"`{at.command_path} --help` lists what there is", err=True)
+        return SLIP
+    if isinstance(exc, UnknownWord) and exc.kind == "command":
+        click.echo(f"No help topic for '{exc.word}'")
+    else:
+        click.echo(f"Incorrect Usage.\n\n{exc.format_message()}\n\n{at.get_help()}")
+    return USAGE
+
+
 def _is_new(context: click.Context) -> bool:
-    """Return whether the original has no such command, so no script relies on its exit code."""
-    chain: click.Context | None = context
-    while chain is not None:
-        if chain.info_name in _NEW_COMMANDS:
-            return True
-        chain = chain.parent
-    return False
+    words = context.command_path.split()[1:]
+    return any(" ".join(words[:count]) in _NEW_COMMANDS for count in (1, 2))
 
 
 def _print_error(message: str) -> None:

@@ -49,11 +49,13 @@ def _body(tenant: str, name: str, groups: str) -> Json:
 @flags.tenant
 @_groups
 @flags.what_if
+@flags.if_absent
 @click.pass_obj
 def _create(master: MasterConnection, tenant: str, app_profile: str, group: str) -> None:
     key = f"{tenant}:{app_profile}"
-    master.client().write("appProfiles", key, _body(tenant, app_profile, group))
-    click.echo(f"Creating AppProfile {key}")
+    master.create(
+        "appProfiles", key, _body(tenant, app_profile, group), f"Creating AppProfile {key}"
+    )
 
 
 @click.command(

@@ -44,7 +44,7 @@ def _list(master: MasterConnection, *, as_json: bool, quiet: bool) -> None:
 @flags.what_if
 @click.pass_obj
 def _remove(master: MasterConnection, hostname: str) -> None:
-    click.echo(f"Deleting Bgp router config: {hostname}")
+    master.say(f"Deleting Bgp router config: {hostname}")
     master.client().delete("Bgps", hostname)
 
 
@@ -60,6 +60,7 @@ def _remove(master: MasterConnection, hostname: str) -> None:
 @click.option("--neighbor-as", default="", help="BGP neighbor AS id")
 @click.option("--neighbor", default="", help="BGP neighbor to be added")
 @flags.what_if
+@flags.if_absent
 @click.pass_obj
 def _create(
     master: MasterConnection,
@@ -83,7 +84,7 @@ def _create(
         "neighbor": neighbor,
         "neighbor-as": neighbor_as,
     }
-    master.client().write("Bgps", hostname, body)
+    master.create("Bgps", hostname, body)
 
 
 @click.command(

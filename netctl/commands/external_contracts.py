@@ -51,7 +51,7 @@ def _list(
 @flags.what_if
 @click.pass_obj
 def _remove(master: MasterConnection, tenant: str, external_contracts: str) -> None:
-    click.echo(f"Deleting external contracts group {external_contracts} in tenant {tenant}")
+    master.say(f"Deleting external contracts group {external_contracts} in tenant {tenant}")
     master.client().delete("extContractsGroups", f"{tenant}:{external_contracts}")
 
 
@@ -67,6 +67,7 @@ def _remove(master: MasterConnection, tenant: str, external_contracts: str) -> N
 @switch("-p", "--provided", help_text="External contracts type - provided")
 @click.option("-a", "--contract", multiple=True, help="Contract; may be given several times")
 @flags.what_if
+@flags.if_absent
 @click.pass_obj
 def _create(
     master: MasterConnection,
@@ -90,8 +91,7 @@ def _create(
         "contractsType": "provided" if provided else "consumed",
         "contracts": contract,
     }
-    master.client().write("extContractsGroups", key, body)
-    click.echo(f"Creating ExternalContracts {key}")
+    master.create("extContractsGroups", key, body, f"Creating ExternalContracts {key}")
 
 
 external_contracts.add(_list, "list")

@@ -34,14 +34,26 @@ class _Integer(click.ParamType[int]):
 INTEGER: Final = _Integer()
 
 
-def _do_nothing(ctx: click.Context, _param: click.Parameter, value: object) -> None:
-    if value:
-        ctx.obj = replace(ctx.obj, what_if=True)
+def _on_connection(name: str) -> Callable[[click.Context, click.Parameter, object], None]:
+    """Return the callback of a switch that is an attribute of the connection."""
+
+    def switched(ctx: click.Context, _param: click.Parameter, value: object) -> None:
+        if value:
+            ctx.obj = replace(ctx.obj, **{name: True})
+
+    return switched
 
 
 what_if: Decorator = switch(
     "--what-if",
     help_text="Change nothing: show what would change, who could talk to whom, and flows",
     expose_value=False,
-    callback=_do_nothing,
+    callback=_on_connection("what_if"),
+)
+
+if_absent: Decorator = switch(
+    "--if-absent",
+    help_text="Succeed, and change nothing, if the same object is there already",
+    expose_value=False,
+    callback=_on_connection("if_absent"),
 )

@@ -51,6 +51,7 @@ group = CommandGroup("group", help="Endpoint Group manipulation tools")
 @click.option("-r", "--ip-pool", default="", help="IP Address range, example 10.36.0.1-10.36.0.10")
 @click.option("-tag", "--epg-tag", default="", help="Configured Group Tag")
 @flags.what_if
+@flags.if_absent
 @click.pass_obj
 def _create(
     master: MasterConnection,
@@ -74,8 +75,9 @@ def _create(
         "ipPool": ip_pool,
         "cfgdTag": epg_tag,
     }
-    master.client().write("endpointGroups", f"{tenant}:{group}", body)
-    click.echo(f"Creating EndpointGroup {tenant}:{group}")
+    master.create(
+        "endpointGroups", f"{tenant}:{group}", body, f"Creating EndpointGroup {tenant}:{group}"
+    )
 
 
 group.add(_create)

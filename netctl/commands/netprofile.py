@@ -63,6 +63,7 @@ netprofile = CommandGroup("netprofile", help="Network profile manipulation tools
     help="burst size(Must be in kilobytes)",
 )
 @flags.what_if
+@flags.if_absent
 @click.pass_obj
 def _create(
     master: MasterConnection, *, tenant: str, netprofile: str, bandwidth: str, dscp: int, burst: int
@@ -74,8 +75,9 @@ def _create(
         "DSCP": dscp,
         "burst": burst,
     }
-    master.client().write("netprofiles", f"{tenant}:{netprofile}", body)
-    click.echo(f"Creating netprofile {tenant}:{netprofile}")
+    master.create(
+        "netprofiles", f"{tenant}:{netprofile}", body, f"Creating netprofile {tenant}:{netprofile}"
+    )
 
 
 netprofile.add(_create)

@@ -88,6 +88,7 @@ network = CommandGroup("network", help="Network manipulation tools")
 @click.option("-g6", "--gatewayv6", default="", help="IPv6 Gateway")
 @click.option("-tag", "--nw-tag", default="", help="Configured Network Tag")
 @flags.what_if
+@flags.if_absent
 @click.pass_obj
 def _create(
     master: MasterConnection,
@@ -121,8 +122,7 @@ def _create(
         "ipv6Gateway": gatewayv6,
         "cfgdTag": nw_tag,
     }
-    master.client().write("networks", f"{tenant}:{network}", body)
-    click.echo(f"Creating network {tenant}:{network}")
+    master.create("networks", f"{tenant}:{network}", body, f"Creating network {tenant}:{network}")
 
 
 network.add(_RESOURCE.lister("List networks"), "list")

@@ -29,11 +29,11 @@ policy = CommandGroup("policy", help="Policy manipulation tools")
 )
 @flags.tenant
 @flags.what_if
+@flags.if_absent
 @click.pass_obj
 def _create(master: MasterConnection, tenant: str, policy: str) -> None:
     body = {"tenantName": tenant, "policyName": policy}
-    master.client().write("policys", f"{tenant}:{policy}", body)
-    click.echo(f"Creating policy {tenant}:{policy}")
+    master.create("policys", f"{tenant}:{policy}", body, f"Creating policy {tenant}:{policy}")
 
 
 policy.add(_create)

@@ -272,6 +272,7 @@ def remove(master: MasterConnection, tenant: str, policy: str, rule_id: str) -> 
 )
 @switch("--log", help_text="Record what the rule denies, and new connections that it allows")
 @flags.what_if
+@flags.if_absent
 @click.pass_obj
 def add(
     master: MasterConnection,
@@ -312,7 +313,7 @@ def add(
     }
     if error := _direction_error(body):
         raise CommandFailed(error, HELP)
-    master.client().write("rules", f"{tenant}:{policy}:{rule_id}", body)
+    master.create("rules", f"{tenant}:{policy}:{rule_id}", body)
 
 
 def _direction_error(rule: Json) -> str:

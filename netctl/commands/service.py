@@ -70,7 +70,7 @@ def _inspect(master: MasterConnection, tenant: str, servicename: str) -> None:
 @click.pass_obj
 def _remove(master: MasterConnection, tenant: str, servicename: str) -> None:
     tenant = tenant or _DEFAULT_TENANT
-    click.echo(f"Deleting Service  {servicename},{tenant}")
+    master.say(f"Deleting Service  {servicename},{tenant}")
     master.client().delete("serviceLBs", f"{tenant}:{servicename}")
 
 
@@ -98,6 +98,7 @@ def _remove(master: MasterConnection, tenant: str, servicename: str) -> None:
 )
 @click.option("-ip", "--preferred-ip", default="", help="preferred ip address")
 @flags.what_if
+@flags.if_absent
 @click.pass_obj
 def _create(
     master: MasterConnection,
@@ -118,8 +119,9 @@ def _create(
         "ports": port,
         "ipAddress": preferred_ip,
     }
-    master.client().write("serviceLBs", f"{tenant}:{servicename}", body)
-    click.echo(f"Creating ServiceLB {tenant}:{servicename}")
+    master.create(
+        "serviceLBs", f"{tenant}:{servicename}", body, f"Creating ServiceLB {tenant}:{servicename}"
+    )
 
 
 service.add(_list, "list")

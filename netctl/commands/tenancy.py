@@ -76,7 +76,7 @@ class TenantResource:
         def remove(master: MasterConnection, /, tenant: str, **words: str) -> None:
             key = _key(tenant, words)
             if saying:
-                click.echo(f"{saying} {key}")
+                master.say(f"{saying} {key}")
             master.client().delete(self.plural, key)
 
         return remove

@@ -33,7 +33,7 @@ def _list(master: MasterConnection, *, quiet: bool, as_json: bool) -> None:
 @flags.what_if
 @click.pass_obj
 def _remove(master: MasterConnection, tenant: str) -> None:
-    click.echo(f"Deleting tenant {tenant}")
+    master.say(f"Deleting tenant {tenant}")
     master.client().delete("tenants", tenant)
 
 
@@ -49,6 +49,7 @@ def _remove(master: MasterConnection, tenant: str) -> None:
     "--address-quota", type=int, default=0, help="Addresses that its networks may have, 0 for any"
 )
 @flags.what_if
+@flags.if_absent
 @click.pass_obj
 def _create(
     master: MasterConnection, tenant: str, *, network_prefix: tuple[str, ...], address_quota: int
@@ -58,8 +59,7 @@ def _create(
         limits["networkPrefixes"] = list(network_prefix)
     if address_quota:
         limits["addressQuota"] = address_quota
-    master.client().write("tenants", tenant, {"tenantName": tenant, **limits})
-    click.echo(f"Creating tenant: {tenant}")
+    master.create("tenants", tenant, {"tenantName": tenant, **limits}, f"Creating tenant: {tenant}")
 
 
 @click.command(

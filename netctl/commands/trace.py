@@ -10,10 +10,13 @@ import click
 from netctl.commandline import Command, switch
 from netctl.commands import flags
 from netctl.connection import MasterConnection
+from netctl.failure import FINDINGS, CommandFailed
 from netctl.render import indented
 
 _PLAIN: Final = frozenset({"", "all packets"})
 """Reasons that are the same for every packet: shown where a packet ends alone."""
+
+_DELIVERED: Final = "delivered"
 
 _LONG_ID: Final = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{20,}\b")
 
@@ -97,10 +100,18 @@ def trace(
     as_json: bool,
     **asked: str,
 ) -> None:
-    """Ask netmaster, which asks the agents on the way."""
+    """Ask netmaster, which asks the agents on the way; exit with 1 unless all is delivered."""
     query = {"src": src, "dst": dst, **asked, "family": "6" if ipv6 else ""}
     client = master.client()
     ask = client.live_trace if live else client.trace
     found = ask((name, value) for name, value in query.items() if value)
     text = indented(found) if as_json else "".join(f"{line}\n" for line in lines(found))
     click.echo(text, nl=False)
+    if not _is_delivered(found):
+        raise CommandFailed("", FINDINGS)
+
+
+def _is_delivered(found: Mapping[str, Any]) -> bool:
+    """Return whether the packet, and with `--live` the one that was sent, came to its end."""
+    judged = (found, found["live"]) if "live" in found else (found,)
+    return all(one["outcome"] == _DELIVERED for one in judged)

@@ -200,7 +200,7 @@ def assert_help(recorded: str, ours: str) -> None:
     wanted, offered = help_items(recorded), help_items(ours)
     besides = (
         *("capture", "completion", "diag", "host", "ipam", "tls-ca", "tls-cert", "tls-key"),
-        *("events", "kube-stats", "log", "selftest", "stats", "trace", "what-if"),
+        *("events", "kube-stats", "log", "if-absent", "selftest", "stats", "trace", "what-if"),
     )
     own = {frozenset({"help", "h"}), frozenset({"ls", "list"})}
     own |= {frozenset({name}) for name in besides}

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.store
 
 PROGRAM = Path(sys.executable).with_name("netctl")
 Netctl = Callable[..., str]
+BGP = ("--router-ip=50.1.1.1/24", "--as=65000", "--neighbor-as=65001", "--neighbor=50.1.1.2")
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,36 @@ def test_a_refusal_is_the_changes(netctl: Netctl) -> None:
     words = ("group", "create", "no-such-network", "g1")
     refused = (netctl(*words, *more, fails=True) for more in (("--what-if",), ()))
     assert len({text.partition("level=")[2] for text in refused}) == 1
+
+
+def test_every_object_may_be_there_if_asked_for(netctl: Netctl) -> None:
+    there = (
+        ("tenant", "create", "red"),
+        ("net", "create", "-t", "red", "--subnet=10.3.0.0/24", "n3"),
+        ("policy", "create", "-t", "red", "p3"),
+        ("policy", "rule-add", "-t", "red", "--action=deny", "-l", "tcp", "-P", "80", "p3", "1"),
+        ("netprofile", "create", "-t", "red", "-b", "10mbps", "-d", "8", "-s", "2", "q3"),
+        ("external-contracts", "create", "-t", "red", "-p", "-a", "c", "e3"),
+        ("group", "create", "-t", "red", "-p", "p3", "-n", "q3", "n3", "g3"),
+        ("app-profile", "create", "-t", "red", "-g", "g3", "a3"),
+        ("service", "create", "-t", "red", "-s", "n3", "-l", "a=b", "-p", "80:80:TCP", "s3"),
+        ("bgp", "create", *BGP, "h3"),
+    )
+    for words in there:
+        assert "exists" not in netctl(*words, "--if-absent")
+    for words in there:
+        assert "exists already with these settings" in netctl(*words, "--if-absent")
+    other = ("net", "create", "-t", "red", "--subnet=10.9.0.0/24", "--if-absent", "n3")
+    told = 'red:n3 exists with other settings: subnet is "10.3.0.0/24", not "10.9.0.0/24"'
+    assert told in netctl(*other, fails=True)
+    assert "Creating" not in netctl(*other[:-1], "--what-if", "n4")
+    assert netctl("net", "ls", "-t", "red", "-q") == "n3\n"
+
+
+def test_who_is_not_there_is_named(netctl: Netctl) -> None:
+    assert "no endpoint, service or host is called nosuch" in netctl(
+        "trace", "nosuch", "nosuch", fails=True
+    )
 
 
 def test_events_tell_the_fields(netctl: Netctl) -> None:

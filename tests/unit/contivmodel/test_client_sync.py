@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from contivmodel.client_sync import RestClient
+from contivmodel.client_sync import Answered, RestClient
 from core.errors import MasterRefused, MasterUnavailable
 
 BASE = "http://10.0.0.1:9999"
@@ -141,7 +141,16 @@ def test_a_base_path_is_kept_and_its_last_slash_ignored(base: str, peer: Peer) -
         ("404 Not Found", "404 page not found\n", "Page not found!"),
         ("403 Forbidden", "", "Access denied!"),
         ("500 Internal Server Error", "tenant not found\n", "tenant not found\n"),
+        ("404 Not Found", '{"detail": "no pod x", "remedy": "list"}', "no pod x (list)"),
+        ("403 Forbidden", '{"detail": "joe may not"}', "joe may not"),
+        ("404 Not Found", '{"detail": ""}', "Page not found!"),
         ("502 Bad Gateway", "<html>", "502 Bad Gateway"),
+        (
+            "502 Bad Gateway",
+            "Leader a does not answer\n",
+            "502 Bad Gateway: Leader a does not answer",
+        ),
+        ("503 Service Unavailable", "", "503 Service Unavailable"),
         ("301 Moved Permanently", "", "301 Moved Permanently"),
         ("200 OK", "null", "GET /api/v1/tenants/nope/: netmaster's answer is not an object"),
         ("200 OK", "hello", "the answer is not JSON: Expecting value: line 1 column 1 (char 0)"),
@@ -161,6 +170,51 @@ def test_a_list_must_be_one_of_objects(body: str, peer: Peer) -> None:
     peer.will_answer(answer(body))
     with pytest.raises(MasterRefused, match="not a list of objects"):
         RestClient(BASE).list_all("tenants")
+
+
+PATH = "/api/v2/tenants/blue"
+BLUE = {"tenantName": "blue"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "there"),
+    [
+        ([("GET", 200, BLUE)], BLUE),
+        ([("GET", 404, {}), ("PUT", 201, BLUE)], None),
+        ([("GET", 404, {}), ("PUT", 412, {}), ("GET", 200, BLUE)], BLUE),
+    ],
+    ids=["there", "created", "somebody was quicker"],
+)
+def test_an_object_is_created_unless_it_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+    answers: list[tuple[str, int, dict[str, str]]],
+    there: dict[str, str] | None,
+) -> None:
+    left = list(answers)
+
+    def send(
+        _: RestClient, method: str, path: str, _payload: bytes | None = None, **headers: str
+    ) -> Answered:
+        wanted, status, body = left.pop(0)
+        assert (method, path) == (wanted, PATH)
+        assert headers == ({"If-None-Match": "*"} if method == "PUT" else {})
+        return Answered(status, "", json.dumps(body).encode(), {})
+
+    monkeypatch.setattr(RestClient, "send", send)
+    assert RestClient(BASE).create_if_absent("tenants", "blue", BLUE) == there
+    assert left == []
+
+
+def test_what_cannot_be_created_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([(404, b""), (422, b'{"detail": "no such tenant"}')])
+
+    def send(*_: object, **__: object) -> Answered:
+        status, body = next(answers)
+        return Answered(status, "", body, {})
+
+    monkeypatch.setattr(RestClient, "send", send)
+    with pytest.raises(MasterRefused, match="no such tenant"):
+        RestClient(BASE).create_if_absent("tenants", "blue", BLUE)
 
 
 def test_deleting_what_has_no_path_is_done_already(peer: Peer) -> None:

@@ -112,6 +112,13 @@ class MemoryMaster:
         self._refuse()
         self.written.append((plural, key, dict(body)))
 
+    def create_if_absent(self, plural: str, key: str, body: Mapping[str, Any]) -> Json | None:
+        self._refuse()
+        if there := self.objects.get(plural, {}).get(key):
+            return there
+        self.write(plural, key, body)
+        return None
+
     def delete(self, plural: str, key: str) -> None:
         self._refuse()
         self.deleted.append((plural, key))

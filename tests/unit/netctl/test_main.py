@@ -77,8 +77,8 @@ def test_help_of_a_command_lists_its_flags(words: list[str], netctl: Netctl) -> 
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["--bogus"], "No such option '--bogus'."),
-        (["net", "ls", "--bogus"], "No such option '--bogus'."),
+        (["--bogus"], "flag '--bogus' of netctl does not exist"),
+        (["net", "ls", "--bogus"], "flag '--bogus' of netctl network ls does not exist"),
         (["net", "ls", "-t"], "flag needs an argument: --tenant"),
         (["net", "create", "-p", "abc", "n"], "'abc' is not a whole number"),
         (["net", "ls", "-q=maybe"], "'maybe' is not a valid boolean"),
@@ -94,6 +94,42 @@ def test_wrong_flags_show_the_reason_and_the_help(
     assert reason in done.out
     assert "Usage: netctl" in done.out
     assert netctl.master.written == []
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["polcy", "ls", "-q"], "command 'polcy' of netctl does not exist: did you mean 'policy'?"),
+        (["help", "tennant"], "command 'tennant' of netctl does not exist: did you mean 'tenant'?"),
+        (["net", "lst"], "command 'lst' of netctl network does not exist: did you mean 'list'"),
+        (["net", "crate", "n1"], "did you mean 'create'?"),
+        (["net", "ls", "--tennant=x"], "flag '--tennant=x' of netctl network ls does not exist"),
+        (["net", "ls", "--tennant=x"], "did you mean '--tenant'?"),
+        (["--netmastr", "http://a", "net", "ls"], "did you mean '--netmaster'?"),
+    ],
+)
+def test_a_slip_fails_and_says_what_was_meant(words: list[str], told: str, netctl: Netctl) -> None:
+    done = netctl(*words)
+    assert (done.code, done.out) == (2, "")
+    assert told in done.message
+    assert "--help` lists what there is" in done.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["trace", "-x", "a", "b"],
+        ["endpoint", "list", "--x"],
+        ["policy", "log", "-n", "many"],
+        ["policy", "kube-stats", "-x"],
+        ["events", "-n"],
+        ["host", "x"],
+    ],
+)
+def test_wrong_words_of_a_new_command_fail(words: list[str], netctl: Netctl) -> None:
+    done = netctl(*words)
+    assert (done.code, done.out) == (2, "")
+    assert done.message
 
 
 @pytest.mark.parametrize(

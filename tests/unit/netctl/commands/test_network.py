@@ -145,6 +145,27 @@ def test_create_checks_before_it_asks(words: list[str], message: str, netctl: Ne
     assert netctl.master.written == []
 
 
+def test_the_same_network_may_be_there_if_asked_for(netctl: Netctl) -> None:
+    words = ("net", "create", "--if-absent", "-s", "10.0.0.0/24")
+    assert netctl(*words, "n1").out == "Creating network default:n1\n"
+    [(_, _, body)] = netctl.master.written
+    # netmaster leaves out what is empty
+    stored = {name: value for name, value in body.items() if value}
+    netctl.master.add("networks", {"key": "default:n1", **stored})
+    done = netctl(*words, "n1")
+    told = "default:n1 exists already with these settings, nothing was changed\n"
+    assert (done.code, done.out, done.err) == (0, told, "")
+    done = netctl(*words, "--encap=vlan", "n1")
+    assert (done.code, done.out) == (3, "")
+    assert 'default:n1 exists with other settings: encap is "vxlan", not "vlan"' in done.message
+    assert len(netctl.master.written) == 1
+
+
+def test_nothing_is_said_to_be_done_by_a_dry_run(netctl: Netctl) -> None:
+    for words in (("create", "-s", "10.0.0.0/24"), ("rm",)):
+        assert netctl("net", *words, "--what-if", "n1").out == ""
+
+
 def test_rm_and_inspect_name_the_tenant(netctl: Netctl) -> None:
     netctl.master.inspected["networks", "blue:n1"] = {"Config": {}}
     assert netctl("net", "inspect", "-t", "blue", "n1").out == '{\n  "Config": {}\n}\n'

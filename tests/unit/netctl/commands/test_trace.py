@@ -61,6 +61,26 @@ def test_endpoints_are_called_by_their_names(netctl: Netctl) -> None:
     assert netctl("trace", "a", "b").out.startswith("from endpoint shop on host h1")
 
 
+@pytest.mark.parametrize(
+    ("outcome", "live", "code"),
+    [
+        ("delivered", "", 0),
+        *((bad, "", 1) for bad in ("left", "agent", "dropped", "astray", "broken")),
+        ("delivered", "delivered", 0),
+        ("delivered", "lost", 1),
+        ("broken", "delivered", 1),
+    ],
+)
+def test_only_what_is_delivered_is_a_success(
+    netctl: Netctl, outcome: str, live: str, code: int
+) -> None:
+    sent = {"outcome": live, "verdict": live, "seen": {}, "silent": {}}
+    netctl.master.traced = {**FOUND, "outcome": outcome, **({"live": sent} if live else {})}
+    assert netctl("trace", "a", "b").code == code
+    done = netctl("trace", "--json", "a", "b")
+    assert (done.code, done.err) == (code, "")
+
+
 def test_json_is_whole(netctl: Netctl) -> None:
     netctl.master.traced = FOUND
     assert json.loads(netctl("trace", "-j", "--ipv6", "a", "b").out) == FOUND
@@ -71,6 +91,7 @@ def test_what_became_of_a_packet_that_was_sent_is_told_last(netctl: Netctl) -> N
     seen = {"link": "vvport1", "direction": "out", "endpoint": "b", "answer": False}
     back = {"link": "eth0", "direction": "in", "endpoint": "", "answer": True}
     live = {
+        "outcome": "delivered",
         "verdict": "delivered to endpoint b",
         "seen": {"h1": [seen, back]},
         "silent": {"h2": "no answer in time"},
