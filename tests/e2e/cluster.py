@@ -17,8 +17,9 @@ from tests.bed.janitor import process_janitor
 from tests.bed.netns import Namespace, tx_checksum_off
 from tests.bed.waiting import eventually
 from tests.e2e import images
-from tests.e2e.control_plane import ADDRESS, ControlPlane, await_default_account
+from tests.e2e.control_plane import ControlPlane, await_default_account, version_of
 from tests.e2e.node import Node, join
+from tests.e2e.programs import OLDEST
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy" / "kubernetes"
@@ -43,8 +44,9 @@ def missing() -> str:
     absent = [name for name in BINARIES if not (folder / name).is_file()]
     if not os.environ.get("K8S_BIN") or absent:
         return (
-            f"K8S_BIN must name a folder with Kubernetes' programs; missing: {', '.join(absent)}. "
-            "Take them from a release (https://kubernetes.io/releases/download/), or build them "
+            f"K8S_BIN must name a folder with Kubernetes' programs, all of one release from "
+            f"{OLDEST} on; missing: {', '.join(absent)}. "
+            "Take them from a release (https://kubernetes.io/releases/download/), or build 1.20 "
             "from Debian's sources, in 10 to 20 minutes: scripts/kubernetes-binaries FOLDER"
         )
     kubectl = str(folder / "kubectl")
@@ -57,47 +59,68 @@ def missing() -> str:
             f"overlays need kubectl 1.27 or later, {kubectl} is {version['gitVersion']}: put "
             f"another one there, as scripts/kubectl {folder} does once that one is gone"
         )
-    if not Path("/sys/fs/cgroup/cpuset").is_dir():
-        return "kubelet needs cgroups of version 1 here"
+    versions = {name: version_of(folder / name) for name in BINARIES if name != "kubectl"}
+    if len({*versions.values()}) > 1 or min(versions.values()) < OLDEST:
+        here = ", ".join(f"{name} {one}" for name, one in versions.items())
+        return f"the programs must be of one release, from {OLDEST} on; here are {here}"
     return ""
 
 
 class Cluster:
-    """A running cluster; `close` removes all of it."""
+    """A running cluster; `close` removes all of it.
 
-    def __init__(self, directory: Path, nodes: int = 3) -> None:
+    The control plane has a namespace of its own, or is on the first node (`plane_on_node`), which
+    is then to stay on.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        nodes: int = 3,
+        *,
+        dual_stack: bool = False,
+        plane_on_node: bool = False,
+    ) -> None:
         self.directory = directory
         self.binaries = Path(os.environ["K8S_BIN"]).resolve()
         process_janitor().watch_dir(directory)
         self._fabric = Namespace(f"e2e-{os.getpid()}-fabric")
-        self.plane = ControlPlane(self.binaries, directory)
+        self._plane_on_node = plane_on_node
         self.nodes = [
             Node(
                 f"n{number}",
                 f"10.88.0.1{number}",
                 directory / f"n{number}",
                 binaries=self.binaries,
-                kubeconfig=self.plane.kubeconfig,
+                kubeconfig=directory / "kubeconfig",
+                address6=f"fd00:88::1{number}" if dual_stack else "",
             )
             for number in range(1, nodes + 1)
         ]
+        first = self.nodes[0]
+        self.plane = ControlPlane(
+            self.binaries,
+            directory,
+            dual_stack=dual_stack,
+            node=(first.namespace, first.address) if plane_on_node else None,
+        )
         self._sysctls: dict[Path, str] = {}
 
     # -- the machines ------------------------------------------------------------------------------
 
-    def start(self) -> None:
+    def start(self, more_images: Sequence[Path] = ()) -> None:
         """Start the control plane and the machines; return when the nodes are registered."""
         for name in SYSCTLS:
             path = Path("/proc/sys") / name
             self._sysctls[path] = path.read_text()
         self._make_fabric()
-        self.plane.start()
         busybox = images.dynamic_busybox(self.directory)
         tars = [
             images.write(self.directory / "pause.tar", images.PAUSE, ["sleep", "99999999"]),
             images.write(self.directory / "tools.tar", images.TOOLS, ["sh"]),
             images.write(self.directory / "public.tar", images.PUBLIC, ["sh"], busybox),
             *(IMAGES / f"{name}.tar" for name in ("netplugin", "etcd", "openvswitch")),
+            *more_images,
         ]
         for node in self.nodes:
             node.make()
@@ -105,6 +128,9 @@ class Cluster:
         # most of a start is the import of images
         with ThreadPoolExecutor() as side_by_side:
             list(side_by_side.map(lambda node: _start(node, tars), self.nodes))
+        self.plane.start()
+        for node in self.nodes:
+            node.start_kubelet()
         for node in self.nodes:
             eventually(
                 lambda node=node: self.get("node", node.name),  # type: ignore[misc]  # bound now
@@ -123,15 +149,18 @@ class Cluster:
             path.write_text(value)
 
     def _make_fabric(self) -> None:
-        master = self.plane.namespace.create()
         self._fabric.create()
         self._fabric.run(["ip", "link", "add", "sw", "type", "bridge"])
         self._fabric.run(["ip", "address", "add", "10.88.0.254/24", "dev", "sw"])
+        self._fabric.run(["ip", "address", "add", "fd00:88::254/64", "dev", "sw", "nodad"])
         self._fabric.run(["ip", "link", "set", "sw", "up"])
+        if self._plane_on_node:
+            return
+        master = self.plane.namespace.create()
         peer = ["peer", "name", "eth0", "netns", master.name]
         self._fabric.run(["ip", "link", "add", "plane", "type", "veth", *peer])
         self._fabric.run(["ip", "link", "set", "plane", "master", "sw", "up"])
-        master.run(["ip", "address", "add", f"{ADDRESS}/24", "dev", "eth0"])
+        master.run(["ip", "address", "add", f"{self.plane.address}/24", "dev", "eth0"])
         master.run(["ip", "link", "set", "eth0", "up"])
         master.run(["ip", "route", "add", "default", "via", "10.88.0.254"])
         tx_checksum_off(self._fabric, "plane")
@@ -139,10 +168,10 @@ class Cluster:
 
     # -- the manifests -----------------------------------------------------------------------------
 
-    def overlay(self, name: str = "without-kube-proxy", tag: str = "") -> Path:
+    def overlay(self, name: str = "without-kube-proxy", tag: str = "", **more: str) -> Path:
         """Write an overlay of this site over one of the project's; return its directory.
 
-        `tag` is that of another image of the daemons.
+        `tag` is that of another image of the daemons, `more` are further settings.
         """
         site = self.directory / f"site-{name}"
         site.mkdir(exist_ok=True)
@@ -151,8 +180,9 @@ class Cluster:
         settings = {
             "CONTIV_NETMASTER_ETCD_ENDPOINTS": store,
             "CONTIV_NETPLUGIN_ETCD_ENDPOINTS": store,
-            "KUBERNETES_SERVICE_HOST": ADDRESS,
+            "KUBERNETES_SERVICE_HOST": self.plane.address,
             "KUBERNETES_SERVICE_PORT": "6443",
+            **more,
         }
         patches: list[dict[str, Any]] = [{**_named("ConfigMap", "contiv"), "data": settings}]
         content = {
@@ -217,10 +247,10 @@ class Cluster:
         )
         assert not done.returncode, f"{done.stdout}{done.stderr}\n{self.state()}"
 
-    def install(self) -> None:
-        """Apply the manifests; return when the nodes are ready."""
+    def install(self, name: str = "without-kube-proxy", **more: str) -> None:
+        """Apply an overlay of the manifests; return when the nodes are ready."""
         self.kubectl("label", "--overwrite", "node", self.nodes[0].name, "contiv.io/store=")
-        self.kubectl("apply", "-k", str(self.overlay()))
+        self.kubectl("apply", "-k", str(self.overlay(name, **more)))
         self.await_nodes(ready=True)
 
     # -- asking ------------------------------------------------------------------------------------
@@ -286,7 +316,6 @@ def _start(node: Node, tars: Sequence[Path]) -> None:
     node.power_on()
     node.start_runtime()
     node.load(tars)
-    node.start_kubelet()
 
 
 def _named(kind: str, name: str) -> dict[str, Any]:

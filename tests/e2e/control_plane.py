@@ -1,7 +1,8 @@
-"""The control plane: etcd, API server, controller manager and scheduler in a namespace of its own.
+"""The control plane: etcd, API server, controller manager and scheduler, in a namespace.
 
-In come the folder of Kubernetes' binaries and a directory; out comes an API server at 10.88.0.1,
-and a kubeconfig of an administrator. Next: `tests.e2e.cluster`.
+In come the folder of Kubernetes' binaries and a directory; out comes an API server at 10.88.0.1, or
+at a node's address, and a kubeconfig of an administrator. What each program is told:
+`tests.e2e.programs`. Next: `tests.e2e.cluster`.
 """
 
 import os
@@ -13,27 +14,39 @@ from tests.bed.daemon import Daemon
 from tests.bed.janitor import Keeper
 from tests.bed.netns import Namespace
 from tests.bed.waiting import eventually
+from tests.e2e.programs import Plane, Version, version_in
 
 ADDRESS = "10.88.0.1"
-URL = f"https://{ADDRESS}:6443"
-SERVICES = "10.96.0.0/16"
-_NAMES = "IP:10.88.0.1,IP:127.0.0.1,IP:10.96.0.1,DNS:kubernetes,DNS:kubernetes.default.svc"
 
 
 class ControlPlane:
-    """What kubelets and kubectl speak to."""
+    """What kubelets and kubectl speak to, in a namespace of its own, or in that of a node.
 
-    def __init__(self, binaries: Path, directory: Path, keeper: Keeper | None = None) -> None:
+    `node` is that namespace and the node's address. There the API server reaches pods, as in most
+    clusters: it asks them for those who ask it (pods/proxy). From elsewhere nobody does.
+    """
+
+    def __init__(
+        self,
+        binaries: Path,
+        directory: Path,
+        keeper: Keeper | None = None,
+        *,
+        dual_stack: bool = False,
+        node: tuple[Namespace, str] | None = None,
+    ) -> None:
         self._binaries = binaries
         self._directory = directory
         self._pki = directory / "pki"
         self.kubeconfig = directory / "kubeconfig"
-        self.namespace = Namespace(f"e2e-{os.getpid()}-master", keeper=keeper)
+        own = Namespace(f"e2e-{os.getpid()}-master", keeper=keeper)
+        self.namespace, self.address = node or (own, ADDRESS)
         self._etcd = self._daemon("etcd", self._etcd_command())
-        self.api = self._daemon("kube-apiserver", self._api_command(), ready=self._answers)
+        told = Plane(version_of(binaries / "kube-apiserver"), self.address, directory, dual_stack)
+        self.api = self._daemon("kube-apiserver", told.api_server(), ready=self._answers)
         self._others = [
-            self._daemon("kube-controller-manager", self._manager_command()),
-            self._daemon("kube-scheduler", self._scheduler_command()),
+            self._daemon("kube-controller-manager", told.controller_manager()),
+            self._daemon("kube-scheduler", told.scheduler()),
         ]
 
     def start(self) -> None:
@@ -87,39 +100,11 @@ class ControlPlane:
             *("--listen-peer-urls", "http://127.0.0.1:2380"),
         ]
 
-    def _api_command(self) -> list[str]:
-        pki = self._pki
-        return [
-            *("--etcd-servers=http://127.0.0.1:2379", f"--bind-address={ADDRESS}"),
-            *(f"--advertise-address={ADDRESS}", "--secure-port=6443", "--insecure-port=0"),
-            *(f"--service-cluster-ip-range={SERVICES}", f"--tls-cert-file={pki}/api.crt"),
-            *(f"--tls-private-key-file={pki}/api.key", f"--client-ca-file={pki}/ca.crt"),
-            *(f"--cert-dir={pki}", f"--token-auth-file={pki}/tokens.csv"),
-            *("--authorization-mode=Node,RBAC", "--anonymous-auth=false"),
-            *(f"--service-account-key-file={pki}/sa.pub", "--allow-privileged=true"),
-            f"--service-account-signing-key-file={pki}/sa.key",
-            *("--service-account-issuer=https://kubernetes.default.svc", "--v=1"),
-            *("--endpoint-reconciler-type=lease", "--kubelet-preferred-address-types=InternalIP"),
-        ]
-
-    def _manager_command(self) -> list[str]:
-        return [
-            *(f"--kubeconfig={self.kubeconfig}", f"--root-ca-file={self._pki}/ca.crt"),
-            f"--service-account-private-key-file={self._pki}/sa.key",
-            *("--use-service-account-credentials=false", "--leader-elect=false"),
-            *("--bind-address=127.0.0.1", "--port=0", "--allocate-node-cidrs=false", "--v=1"),
-        ]
-
-    def _scheduler_command(self) -> list[str]:
-        return [
-            *(f"--kubeconfig={self.kubeconfig}", "--leader-elect=false"),
-            *("--bind-address=127.0.0.1", "--port=0", "--v=1"),
-        ]
-
     def _make_keys(self) -> None:
         pki = self._pki
         pki.mkdir(parents=True)
-        (pki / "api.ext").write_text(f"subjectAltName={_NAMES}\n")
+        names = f"IP:{self.address},IP:127.0.0.1,IP:10.96.0.1,DNS:kubernetes"
+        (pki / "api.ext").write_text(f"subjectAltName={names},DNS:kubernetes.default.svc\n")
         new = ["openssl", "req", "-newkey", "rsa:2048", "-nodes"]
         for command in (
             [*new, "-x509", "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=ca", "-days", "9"],
@@ -132,15 +117,22 @@ class ControlPlane:
             ["openssl", "rsa", "-in", "sa.key", "-pubout", "-out", "sa.pub"],
         ):
             subprocess.run(command, cwd=pki, check=True, capture_output=True)
+        url = f"https://{self.address}:6443"
         token = secrets.token_hex(16)
         (pki / "tokens.csv").write_text(f"{token},admin,admin,system:masters\n")
         self.kubeconfig.write_text(f"""apiVersion: v1
 kind: Config
-clusters: [{{name: c, cluster: {{server: "{URL}", certificate-authority: {pki}/ca.crt}}}}]
+clusters: [{{name: c, cluster: {{server: "{url}", certificate-authority: {pki}/ca.crt}}}}]
 users: [{{name: admin, user: {{token: "{token}"}}}}]
 contexts: [{{name: x, context: {{cluster: c, user: admin}}}}]
 current-context: x
 """)
+
+
+def version_of(program: str | Path) -> Version:
+    """Return the version of a program, which it prints for `--version`."""
+    said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
+    return version_in(said.stdout)
 
 
 def await_default_account(plane: ControlPlane) -> None:

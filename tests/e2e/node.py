@@ -3,9 +3,11 @@
 In come a number and a directory; out comes a machine whose /run, /var/lib, /var/log, /opt and
 /etc/cni are its own, so that manifests with paths of hosts run unchanged, several on one machine.
 What runs on it ends with its first process: `cut_power` is that. Open vSwitch, containerd and
-kubelet are started as a distribution would. Next: `tests.e2e.cluster`.
+kubelet are started as a distribution would, and told what `tests.e2e.programs` says. Next:
+`tests.e2e.cluster`.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -17,51 +19,23 @@ from tests.bed.janitor import Keeper, process_janitor
 from tests.bed.netns import Namespace, tx_checksum_off
 from tests.bed.ovs import SCHEMA
 from tests.bed.waiting import eventually
+from tests.e2e.control_plane import version_of
 from tests.e2e.images import PAUSE
+from tests.e2e.programs import Machine, containerd_file
 
 OWN = ("run", "var/lib", "var/log", "opt", "etc/cni")
-CONTROLLERS = Path("/sys/fs/cgroup")
+CGROUPS = Path("/sys/fs/cgroup")
 _INIT = (
     "import os, time\nwhile True:\n  try: os.wait()\n  except ChildProcessError: time.sleep(0.1)"
 )
 
-CONTAINERD = f"""version = 2
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "{PAUSE}"
-  disable_apparmor = true
-  restrict_oom_score_adj = true
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/opt/cni/bin"
-    conf_dir = "/etc/cni/net.d"
-    max_conf_num = 1
-"""
-
-KUBELET = """apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-address: {address}
-authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}
-authorization: {{mode: AlwaysAllow}}
-cgroupDriver: cgroupfs
-cgroupRoot: /{name}
-kubeletCgroups: ""
-enforceNodeAllocatable: []
-failSwapOn: false
-maxOpenFiles: 16384
-oomScoreAdj: 0
-makeIPTablesUtilChains: false
-resolvConf: /dev/null
-clusterDNS: [10.96.0.10]
-clusterDomain: cluster.local
-imageGCHighThresholdPercent: 100
-imageGCLowThresholdPercent: 99
-evictionHard: {{memory.available: 50Mi, nodefs.available: 1%, imagefs.available: 1%}}
-nodeStatusUpdateFrequency: 2s
-syncFrequency: 5s
-"""
-
 
 class Node:
-    """One machine; `binaries` has kubelet, `kubeconfig` says where the API server is."""
+    """One machine; `binaries` has kubelet, `kubeconfig` says where the API server is.
+
+    `address6` gives it a second family. containerd and its runc are those of `RUNTIME_BIN`, a
+    folder by its absolute path, or else of this machine.
+    """
 
     def __init__(
         self,
@@ -71,15 +45,20 @@ class Node:
         *,
         binaries: Path,
         kubeconfig: Path,
+        address6: str = "",
         keeper: Keeper | None = None,
     ) -> None:
         self.name = name
         self.address = address
+        self.address6 = address6
         self.directory = directory
         self._binaries = binaries
-        self._kubeconfig = kubeconfig
         self._keeper = keeper or process_janitor()
         self.namespace = Namespace(f"e2e-{os.getpid()}-{name}", keeper=keeper)
+        addresses = (address, address6) if address6 else (address,)
+        self._told = Machine(
+            version_of(binaries / "kubelet"), name, addresses, kubeconfig, self.cgroup
+        )
         self._first: subprocess.Popen[bytes] | None = None
         self._root = 0
         self._programs: list[subprocess.Popen[bytes]] = []
@@ -91,12 +70,13 @@ class Node:
         self.namespace.create()
         for path in OWN:
             (self.directory / path).mkdir(parents=True, exist_ok=True)
+        runtime = containerd_file(version_of(runtime_program("containerd")), PAUSE)
         for name, content in (
-            ("containerd.toml", CONTAINERD),
-            ("kubelet.yaml", KUBELET.format(name=self.cgroup, address=self.address)),
+            ("containerd.toml", runtime),
+            ("kubelet.yaml", json.dumps(self._told.kubelet_file())),  # JSON is YAML
         ):
             (self.directory / name).write_text(content)
-        self._make_cgroups()
+        make_cgroup(self.cgroup)
 
     @property
     def cgroup(self) -> str:
@@ -147,11 +127,7 @@ class Node:
         """Cut the power, and remove what `make` made."""
         self.cut_power()
         self.namespace.delete()
-        for controller in CONTROLLERS.glob(f"*/{self.cgroup}"):
-            for path in sorted(controller.rglob("*/"), reverse=True):
-                if path.is_dir():
-                    path.rmdir()
-            controller.rmdir()
+        remove_cgroup(self.cgroup)
 
     def _child(self) -> int:
         first = self._first
@@ -190,7 +166,7 @@ class Node:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "AWS_EC2_METADATA_DISABLED": "true"},
+                env={**os.environ, "AWS_EC2_METADATA_DISABLED": "true", "PATH": _path()},
                 start_new_session=True,
             )
         self._keeper.watch_pid(process.pid)
@@ -225,6 +201,10 @@ class Node:
         self.run("sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
         self.run("ip", "address", "replace", f"{self.address}/24", "dev", "br-ex")
         self.run("ip", "link", "set", "br-ex", "up")
+        if self.address6:
+            self.run("sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding")
+            self.run("ip", "address", "replace", f"{self.address6}/64", "dev", "br-ex", "nodad")
+            self.run("ip", "route", "replace", "default", "via", "fd00:88::254")
         self.run("ip", "route", "replace", "default", "via", "10.88.0.254")
         # without it kubelet waits for a cloud's metadata server
         self.run("ip", "route", "replace", "unreachable", "169.254.0.0/16")
@@ -243,68 +223,72 @@ class Node:
         self.run("ip", "address", "replace", f"{self.address}/24", "dev", "eth0")
         self.run("ip", "route", "replace", "default", "via", "10.88.0.254")
 
-    def start_proxy(self) -> None:
+    def start_proxy(self, mode: str = "iptables") -> None:
         """Start kube-proxy."""
-        self.spawn(
-            "kube-proxy",
-            [
-                str(self._binaries / "kube-proxy"),
-                *(f"--kubeconfig={self._kubeconfig}", f"--hostname-override={self.name}"),
-                *("--proxy-mode=iptables", "--masquerade-all=false", "--v=1"),
-                # these would be settings of the whole machine
-                *("--conntrack-max-per-core=0", "--conntrack-min=0"),
-                *(
-                    "--conntrack-tcp-timeout-established=0s",
-                    "--conntrack-tcp-timeout-close-wait=0s",
-                ),
-            ],
-        )
+        self.spawn("kube-proxy", [str(self._binaries / "kube-proxy"), *self._told.proxy(mode)])
 
     def start_runtime(self) -> None:
         """Start containerd, which has the plugin `loopback`, as its packages bring it."""
         self.run("mkdir", "-p", "/opt/cni/bin")
         self.run("cp", "/usr/lib/cni/loopback", "/opt/cni/bin/")
-        self.spawn(
-            "containerd", ["containerd", "--config", str(self.directory / "containerd.toml")]
-        )
+        config = str(self.directory / "containerd.toml")
+        self.spawn("containerd", [runtime_program("containerd"), "--config", config])
         eventually(
-            lambda: "Server" in self.run("ctr", "version", check=False),
+            lambda: "Server" in self.run(runtime_program("ctr"), "version", check=False),
             f"containerd of {self.name}",
             within=60,
         )
 
+    @property
+    def _ctr(self) -> tuple[str, str]:
+        return runtime_program("ctr"), "--namespace=k8s.io"
+
     def load(self, images: Sequence[Path]) -> None:
         """Import images from their tars."""
         for image in images:
-            self.run("ctr", "--namespace=k8s.io", "images", "import", str(image), timeout=300)
+            self.run(*self._ctr, "images", "import", str(image), timeout=300)
 
     def tag(self, name: str, other: str) -> None:
         """Give an image another name."""
-        self.run("ctr", "--namespace=k8s.io", "images", "tag", "--force", name, other)
+        self.run(*self._ctr, "images", "tag", "--force", name, other)
 
     def start_kubelet(self) -> None:
         """Start kubelet."""
-        self.spawn(
-            "kubelet",
-            [
-                str(self._binaries / "kubelet"),
-                *(
-                    f"--config={self.directory / 'kubelet.yaml'}",
-                    f"--kubeconfig={self._kubeconfig}",
-                ),
-                *("--container-runtime=remote", f"--hostname-override={self.name}"),
-                "--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
-                *(f"--node-ip={self.address}", "--v=2"),
-            ],
-        )
+        words = self._told.kubelet(self.directory / "kubelet.yaml")
+        self.spawn("kubelet", [str(self._binaries / "kubelet"), *words])
 
-    def _make_cgroups(self) -> None:
-        for controller in CONTROLLERS.glob("*/"):
-            (controller / self.cgroup).mkdir(exist_ok=True)
-        for setting in ("cpus", "mems"):
-            name = f"cpuset.{setting}"
-            value = (CONTROLLERS / "cpuset" / name).read_text()
-            (CONTROLLERS / "cpuset" / self.cgroup / name).write_text(value)
+
+def runtime_program(name: str) -> str:
+    """Return the path of containerd or of what comes with it; its name, if it is this machine's."""
+    folder = os.environ.get("RUNTIME_BIN")
+    return str(Path(folder) / name) if folder else name
+
+
+def _path() -> str:
+    """Return where containerd finds its shim, and that one runc."""
+    return ":".join(filter(None, (os.environ.get("RUNTIME_BIN"), os.environ["PATH"])))
+
+
+def make_cgroup(name: str, root: Path = CGROUPS) -> None:
+    """Make a cgroup below the root: in the one tree of version 2, or in each one of version 1."""
+    if (root / "cgroup.controllers").exists():
+        (root / name).mkdir(exist_ok=True)
+        return
+    for controller in root.glob("*/"):
+        (controller / name).mkdir(exist_ok=True)
+    for setting in ("cpus", "mems"):
+        # a new one may use none, and would take no process
+        value = (root / "cpuset" / f"cpuset.{setting}").read_text()
+        (root / "cpuset" / name / f"cpuset.{setting}").write_text(value)
+
+
+def remove_cgroup(name: str, root: Path = CGROUPS) -> None:
+    """Remove what `make_cgroup` made, and what was made below it."""
+    for top in (root / name, *root.glob(f"*/{name}")):
+        if top.is_dir():
+            below = [path for path in top.rglob("*/") if path.is_dir()]
+            for path in (*sorted(below, reverse=True), top):
+                path.rmdir()
 
 
 def join(node: Node, fabric: Namespace) -> None:
