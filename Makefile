@@ -15,7 +15,7 @@ OLD ?= aa5f26e
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread overload docker-cycles upgrade-check kernel-check kube-proxy-answers docker-plugin contivk8s swarm-check trace-check alerts-check ui-check bench-scale long-run adversary matrix
+.PHONY: help root setup demo demo-down test test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s conformance spread overload docker-cycles upgrade-check kernel-check kube-proxy-answers docker-plugin contivk8s swarm-check trace-check alerts-check ui-check bench-scale long-run adversary matrix
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -52,6 +52,8 @@ help:
 	@echo 'make image-check   run both daemons from the image, by containerd'
 	@echo 'make manifests    write deploy/kubernetes/contiv.yaml anew'
 	@echo 'make e2e-k8s K8S_BIN=FOLDER   install on a real Kubernetes cluster of three nodes, use it, break it, uninstall'
+	@echo 'make conformance K8S_BIN=FOLDER E2E_BIN=FOLDER   Kubernetes'"'"' own network tests in four settings;'
+	@echo '                  SETTINGS="replace iptables nftables dual-stack", PROCS=2 tests at a time'
 	@echo 'make setup        Debian packages and .venv (the others do this themselves)'
 	@echo 'make lock         write requirements.lock anew'
 	@echo 'make audit        known vulnerabilities of the packages in requirements.lock, from pypi.org'
@@ -240,6 +242,11 @@ manifests:
 e2e-k8s: root image
 	@scripts/setup containerd=containerd runc=runc busybox=busybox-static
 	@$(PYTHON) -m pytest -v -s -p no:cacheprovider --timeout=900 tests/e2e/kubernetes.py tests/e2e/installs.py
+
+# half an hour and more for each setting; not part of `make test`
+conformance: root image
+	@scripts/setup containerd=containerd runc=runc busybox=busybox-static mmdebstrap=mmdebstrap
+	@$(PYTHON) -m tests.e2e.conformance $(SETTINGS)
 
 lock: setup
 	@scripts/lock

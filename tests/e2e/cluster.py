@@ -30,6 +30,7 @@ BINARIES = (
     "kubectl",
 )
 SYSTEM = "contiv-system"
+GATEWAY = "10.88.0.254"
 PATIENCE = 180.0
 SYSCTLS = (
     *("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops"),
@@ -84,7 +85,7 @@ class Cluster:
         self.directory = directory
         self.binaries = Path(os.environ["K8S_BIN"]).resolve()
         process_janitor().watch_dir(directory)
-        self._fabric = Namespace(f"e2e-{os.getpid()}-fabric")
+        self.fabric = Namespace(f"e2e-{os.getpid()}-fabric")
         self._plane_on_node = plane_on_node
         self.nodes = [
             Node(
@@ -124,7 +125,7 @@ class Cluster:
         ]
         for node in self.nodes:
             node.make()
-            join(node, self._fabric)
+            join(node, self.fabric)
         # most of a start is the import of images
         with ThreadPoolExecutor() as side_by_side:
             list(side_by_side.map(lambda node: _start(node, tars), self.nodes))
@@ -144,26 +145,26 @@ class Cluster:
         for node in self.nodes:
             node.remove()
         self.plane.stop()
-        self._fabric.delete()
+        self.fabric.delete()
         for path, value in self._sysctls.items():
             path.write_text(value)
 
     def _make_fabric(self) -> None:
-        self._fabric.create()
-        self._fabric.run(["ip", "link", "add", "sw", "type", "bridge"])
-        self._fabric.run(["ip", "address", "add", "10.88.0.254/24", "dev", "sw"])
-        self._fabric.run(["ip", "address", "add", "fd00:88::254/64", "dev", "sw", "nodad"])
-        self._fabric.run(["ip", "link", "set", "sw", "up"])
+        self.fabric.create()
+        self.fabric.run(["ip", "link", "add", "sw", "type", "bridge"])
+        self.fabric.run(["ip", "address", "add", f"{GATEWAY}/24", "dev", "sw"])
+        self.fabric.run(["ip", "address", "add", "fd00:88::254/64", "dev", "sw", "nodad"])
+        self.fabric.run(["ip", "link", "set", "sw", "up"])
         if self._plane_on_node:
             return
         master = self.plane.namespace.create()
         peer = ["peer", "name", "eth0", "netns", master.name]
-        self._fabric.run(["ip", "link", "add", "plane", "type", "veth", *peer])
-        self._fabric.run(["ip", "link", "set", "plane", "master", "sw", "up"])
+        self.fabric.run(["ip", "link", "add", "plane", "type", "veth", *peer])
+        self.fabric.run(["ip", "link", "set", "plane", "master", "sw", "up"])
         master.run(["ip", "address", "add", f"{self.plane.address}/24", "dev", "eth0"])
         master.run(["ip", "link", "set", "eth0", "up"])
-        master.run(["ip", "route", "add", "default", "via", "10.88.0.254"])
-        tx_checksum_off(self._fabric, "plane")
+        master.run(["ip", "route", "add", "default", "via", GATEWAY])
+        tx_checksum_off(self.fabric, "plane")
         tx_checksum_off(master, "eth0")
 
     # -- the manifests -----------------------------------------------------------------------------

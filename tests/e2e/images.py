@@ -1,7 +1,9 @@
 """Images for the cluster's pods, made without a registry: tars as `docker save` writes them.
 
 In come Debian's two busyboxes; out come an image with the programs of the static one, one that only
-waits, for the sandboxes of pods, and one in the place of the public image of busybox.
+waits, for the sandboxes of pods, and one in the place of the public image of busybox. For
+upstream's tests: in come their `agnhost` and the names of their images; out comes one tar of
+images that all have the same file system, of Debian's packages with `agnhost`.
 """
 
 import hashlib
@@ -9,8 +11,9 @@ import io
 import json
 import subprocess
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 BUSYBOX = Path("/bin/busybox")
 LIBRARIES = (
@@ -64,23 +67,83 @@ def layer(busybox: Path = BUSYBOX) -> bytes:
 
 def write(path: Path, name: str, command: Sequence[str], busybox: Path = BUSYBOX) -> Path:
     """Write an image of a busybox with a command of its own; return its path."""
-    content = layer(busybox)
-    digest = hashlib.sha256(content).hexdigest()
-    config = json.dumps(
-        {
-            "architecture": "amd64",
-            "os": "linux",
-            "config": {"Env": ["PATH=/bin"], "Cmd": [*command]},
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-        }
-    ).encode()
-    config_name = f"{hashlib.sha256(config).hexdigest()}.json"
-    manifest = [{"Config": config_name, "RepoTags": [name], "Layers": [f"{digest}/layer.tar"]}]
-    files = {
-        config_name: config,
-        f"{digest}/layer.tar": content,
-        "manifest.json": json.dumps(manifest).encode(),
+    return save(path, layer(busybox), {name: {"Env": ["PATH=/bin"], "Cmd": [*command]}})
+
+
+AGNHOST: Final = {"Entrypoint": ["/agnhost"], "Cmd": ["pause"]}
+UPSTREAM: Final[Mapping[str, Mapping[str, list[str]]]] = {
+    "agnhost": AGNHOST,
+    "pause": AGNHOST,
+    "jessie-dnsutils": {"Cmd": ["sleep", "99999999"]},
+    "busybox": {"Cmd": ["sh"]},
+}
+"""What the containers of upstream's images do; the others serve volumes, Windows and the like."""
+PACKAGES: Final = (
+    *("bind9-dnsutils", "bind9-host", "curl", "iproute2", "iputils-ping", "netcat-openbsd"),
+    *("procps", "wget"),
+)
+"""What upstream's tests call in their containers."""
+
+
+def for_upstream(directory: Path, agnhost: Path, listed: Iterable[str]) -> Path:
+    """Write the images that upstream's network tests use, of those listed; return their tar.
+
+    `directory` keeps the packages' file system for the next run.
+    """
+    root = directory / "root.tar"
+    if not root.exists():
+        new = directory / "new.tar"
+        make = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(PACKAGES)}"]
+        subprocess.run([*make, "bookworm", new], check=True)
+        new.rename(root)
+    configs = {
+        name: {"Env": ["PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"], **UPSTREAM[kind]}
+        for name in listed
+        if (kind := kind_of(name)) in UPSTREAM
     }
+    return save(directory / "images.tar", _with_agnhost(root, agnhost), configs)
+
+
+def kind_of(image: str) -> str:
+    """Return an image's name without registry and tag."""
+    return image.rpartition("/")[2].partition(":")[0]
+
+
+def _with_agnhost(root: Path, agnhost: Path) -> bytes:
+    """Return a file system with upstream's program and the folders that it writes to."""
+    buffer = io.BytesIO()
+    with tarfile.open(root) as source, tarfile.open(fileobj=buffer, mode="w") as tar:
+        for member in source:
+            if not (member.ischr() or member.isblk()):
+                tar.addfile(member, source.extractfile(member) if member.isreg() else None)
+        entry = tarfile.TarInfo("uploads")
+        entry.type, entry.mode = tarfile.DIRTYPE, 0o777
+        tar.addfile(entry)
+        entry = tarfile.TarInfo("agnhost")
+        entry.size, entry.mode = agnhost.stat().st_size, 0o755
+        with agnhost.open("rb") as file:
+            tar.addfile(entry, file)
+    return buffer.getvalue()
+
+
+def save(path: Path, content: bytes, configs: Mapping[str, Mapping[str, list[str]]]) -> Path:
+    """Write images of one file system, as `docker save` does; return the tar's path."""
+    digest = hashlib.sha256(content).hexdigest()
+    files = {f"{digest}/layer.tar": content}
+    manifest = []
+    for name, config in configs.items():
+        text = json.dumps(
+            {
+                "architecture": "amd64",
+                "os": "linux",
+                "config": config,
+                "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+            }
+        ).encode()
+        file = f"{hashlib.sha256(text).hexdigest()}.json"
+        files[file] = text
+        manifest.append({"Config": file, "RepoTags": [name], "Layers": [f"{digest}/layer.tar"]})
+    files["manifest.json"] = json.dumps(manifest).encode()
     with tarfile.open(path, "w") as tar:
         for member, data in files.items():
             entry = tarfile.TarInfo(member)

@@ -28,6 +28,10 @@ class Version(NamedTuple):
 
 
 OLDEST: Final = Version(1, 20)
+NFTABLES: Final = Version(1, 31)
+"""kube-proxy's mode nftables needs no feature gate any more."""
+GINKGO_2: Final = Version(1, 25)
+"""Since then upstream's tests are built on version 2 of their runner."""
 _DUAL_STACK: Final = Version(1, 21)
 _ONE_PORT: Final = Version(1, 24)
 _RUNTIME_IN_FILE: Final = Version(1, 27)
