@@ -16,17 +16,16 @@ T = TypeVar("T")
 WITHIN = 15.0
 PATIENCE = float(os.environ.get("BED_PATIENCE", "1"))
 """How many times longer everything may take: on emulated processors (`make kernel-check`)."""
-INTERVAL = 0.01 * PATIENCE
-"""Seconds between two checks, which must not take the time of what is waited for."""
+FIRST, LONGEST = 0.01 * PATIENCE, 0.05 * PATIENCE
+"""Seconds between two checks: a tenth of what has been waited. Many a check starts a program, and a
+tight loop of programs takes the processor from what is awaited."""
 
 
 def eventually(check: Callable[[], T], what: str, *, within: float = WITHIN) -> T:
     """Repeat `check` until its value is true, and return that value."""
-    deadline = time.monotonic() + within * PATIENCE
+    began = time.monotonic()
     while not (value := check()):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {within:g} s: {what}")
-        time.sleep(INTERVAL)
+        time.sleep(_pause(began, within, what))
     return value
 
 
@@ -34,12 +33,19 @@ async def eventually_async(
     check: Callable[[], Awaitable[T]], what: str, *, within: float = WITHIN
 ) -> T:
     """Repeat an asynchronous `check` until its value is true, and return that value."""
-    deadline = time.monotonic() + within * PATIENCE
-    while not (value := await check()):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {within:g} s: {what}")
-        await asyncio.sleep(INTERVAL)
-    return value
+    began = time.monotonic()
+    while True:
+        if value := await check():
+            return value
+        await asyncio.sleep(_pause(began, within, what))
+
+
+def _pause(began: float, within: float, what: str) -> float:
+    """Return the seconds until the next check. Raises TimeoutError when it is too late for one."""
+    waited = time.monotonic() - began
+    if waited > within * PATIENCE:
+        raise TimeoutError(f"not within {within:g} s: {what}")
+    return min(max(FIRST, waited / 10), LONGEST)
 
 
 @contextmanager

@@ -3,13 +3,17 @@
 A host always has two bridges, so that one cluster for each forwarding mode shows two pipelines.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
+from ofnet.world import Bridge
 from tests.bed.cluster import Bed
+from tests.bed.hosts import Host
 from tests.bed.pods import Pod
+from tests.bed.waiting import eventually
 
 FWD_MODES = ("bridge", "routing")
 NETWORKS = {
@@ -17,6 +21,9 @@ NETWORKS = {
     "vlan": ("10.61.0.0/24", "10.61.0.1", "fd00:61::/64", "fd00:61::1", ["--pkt-tag=61"]),
 }
 """Name, which is the encapsulation as well -> how the network is made."""
+
+BRIDGES = {"vxlan": Bridge.VXLAN.value, "vlan": Bridge.VLAN.value}
+"""The bridge of each network."""
 
 Rules = Mapping[str, list[str]]
 """Number -> the words that say what a rule allows or denies."""
@@ -64,6 +71,23 @@ def add_rules(bed: Bed, policy: str, rules: Rules) -> None:
 def applied(bed: Bed) -> None:
     """Return when every host has applied all that was changed until now."""
     bed.netctl("host", "applied", "--wait", "30")
+
+
+def switches_lead(bed: Bed, network: str, services: Collection[str], target: str) -> None:
+    """Return when each host's switch sends what pods send to some services to their only target.
+
+    Until then a client is refused at once: some attempts in a row prove nothing. Rules in a host's
+    kernel are others, and come at another time.
+    """
+    for host in bed.hosts:
+        leads = partial(_leads, host, network, services, target)
+        eventually(leads, f"the switch of {host.label} leads to {target}", within=60)
+
+
+def _leads(host: Host, network: str, services: Collection[str], target: str) -> bool:
+    shown = host.ovs.ofctl("dump-flows", BRIDGES[network]).splitlines()
+    leading = [line for line in shown if f"nat(dst={target})" in line]
+    return all(any(f"_dst={service}," in line for line in leading) for service in services)
 
 
 def addresses(pod: Pod) -> tuple[str, str]:

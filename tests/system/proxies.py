@@ -22,7 +22,16 @@ from tests.bed.kubernetes import ApiServer, endpoint_slice, service
 from tests.bed.netns import Namespace
 from tests.bed.waiting import eventually
 from tests.system import nft_proxy
-from tests.system.service_ways import PORTS, READY, body
+from tests.system.service_ways import (
+    ADDRESS,
+    ADDRESS6,
+    EXTERNAL,
+    EXTERNAL6,
+    PORTS,
+    READY,
+    TARGET,
+    body,
+)
 
 RECORDED = Path(__file__).with_name("kube_proxy_rules.json")
 DISCOVERY = "discovery.k8s.io/v1beta1"
@@ -67,6 +76,18 @@ class Served:
     version: int
     target: str
     host: str
+
+    @property
+    def at(self) -> str:
+        """The address and port of the target."""
+        return f"{self.target if self.version == 4 else f'[{self.target}]'}:{TARGET}"
+
+
+def addresses(version: int) -> list[str]:
+    """Return where pods ask for the services."""
+    if version == 4:
+        return [ADDRESS, EXTERNAL, BALANCED, LOCAL_ADDRESS]
+    return [ADDRESS6, EXTERNAL6, BALANCED6, LOCAL_ADDRESS6]
 
 
 def bodies(version: int) -> dict[str, dict[str, Any]]:
@@ -131,8 +152,7 @@ def beside(
 def leads_to(host: Namespace, served: Served) -> bool:
     """Tell whether a kube-proxy of mode iptables has made all rules."""
     shown = host.run([f"{_PROGRAMS[served.version]}-save", "-t", "nat"]).stdout
-    to = served.target if served.version == 4 else f"[{served.target}]"
-    return shown.count(f"--to-destination {to}:") == 2 * len(READY)
+    return shown.count(f"--to-destination {served.at}") == 2 * len(READY)
 
 
 @contextmanager

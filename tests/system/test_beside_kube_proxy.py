@@ -20,7 +20,7 @@ from tests.bed.waiting import eventually
 from tests.system import proxies
 from tests.system.echoes import answering, asks, dials, echoing
 from tests.system.joined import OUTSIDE6, address6, joined_site
-from tests.system.planes import FWD_MODES, NETWORKS, addresses
+from tests.system.planes import FWD_MODES, NETWORKS, addresses, switches_lead
 from tests.system.proxies import BALANCED, BALANCED6, LOCAL_PORT, MODES, SETTINGS, Served
 from tests.system.service_ways import (
     ALL,
@@ -113,6 +113,8 @@ def serving(bed: Bed, pods: list[Pod], case: Case) -> Iterator[list[list[str]]]:
         proxies.tell(api, served)
         try:
             with proxies.beside(case.mode, case.settings, hosts, api, served):
+                network = str(provider.conf["contiv"]["network"])
+                switches_lead(bed, network, proxies.addresses(case.version), served.at)
                 yield [connected, sent]
         finally:
             proxies.untell(api)

@@ -28,9 +28,13 @@ from tests.bed.waiting import eventually
 from tests.system.datagrams import Mouth, naming
 from tests.system.joined import address6, joined_site
 from tests.system.kube_proxy import ANSWERS
-from tests.system.planes import FWD_MODES, NETWORKS, addresses
+from tests.system.planes import FWD_MODES, NETWORKS, addresses, switches_lead
 from tests.system.service_ways import (
+    ADDRESS,
+    ADDRESS6,
     ALL,
+    EXTERNAL,
+    EXTERNAL6,
     HOST_PORT,
     KINDS,
     PODS,
@@ -178,6 +182,9 @@ def serving(bed: Bed, provider: Pod, kind: str, version: int = 4) -> Iterator[No
     }[kind]
     with targets(namespace, address):
         lead(bed, address)
+        services = [ADDRESS, EXTERNAL] if version == 4 else [ADDRESS6, EXTERNAL6]
+        at = f"{address if version == 4 else f'[{address}]'}:{TARGET}"
+        switches_lead(bed, str(provider.conf["contiv"]["network"]), services, at)
         yield
         api.delete(SERVICES, "shop", "web")
         eventually(lambda: not any(_leads_to(host, address) for host in bed.hosts), kind)
