@@ -1,25 +1,27 @@
 """The addresses of this machine, and the next hops of its routes, as Linux shows them.
 
 Both daemons register them, so that no network takes them (`state.underlay`). Out come addresses as
-text, without loopback and link-local ones; the caller says which links are left out. Of a route
-with several next hops the kernel shows the first one here.
+text, without loopback and link-local ones, and without those of endpoints; the caller says which
+links are left out besides. Of a route with several next hops the kernel shows the first one here.
 """
 
 import array
 import fcntl
 import socket
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Final
 
+from core.addresses import mac_text
 from core.errors import HostError
 
 Address = IPv4Address | IPv6Address
 
 _SIOCGIFCONF: Final = 0x8912
+_SIOCGIFHWADDR: Final = 0x8927
 _IFREQ: Final = 40
 """Bytes of a name and an address in the answer (netdevice(7))."""
 _MOST: Final = 1024
@@ -41,18 +43,38 @@ class MachineAddresses:
 def read(is_left_out: Callable[[str], bool]) -> MachineAddresses:
     """Return what the kernel has now, without some links by their names. Raises HostError."""
     try:
-        held: list[tuple[str, Address]] = [*_addresses4(), *_addresses6()]
+        held4 = list(_addresses4())
+        held: list[tuple[str, Address]] = [*held4, *_addresses6()]
         hops: list[tuple[str, Address]] = [*_next_hops4(), *_next_hops6()]
     except (OSError, ValueError) as exc:
         raise HostError(f"cannot read the addresses of this machine: {exc}") from exc
-    return MachineAddresses(_texts(held, is_left_out), _texts(hops, is_left_out))
+    out = {link for link, _ in (*held, *hops) if is_left_out(link)} | _of_endpoints(held4)
+    return MachineAddresses(_texts(held, out), _texts(hops, out))
 
 
-def _texts(
-    found: Iterable[tuple[str, Address]], is_left_out: Callable[[str], bool]
-) -> tuple[str, ...]:
-    kept = {address for link, address in found if not is_left_out(link) and _is_of_use(address)}
+def _texts(found: Iterable[tuple[str, Address]], left_out: Container[str]) -> tuple[str, ...]:
+    kept = {address for link, address in found if link not in left_out and _is_of_use(address)}
     return tuple(sorted(map(str, kept)))
+
+
+def _of_endpoints(held: Iterable[tuple[str, IPv4Address]]) -> set[str]:
+    """Return the links that are interfaces of this machine on networks of Contiv.
+
+    Such a link has any name, and the MAC address that goes with its address. Were its address taken
+    for the machine's own, the network that gave it would be refused for it.
+    """
+    return {link for link, address in held if _mac(link) == mac_text(int(address))}
+
+
+def _mac(link: str) -> str:
+    """Return the MAC address of a link, "" if it has gone or never had one."""
+    asked = struct.pack("40s", link.encode())
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            answer = fcntl.ioctl(sock, _SIOCGIFHWADDR, asked)
+        except OSError:
+            return ""
+    return answer[18:24].hex(":")
 
 
 def _is_of_use(address: Address) -> bool:
