@@ -291,3 +291,85 @@ def test_the_default_network_has_the_subnets_of_the_settings(
     usual = "network create -t default --encap vxlan --subnet 10.20.0.0/16 --gateway 10.20.255.254"
     assert said == [*usual.split(), *words, "default-net"]
     assert {"POD_SUBNET6", "POD_GATEWAY6"} <= one("ConfigMap", "contiv")["data"].keys()
+
+
+def test_the_plugin_of_kubectl_is_netctl_in_a_masters_pod(tmp_path: Path) -> None:
+    """Kubectl runs a file `kubectl-contiv` of PATH as `kubectl contiv`, with what follows."""
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    kubectl.chmod(0o755)
+    master = one("Deployment", "contiv-netmaster")
+    (container,) = [
+        each
+        for each in master["spec"]["template"]["spec"]["containers"]
+        if each["command"] == ["netmaster"]
+    ]
+    words = ["network", "create", "--subnet", "10.1.0.0/16", "a b"]
+    for given, namespace in (
+        ({}, master["metadata"]["namespace"]),
+        ({"CONTIV_NAMESPACE": "elsewhere"}, "elsewhere"),
+    ):
+        said = subprocess.run(
+            [DEPLOY / "kubectl-contiv", *words],
+            env={"PATH": f"{tmp_path}:/usr/bin:/bin"} | given,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()
+        to = ["exec", "-i", f"deployment/{master['metadata']['name']}", "-c", container["name"]]
+        assert said == ["-n", namespace, *to, "--", "netctl", *words]
+
+
+UNCONFINED = {"netplugin": "mounts, and enters namespaces", "openvswitch": "loads a module"}
+"""Containers without the runtime's filter of system calls, and why."""
+NEEDED = {
+    "install-cni": {"DAC_OVERRIDE"},
+    "cni": {"DAC_OVERRIDE"},
+    "etcd": {"DAC_OVERRIDE"},
+    "netplugin": {"NET_ADMIN", "NET_RAW", "NET_BIND_SERVICE", "SYS_ADMIN", "DAC_OVERRIDE"},
+    "openvswitch": {"NET_ADMIN", "NET_RAW", "NET_BROADCAST", "SYS_MODULE", "SYS_NICE"}
+    | {"DAC_OVERRIDE"},
+}
+"""Capabilities; all other containers have none."""
+
+
+def test_containers_are_restricted_but_for_what_they_need() -> None:
+    """The profile `restricted` of Pod Security, container by container; pods need host network."""
+    everything = [*INSTALLED, *documents(DEPLOY / "openvswitch" / "openvswitch.yaml")]
+    for container in containers(everything):
+        name, context = container["name"], container["securityContext"]
+        assert context["capabilities"]["drop"] == ["ALL"], name
+        assert set(context["capabilities"].get("add", [])) == NEEDED.get(name, set()), name
+        if name in UNCONFINED:
+            assert "seccompProfile" not in context, f"{name}: no exception any more"
+            continue
+        assert context["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        assert context["allowPrivilegeEscalation"] is False, name
+        assert context["readOnlyRootFilesystem"] is True, name
+
+
+def test_no_object_is_of_an_api_that_goes() -> None:
+    everything = [one for path in FILES for one in documents(path)]
+    assert {one["apiVersion"] for one in everything} == {
+        *("v1", "apps/v1", "rbac.authorization.k8s.io/v1"),
+    }
+
+
+def test_uninstall_removes_what_is_in_no_namespace(tmp_path: Path) -> None:
+    log, kubectl = tmp_path / "log", tmp_path / "kubectl"
+    reads = 'case "$*" in *" -f -") cat >/dev/null;; esac'
+    kubectl.write_text(f'#!/bin/sh\necho "$@" >>{log}\n{reads}\n')
+    kubectl.chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    subprocess.run([DEPLOY / "uninstall"], env=environ, capture_output=True, check=True)
+    deleted = {
+        word
+        for line in log.read_text().splitlines()
+        if " delete " in f" {line} "
+        for word in line.split()
+    }
+    for each in INSTALLED:
+        if "namespace" not in each["metadata"]:
+            assert f"{each['kind'].lower()}/{each['metadata']['name']}" in deleted
+    assert {f"spec.signerName={signer}" for signer in enrolment.SIGNERS} <= deleted
