@@ -63,7 +63,8 @@ PORTIONS: Final[Mapping[str, Sequence[str]]] = {
     ),
 }
 """What pytest is told for each. Those of `DEFAULT` run unless others are named."""
-_WHAT: Final = re.compile(r"^kernel (\S+), ovs-vswitchd \(Open vSwitch\) (\S+)", re.MULTILINE)
+# behind what the firmware tells the terminal, in the same line
+_WHAT: Final = re.compile(r"kernel (\S+), ovs-vswitchd \(Open vSwitch\) (\S+)")
 _STATUS: Final = re.compile(r"^kernel-check ended with (\d+)", re.MULTILINE)
 
 

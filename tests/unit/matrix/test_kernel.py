@@ -7,7 +7,7 @@ from tests.matrix.table import KERNEL, Result, read
 
 ROOT = Path(__file__).parents[3]
 SAID = """\
-kernel 6.1.0-56-amd64, ovs-vswitchd (Open vSwitch) 3.1.0
+Booting from ROM..\x1bc\x1b[?7l\x1b[2Jkernel 6.1.0-56-amd64, ovs-vswitchd (Open vSwitch) 3.1.0
 tests/a.py::test_one PASSED                                   [ 33%]
 tests/a.py::test_two FAILED                                   [ 66%]
 tests/a.py::test_three """
