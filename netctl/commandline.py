@@ -9,6 +9,7 @@ after `=`, and may follow positional words; `--` ends flags. This module knows n
 # (`--name=value`, then `--`, then the positional words). click does the rest: types, defaults,
 # environment, help. The same scan serves completion, where unfinished words are no error.
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -23,6 +24,9 @@ HELP_NAMES: Final = frozenset({"help", "h"})
 
 COMPLETION_VARIABLE: Final = "_NETCTL_COMPLETE"
 """The environment variable of a completion request, such as `bash_complete`."""
+
+PERIOD: Final = "netctl.period"
+"""In a context's `meta`: the seconds after which its command is run again."""
 
 _CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 
@@ -187,12 +191,16 @@ class Command(click.Command):
         return super().parse_args(ctx, canonical(ctx, args))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command with its flags and words as keyword arguments."""
+        """Run the command with its flags and words as keyword arguments; if so asked, endlessly."""
         if self.words is not None:
             if len(ctx.args) != len(self.words) or "" in ctx.args:
                 raise misuse(self.wrong_words)
             ctx.params.update(zip(map(_keyword, self.words), ctx.args, strict=True))
-        return super().invoke(ctx)
+        ended = super().invoke(ctx)
+        while period := ctx.meta.get(PERIOD):
+            time.sleep(period)
+            ended = super().invoke(ctx)
+        return ended
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Return the words after the command's name in its usage line."""

@@ -6,8 +6,9 @@ the user can read it, and it is sent over https only.
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,13 +16,19 @@ import click
 
 from core.errors import UsageError
 from core.outside_json import read_json
+from netctl.commandline import PERIOD
 from netctl.failure import HELP, IO, REQUEST, CommandFailed
+from netctl.output import Output
+from netctl.render import Json, ListFormat
 from netctl.what_if import show_effects
 
 if TYPE_CHECKING:
     import ssl
 
     from contivmodel.client_sync import RestClient
+
+_PRINTED: Final = "netctl.printed"
+"""In a context's `meta`: what was printed last."""
 
 CONFIG: Final = Path(".netctl") / "config.json"
 """Relative to the user's home directory."""
@@ -40,6 +47,21 @@ class MasterConnection:
     """Changes are not made; what each would do is printed."""
     if_absent: bool = False
     """An object that is to be created may be there already, if it is the same."""
+
+    output: Output = field(default_factory=Output)
+    """How the command prints what it finds."""
+
+    def show_list(self, found: Sequence[Json], shape: ListFormat) -> None:
+        """Print a list of objects."""
+        _print(self.output.of_list(found, shape))
+
+    def show_object(self, found: Json) -> None:
+        """Print what an inspection found."""
+        _print(self.output.of_object(found))
+
+    def show_data(self, found: Any, plain: Callable[[], str]) -> None:
+        """Print any data, by default as `plain` does."""
+        _print(self.output.of_data(found, plain))
 
     def say(self, text: str) -> None:
         """Print that a change is made, if it is."""
@@ -105,6 +127,20 @@ class MasterConnection:
             return client_context(files)
         except UsageError as exc:
             raise CommandFailed(str(exc), IO) from exc
+
+
+def _print(text: str) -> None:
+    """Print the result of a command; of one that is repeated, when it changes."""
+    told = click.get_current_context().meta
+    if PERIOD in told:
+        if told.get(_PRINTED) == text:
+            return
+        told[_PRINTED] = text
+        if sys.stdout.isatty():
+            click.clear()
+    click.echo(text, nl=False)
+    if PERIOD in told:
+        sys.stdout.flush()
 
 
 def _same(stored: object, given: object) -> bool:

@@ -18,25 +18,32 @@ Row = Sequence[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListFormat:
-    """The format of a list of objects: as JSON, as names, or as a table with these columns."""
+    """The format of a list of objects: the columns of its table, and the field with the name."""
 
     header: Row
     rule: Row
     name: str
     row: Callable[[Json], Row]
+    wide: Sequence[tuple[str, str]] = ()
+    """More columns, of the wide table: heads and fields."""
 
-    def show(self, objects: Sequence[Json], *, as_json: bool, quiet: bool) -> str:
-        """Return the list as text; JSON wins over names, names win over the table."""
-        if as_json:
-            return indented(list(objects))
-        if quiet:
-            return "".join(f"{text(found, self.name)}\n" for found in objects)
-        return table([self.header, self.rule, *(self.row(found) for found in objects)])
+    def rows(self, objects: Sequence[Json], *, wide: bool) -> str:
+        """Return the list as a table."""
+        if not wide or not self.wide:
+            return table([self.header, self.rule, *(self.row(found) for found in objects)])
+        heads = tuple(head for head, _ in self.wide)
+        lines = [(*self.header, *heads), (*self.rule, *("-" * len(head) for head in heads))]
+        for found in objects:
+            cells = (*self.row(found), *[""] * len(self.header))[: len(self.header)]
+            lines.append((*cells, *(text(found, name) for _, name in self.wide)))
+        return table(lines)
 
 
 def text(found: Json, name: str) -> str:
     """Return a field as text, "" if missing; several values are joined by commas."""
     value = found.get(name, "")
+    if isinstance(value, dict):
+        return ",".join(f"{key}={held}" for key, held in value.items())
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

@@ -6,7 +6,6 @@ from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
 from netctl.commands.settings import info_command
 from netctl.connection import MasterConnection
-from netctl.render import indented
 
 _KEY = "aciGw"
 _LINES = (
@@ -21,9 +20,10 @@ aci_gw = CommandGroup("aci-gw", help="ACI Gateway information")
 
 
 @click.command("inspect", cls=Command, help="Inspect aci gateway operational information")
+@flags.inspection
 @click.pass_obj
 def _inspect(master: MasterConnection) -> None:
-    click.echo(indented(master.client().inspect("aciGws", _KEY)), nl=False)
+    master.show_object(master.client().inspect("aciGws", _KEY))
 
 
 @click.command("set", cls=Command, help="Set aci-gw parameters", words=None)

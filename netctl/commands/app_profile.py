@@ -6,7 +6,7 @@ from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
 from netctl.commands.tenancy import TenantResource
 from netctl.connection import MasterConnection
-from netctl.render import Json, ListFormat, indented, text
+from netctl.render import Json, ListFormat, text
 
 _NAME_REQUIRED = "Profile name required"
 _RESOURCE = TenantResource(
@@ -86,20 +86,18 @@ def _update(master: MasterConnection, tenant: str, app_profile: str, group: str)
 )
 @flags.tenant
 @flags.all_items
-@flags.as_json
 @flags.quiet
+@flags.data
 @click.pass_obj
 def _list_groups(
     master: MasterConnection,
     tenant: str,
     app_profile: str,
     *,
-    as_json: bool,
-    all_items: bool,  # noqa: ARG001 - ignored, as in the original
-    quiet: bool,  # noqa: ARG001 - likewise
+    all_items: bool,  # noqa: ARG001 - ignored, as in the original, and so is --quiet
 ) -> None:
     found = master.client().read("appProfiles", f"{tenant}:{app_profile}")
-    click.echo(indented(found) if as_json else text(found, "endpointGroups"), nl=False)
+    master.show_data(found, lambda: text(found, "endpointGroups"))
 
 
 app_profile.add(_create)

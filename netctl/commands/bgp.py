@@ -6,7 +6,7 @@ from netctl.commandline import Command, CommandGroup, misuse
 from netctl.commands import flags
 from netctl.commands.addresses import is_interface4, is_ipv4
 from netctl.connection import MasterConnection
-from netctl.render import ListFormat, indented, text
+from netctl.render import ListFormat, text
 
 _NAME_REQUIRED = "Host name required"
 _FORMAT = ListFormat(
@@ -26,12 +26,11 @@ bgp = CommandGroup("bgp", help="router capability configuration")
 
 
 @click.command("ls", cls=Command, help="List BGP configuration")
-@flags.as_json
-@flags.quiet
+@flags.listing
 @click.pass_obj
-def _list(master: MasterConnection, *, as_json: bool, quiet: bool) -> None:
+def _list(master: MasterConnection) -> None:
     found = master.client().list_all("Bgps")
-    click.echo(_FORMAT.show(found, as_json=as_json, quiet=quiet), nl=False)
+    master.show_list(found, _FORMAT)
 
 
 @click.command(
@@ -90,9 +89,10 @@ def _create(
 @click.command(
     "inspect", cls=Command, help="Inspect Bgp", words=("hostname",), wrong_words=_NAME_REQUIRED
 )
+@flags.inspection
 @click.pass_obj
 def _inspect(master: MasterConnection, hostname: str) -> None:
-    click.echo(indented(master.client().inspect("Bgps", hostname)), nl=False)
+    master.show_object(master.client().inspect("Bgps", hostname))
 
 
 bgp.add(_list, "list")

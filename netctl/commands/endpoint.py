@@ -1,5 +1,6 @@
 """`netctl endpoint`: the endpoints of networks."""
 
+from fnmatch import fnmatchcase
 from typing import Final
 
 import click
@@ -7,7 +8,7 @@ import click
 from netctl.commandline import Callback, Command, CommandGroup
 from netctl.commands import flags
 from netctl.connection import MasterConnection
-from netctl.render import ListFormat, indented, text
+from netctl.render import ListFormat, text
 
 _COLUMNS = ("Tenant", "Network", "Group", "Host", "Addresses", "MAC", "Container", "Name")
 
@@ -20,6 +21,7 @@ _FORMAT = ListFormat(
         text(found, "container")[:_SHORT_ID],
         text(found, "containerName") or text(found, "interface"),
     ),
+    wide=(("Interface", "interface"), ("Labels", "labels"), ("VTEP", "vtep"), ("Key", "key")),
 )
 _SHORT_ID: Final = 12
 
@@ -48,8 +50,10 @@ def _narrowed(command: Callback) -> Callback:
 @click.option(
     "-l", "--label", multiple=True, help="With a label: key or key=value; may be repeated"
 )
-@flags.as_json
-@flags.quiet
+@click.option(
+    "-p", "--pod", default="", help="Of pods of this name: POD or NAMESPACE/POD, as shop/web-*"
+)
+@flags.listing
 @click.pass_obj
 def _list(
     master: MasterConnection,
@@ -58,14 +62,16 @@ def _list(
     tenant: str,
     all_items: bool,
     label: tuple[str, ...],
-    as_json: bool,
-    quiet: bool,
+    pod: str,
     **by: str,
 ) -> None:
     by["tenant"] = "" if all_items else tenant
     asked = [(name, value) for name, value in by.items() if value]
     found = list(master.client().endpoints([*asked, *(("label", one) for one in label)]))
-    click.echo(_FORMAT.show(found, as_json=as_json, quiet=quiet), nl=False)
+    if pod:
+        wanted = pod if "/" in pod else f"*/{pod}"
+        found = [one for one in found if fnmatchcase(text(one, "containerName"), wanted)]
+    master.show_list(found, _FORMAT)
 
 
 @click.command(
@@ -75,12 +81,13 @@ def _list(
     words=("epid",),
     wrong_words="Endpoint name required",
 )
+@flags.inspection
 @click.pass_obj
 def _inspect(master: MasterConnection, epid: str) -> None:
     found = master.client().inspect("endpoints", epid)
     # The server echoes the requested id (of an endpoint or a container); the original hides it.
     shown = {name: value for name, value in found.get("Oper", {}).items() if name != "key"}
-    click.echo(indented(found | {"Oper": shown}), nl=False)
+    master.show_object(found | {"Oper": shown})
 
 
 endpoint.add(_list, "list")

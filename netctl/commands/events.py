@@ -1,5 +1,6 @@
 """`netctl events`: who changed which objects, when and from where."""
 
+from datetime import datetime
 from typing import Any, Final
 
 import click
@@ -7,7 +8,6 @@ import click
 from netctl.commandline import Command, switch
 from netctl.commands import flags
 from netctl.connection import MasterConnection
-from netctl.render import indented
 
 SHOWN: Final = 50
 _FILTERS: Final = {"kind": "kind", "tenant": "tenantName", "who": "who"}
@@ -32,20 +32,23 @@ def _lines(change: dict[str, Any], *, values: bool) -> list[str]:
 @click.option("-k", "--kind", default="", help="Of objects of this class, as networks")
 @click.option("-t", "--tenant", default="", help="Of objects of this tenant")
 @click.option("-w", "--who", default="", help="By this user or program, as admin/joe")
-@click.option(
-    "-n", "--last", type=flags.INTEGER, default=SHOWN, show_default=True, help="The last so many"
-)
+@flags.last(SHOWN)
+@flags.since
 @switch("-f", "--fields", help_text="Show the fields that changed, before and after")
-@flags.as_json
+@flags.data
 @click.pass_obj
 def events(
-    master: MasterConnection, /, *, last: int, fields: bool, as_json: bool, **by: str
+    master: MasterConnection,
+    /,
+    *,
+    last: int | None,
+    since: datetime | None,
+    fields: bool,
+    **by: str,
 ) -> None:
     """Print the last changes that netmaster has recorded."""
     asked = {_FILTERS[name]: value for name, value in by.items() if value}
-    found = master.client().changes(asked, last)[::-1]
-    if as_json:
-        click.echo(indented(found), nl=False)
-        return
-    for change in found:
-        click.echo("\n".join(_lines(change, values=fields)))
+    found = master.client().changes(asked, flags.count(last, since, SHOWN))[::-1]
+    found = flags.not_older(found, since)
+    lines = (line for change in found for line in _lines(change, values=fields))
+    master.show_data(found, lambda: "".join(f"{line}\n" for line in lines))

@@ -28,16 +28,13 @@ external_contracts = CommandGroup("external-contracts", help="External contracts
 
 
 @click.command("ls", cls=Command, help="List external contracts")
-@flags.quiet
 @flags.all_items
-@flags.as_json
+@flags.listing
 @flags.tenant
 @click.pass_obj
-def _list(
-    master: MasterConnection, tenant: str, *, all_items: bool, as_json: bool, quiet: bool
-) -> None:
+def _list(master: MasterConnection, tenant: str, *, all_items: bool) -> None:
     found = list_of_tenant(master.client(), "extContractsGroups", tenant, all_items=all_items)
-    click.echo(_FORMAT.show(found, as_json=as_json, quiet=quiet), nl=False)
+    master.show_list(found, _FORMAT)
 
 
 @click.command(

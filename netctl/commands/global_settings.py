@@ -6,7 +6,6 @@ from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
 from netctl.commands.settings import info_command
 from netctl.connection import MasterConnection
-from netctl.render import indented
 
 _KEY = "global"
 _LINES = (
@@ -22,9 +21,10 @@ global_settings = CommandGroup("global", help="Global information")
 
 
 @click.command("inspect", cls=Command, help="Inspect Global Operational Information")
+@flags.inspection
 @click.pass_obj
 def _inspect(master: MasterConnection) -> None:
-    click.echo(indented(master.client().inspect("globals", _KEY)), nl=False)
+    master.show_object(master.client().inspect("globals", _KEY))
 
 
 @click.command("set", cls=Command, help="Set global parameters", words=None)

@@ -9,7 +9,7 @@ from netctl.commandline import Command, CommandGroup, misuse, switch
 from netctl.commands import flags
 from netctl.connection import MasterConnection
 from netctl.failure import BEHIND, CommandFailed
-from netctl.render import Json, ListFormat, indented, moment, text
+from netctl.render import Json, ListFormat, moment, text
 
 if TYPE_CHECKING:
     from contivmodel.client_sync import RestClient
@@ -45,20 +45,20 @@ host = CommandGroup("host", help="Hosts of the cluster")
 
 
 @click.command("ls", cls=Command, help="List hosts")
-@flags.as_json
-@flags.quiet
+@flags.listing
 @click.pass_obj
-def _list(master: MasterConnection, *, as_json: bool, quiet: bool) -> None:
+def _list(master: MasterConnection) -> None:
     found = master.client().hosts()
-    click.echo(_FORMAT.show(found, as_json=as_json, quiet=quiet), nl=False)
+    master.show_list(found, _FORMAT)
 
 
 @click.command(
     "inspect", cls=Command, help="Inspect a host", words=("host",), wrong_words=_NAME_REQUIRED
 )
+@flags.inspection
 @click.pass_obj
 def _inspect(master: MasterConnection, host: str) -> None:
-    click.echo(indented(master.client().host(host)), nl=False)
+    master.show_object(master.client().host(host))
 
 
 @click.command("applied", cls=Command, help="Say whether hosts have applied all that was changed")

@@ -1,5 +1,7 @@
 """`netctl policy log`: what rules with `log` denied and allowed, on all hosts."""
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 import click
@@ -7,7 +9,7 @@ import click
 from netctl.commandline import Command
 from netctl.commands import flags
 from netctl.connection import MasterConnection
-from netctl.render import Json, indented
+from netctl.render import Json
 
 SHOWN: Final = 50
 _NAMES: Final = ("tenant", "network", "group", "container")
@@ -21,29 +23,35 @@ _NAMES: Final = ("tenant", "network", "group", "container")
 @click.option("-r", "--rule", default="", help="Of the rules with this id")
 @click.option("-a", "--action", default="", help="What they did: allow or deny")
 @click.option("-H", "--host", default="", help="On the host with this label")
-@click.option(
-    "-n", "--last", type=flags.INTEGER, default=SHOWN, show_default=True, help="The last so many"
-)
-@flags.as_json
+@flags.last(SHOWN)
+@flags.since
+@flags.data
 @click.pass_obj
-def policy_log(master: MasterConnection, /, *, last: int, as_json: bool, **by: str) -> None:
+def policy_log(
+    master: MasterConnection, /, *, last: int | None, since: datetime | None, **by: str
+) -> None:
     """Print the last records, then how many packets have none; names silent hosts on stderr."""
     asked = {name: value for name, value in by.items() if value}
-    found = master.client().policy_log(asked, last)
+    found = master.client().policy_log(asked, flags.count(last, since, SHOWN))
     for host, reason in found.get("silent", {}).items():
         click.echo(f"no records of {host}: {reason}", err=True)
-    records = found.get("items", [])[::-1]
+    records = flags.not_older(found.get("items", []), since)[::-1]
     without = found.get("unrecorded", [])
-    if as_json:
-        click.echo(indented({"items": records, "unrecorded": without}), nl=False)
-        return
-    for one in records:
-        click.echo(
-            f"{one['at']}  {one['host']}  {one['action']} {_rule(one)}  {one['protocol']}"
-            f"  {_end(one['source'])} -> {_end(one['destination'])}"
-        )
-    for one in without:
-        click.echo(f"not recorded: {one['packets']} packets of {_rule(one)} on {one['host']}")
+    shown = {"items": records, "unrecorded": without}
+    master.show_data(shown, lambda: _shown(records, without))
+
+
+def _shown(records: Sequence[Json], without: Sequence[Json]) -> str:
+    lines = [
+        f"{one['at']}  {one['host']}  {one['action']} {_rule(one)}  {one['protocol']}"
+        f"  {_end(one['source'])} -> {_end(one['destination'])}\n"
+        for one in records
+    ]
+    lines += [
+        f"not recorded: {one['packets']} packets of {_rule(one)} on {one['host']}\n"
+        for one in without
+    ]
+    return "".join(lines)
 
 
 def _rule(one: Json) -> str:

@@ -14,7 +14,7 @@ from netctl.commandline import Command, switch
 from netctl.commands import flags
 from netctl.connection import MasterConnection
 from netctl.failure import HELP, CommandFailed
-from netctl.render import Json, ListFormat, Row, indented, table, text
+from netctl.render import Json, ListFormat, Row, table, text
 
 if TYPE_CHECKING:
     from contivmodel.client_sync import RestClient
@@ -99,13 +99,11 @@ _NOT_OUTGOING = {
     wrong_words="Policy name required",
 )
 @flags.tenant
-@flags.as_json
 @flags.quiet
+@flags.data
 @switch("--stats", help_text="Show how many packets and bytes each rule applied to, on all hosts")
 @click.pass_obj
-def list_rules(
-    master: MasterConnection, tenant: str, policy: str, *, as_json: bool, quiet: bool, stats: bool
-) -> None:
+def list_rules(master: MasterConnection, tenant: str, policy: str, *, stats: bool) -> None:
     """Print the rules of a policy by priority; tenant and policy must exist."""
     client = master.client()
     client.read("tenants", tenant)
@@ -118,23 +116,20 @@ def list_rules(
     rules = sorted(of_policy, key=methodcaller("get", "priority", 0))
     if stats:
         rules = _with_hits(rules, _hits(client, tenant, policy))
-    if as_json:
-        click.echo(indented(rules), nl=False)
-    elif quiet:
-        click.echo("".join(f"{text(found, 'ruleId')}\n" for found in rules), nl=False)
-    else:
-        click.echo(_tables(rules, stats=stats), nl=False)
+    names = "".join(f"{text(found, 'ruleId')}\n" for found in rules)
+    master.show_data(rules, lambda: names if master.output.quiet else _tables(rules, stats=stats))
 
 
 @click.command(
     "kube-stats", cls=Command, help="Show how often the policies of Kubernetes judged connections"
 )
-@flags.as_json
+@flags.data
+@flags.sort
 @click.pass_obj
-def kube_stats(master: MasterConnection, *, as_json: bool) -> None:
+def kube_stats(master: MasterConnection) -> None:
     """Print the hits of Kubernetes' policies, rule by rule, on all hosts."""
     found = _hits(master.client(), "", "").get("kubernetes", [])
-    click.echo(_KUBERNETES.show(found, as_json=as_json, quiet=False), nl=False)
+    master.show_list(found, _KUBERNETES)
 
 
 def _hits(client: "RestClient", tenant: str, policy: str) -> Json:

@@ -8,7 +8,7 @@ from netctl.commandline import Command
 from netctl.commands import flags
 from netctl.connection import MasterConnection
 from netctl.failure import FINDINGS, CommandFailed
-from netctl.render import Json, indented, table
+from netctl.render import Json, table
 
 _KINDS: Final = ("agent", "ready", "flows", "tunnels", "services", "names", "applied")
 _HEAD: Final = ("Host", *(kind.capitalize() for kind in _KINDS))
@@ -19,12 +19,12 @@ _HEAD: Final = ("Host", *(kind.capitalize() for kind in _KINDS))
     cls=Command,
     help="Test all hosts: tunnels and their MTU, flows, services, names; exit 1 if anything fails",
 )
-@flags.as_json
+@flags.data
 @click.pass_obj
-def selftest(master: MasterConnection, *, as_json: bool) -> None:
+def selftest(master: MasterConnection) -> None:
     """Print a table of hosts and kinds of checks, and then what failed and why."""
     found = master.client().self_test()
-    click.echo(indented(found) if as_json else _shown(found), nl=False)
+    master.show_data(found, lambda: _shown(found))
     if not found.get("passed"):
         raise CommandFailed("", FINDINGS)
 

@@ -6,7 +6,7 @@ from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
 from netctl.commands.tenancy import list_of_tenant
 from netctl.connection import MasterConnection
-from netctl.render import ListFormat, bracketed, indented, text
+from netctl.render import ListFormat, bracketed, text
 
 _NAME_REQUIRED = "Service name required"
 _FORMAT = ListFormat(
@@ -32,15 +32,12 @@ service = CommandGroup(
 @click.command("ls", cls=Command, help="List service objects")
 @flags.tenant
 @flags.all_items
-@flags.as_json
-@flags.quiet
+@flags.listing
 @click.pass_obj
-def _list(
-    master: MasterConnection, tenant: str, *, all_items: bool, as_json: bool, quiet: bool
-) -> None:
+def _list(master: MasterConnection, tenant: str, *, all_items: bool) -> None:
     client = master.client()
     found = list_of_tenant(client, "serviceLBs", tenant or _DEFAULT_TENANT, all_items=all_items)
-    click.echo(_FORMAT.show(found, as_json=as_json, quiet=quiet), nl=False)
+    master.show_list(found, _FORMAT)
 
 
 @click.command(
@@ -52,10 +49,11 @@ def _list(
     wrong_words="Service group name required",
 )
 @flags.tenant
+@flags.inspection
 @click.pass_obj
 def _inspect(master: MasterConnection, tenant: str, servicename: str) -> None:
     found = master.client().inspect("serviceLBs", f"{tenant}:{servicename}")
-    click.echo(indented(found), nl=False)
+    master.show_object(found)
 
 
 @click.command(

@@ -7,7 +7,7 @@ import click
 from netctl.commandline import Command
 from netctl.commands import flags
 from netctl.connection import MasterConnection
-from netctl.render import indented, text
+from netctl.render import text
 
 
 def info_command(help_text: str, plural: str, lines: Iterable[tuple[str, str]]) -> click.Command:
@@ -21,21 +21,20 @@ def info_command(help_text: str, plural: str, lines: Iterable[tuple[str, str]]) 
     @click.command("info", cls=Command, help=help_text)
     @flags.tenant
     @flags.all_items
-    @flags.as_json
+    @flags.data
     @click.pass_obj
     def info(
         master: MasterConnection,
         *,
-        as_json: bool,
         tenant: str,  # noqa: ARG001 - ignored, as in the original
         all_items: bool,  # noqa: ARG001 - likewise
     ) -> None:
         found = master.client().list_all(plural)
-        if as_json:
-            click.echo(indented(found), nl=False)
-            return
-        for settings in found:
-            for label, name in shown:
-                click.echo(f"{label}{text(settings, name)}")
+        master.show_data(
+            found,
+            lambda: "".join(
+                f"{label}{text(settings, name)}\n" for settings in found for label, name in shown
+            ),
+        )
 
     return info

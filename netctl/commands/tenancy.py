@@ -9,7 +9,7 @@ import click
 from netctl.commandline import Callback, Command
 from netctl.commands import flags
 from netctl.connection import MasterConnection
-from netctl.render import Json, ListFormat, indented
+from netctl.render import Json, ListFormat
 
 if TYPE_CHECKING:
     from contivmodel.client_sync import RestClient
@@ -43,14 +43,11 @@ class TenantResource:
         @click.command("ls", cls=Command, help=help_text)
         @flags.tenant
         @flags.all_items
-        @flags.as_json
-        @flags.quiet
+        @flags.listing
         @click.pass_obj
-        def ls(
-            master: MasterConnection, tenant: str, *, all_items: bool, as_json: bool, quiet: bool
-        ) -> None:
+        def ls(master: MasterConnection, tenant: str, *, all_items: bool) -> None:
             found = list_of_tenant(master.client(), self.plural, tenant, all_items=all_items)
-            click.echo(self.list_format.show(found, as_json=as_json, quiet=quiet), nl=False)
+            master.show_list(found, self.list_format)
 
         return ls
 
@@ -59,10 +56,11 @@ class TenantResource:
 
         @self._named("inspect", help_text)
         @flags.tenant
+        @flags.inspection
         @click.pass_obj
         def inspect(master: MasterConnection, /, tenant: str, **words: str) -> None:
             found = master.client().inspect(self.plural, _key(tenant, words))
-            click.echo(indented(found), nl=False)
+            master.show_object(found)
 
         return inspect
 

@@ -5,7 +5,7 @@ import click
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
 from netctl.connection import MasterConnection
-from netctl.render import ListFormat, indented, text
+from netctl.render import ListFormat, text
 
 _NAME_REQUIRED = "Tenant name required"
 _FORMAT = ListFormat(
@@ -19,12 +19,11 @@ tenant = CommandGroup("tenant", help="Tenant manipulation tools")
 
 
 @click.command("ls", cls=Command, help="List tenants")
-@flags.quiet
-@flags.as_json
+@flags.listing
 @click.pass_obj
-def _list(master: MasterConnection, *, quiet: bool, as_json: bool) -> None:
+def _list(master: MasterConnection) -> None:
     found = master.client().list_all("tenants")
-    click.echo(_FORMAT.show(found, as_json=as_json, quiet=quiet), nl=False)
+    master.show_list(found, _FORMAT)
 
 
 @click.command(
@@ -65,9 +64,10 @@ def _create(
 @click.command(
     "inspect", cls=Command, help="Inspect a tenant", words=("tenant",), wrong_words=_NAME_REQUIRED
 )
+@flags.inspection
 @click.pass_obj
 def _inspect(master: MasterConnection, tenant: str) -> None:
-    click.echo(indented(master.client().inspect("tenants", tenant)), nl=False)
+    master.show_object(master.client().inspect("tenants", tenant))
 
 
 tenant.add(_list, "list")

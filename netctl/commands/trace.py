@@ -11,7 +11,6 @@ from netctl.commandline import Command, switch
 from netctl.commands import flags
 from netctl.connection import MasterConnection
 from netctl.failure import FINDINGS, CommandFailed
-from netctl.render import indented
 
 _PLAIN: Final = frozenset({"", "all packets"})
 """Reasons that are the same for every packet: shown where a packet ends alone."""
@@ -87,7 +86,7 @@ def _hops(hops: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 @click.option("-s", "--sport", default="", help="Port of the source")
 @switch("--live", help_text="Send such a packet too, icmp or tcp, and say where it came to")
 @switch("-6", "--ipv6", help_text="Between addresses of IPv6, where names are given")
-@flags.as_json
+@flags.data
 @click.pass_obj
 def trace(
     master: MasterConnection,
@@ -97,7 +96,6 @@ def trace(
     dst: str,
     ipv6: bool,
     live: bool,
-    as_json: bool,
     **asked: str,
 ) -> None:
     """Ask netmaster, which asks the agents on the way; exit with 1 unless all is delivered."""
@@ -105,8 +103,7 @@ def trace(
     client = master.client()
     ask = client.live_trace if live else client.trace
     found = ask((name, value) for name, value in query.items() if value)
-    text = indented(found) if as_json else "".join(f"{line}\n" for line in lines(found))
-    click.echo(text, nl=False)
+    master.show_data(found, lambda: "".join(f"{line}\n" for line in lines(found)))
     if not _is_delivered(found):
         raise CommandFailed("", FINDINGS)
 

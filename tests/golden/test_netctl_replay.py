@@ -201,8 +201,9 @@ def assert_help(recorded: str, ours: str) -> None:
     besides = (
         *("capture", "completion", "diag", "host", "ipam", "tls-ca", "tls-cert", "tls-key"),
         *("events", "kube-stats", "log", "if-absent", "selftest", "stats", "trace", "what-if"),
+        *("sort", "watch"),
     )
-    own = {frozenset({"help", "h"}), frozenset({"ls", "list"})}
+    own = {frozenset({"help", "h"}), frozenset({"ls", "list"}), frozenset({"o", "output"})}
     own |= {frozenset({name}) for name in besides}
     assert wanted.items() - offered.items() == set()
     topic_only = "USAGE" in recorded and not wanted

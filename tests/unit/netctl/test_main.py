@@ -171,6 +171,12 @@ def test_flags_win_over_the_environment(
     assert made == [expected]
 
 
+@pytest.mark.parametrize("words", [["-o", "xml"], ["-o", "jsonpath={"], ["--sort", "colour"]])
+def test_a_form_that_does_not_exist_is_refused(words: list[str], netctl: Netctl) -> None:
+    done = netctl("tenant", "ls", *words)
+    assert (done.code, done.out) == (1, "")
+
+
 def test_an_unreachable_master_is_exit_3(netctl: Netctl, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(*_: object, **__: object) -> None:
         raise MasterUnavailable('Get "http://a:1/x/": EOF')
@@ -193,6 +199,24 @@ def test_a_change_without_an_answer_may_have_been_made(
     assert done.code == 3
     assert 'Post "http://a:1/x/": EOF' in done.err
     assert ("outcome unknown: the change may have been done" in done.err) == unknown
+
+
+def test_a_watch_prints_what_changes_until_it_is_interrupted(
+    netctl: Netctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter([None, "blue", None])
+
+    def sleep(_seconds: float) -> None:
+        try:
+            name = next(looks)
+        except StopIteration:
+            raise KeyboardInterrupt from None
+        if name:
+            netctl.master.add("tenants", {"key": name, "tenantName": name})
+
+    monkeypatch.setattr("time.sleep", sleep)
+    done = netctl("tenant", "ls", "-q", "--watch")
+    assert (done.code, done.out) == (130, "default\ndefault\nblue\n")
 
 
 def test_an_interrupt_ends_quietly(netctl: Netctl, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netctl.render import ListFormat, indented, table, text
+from netctl.render import indented, table, text
 
 
 def test_a_table_pads_all_cells_but_the_last() -> None:
@@ -42,16 +42,7 @@ def test_json_keeps_order_and_letters() -> None:
     assert indented({"z": "ü", "a": [], "m": {}}) == '{\n  "z": "ü",\n  "a": [],\n  "m": {}\n}\n'
 
 
-def test_a_listing_shows_json_before_names_before_the_table() -> None:
-    list_format = ListFormat(
-        header=("H", ""), rule=("-", ""), name="n", row=lambda f: (text(f, "n"), "")
-    )
-    found = [{"n": "x"}]
-    assert list_format.show(found, as_json=True, quiet=True) == indented(found)
-    assert list_format.show(found, as_json=False, quiet=True) == "x\n"
-    assert list_format.show(found, as_json=False, quiet=False) == "H  \n-  \nx  \n"
-
-
 def test_a_field_left_out_is_empty_and_several_values_are_joined() -> None:
     assert text({}, "policies") == ""
     assert text({"policies": ["a", "b"]}, "policies") == "a,b"
+    assert text({"labels": {"a": "b", "c": ""}}, "labels") == "a=b,c="

@@ -46,6 +46,20 @@ def test_a_list_shows_where_endpoints_are(netctl: Netctl) -> None:
     assert netctl.master.asked == [("tenant", "default")]
 
 
+@pytest.mark.parametrize(
+    ("pod", "shown"),
+    [("web-1", 1), ("web-*", 1), ("shop/*", 1), ("shop/web-1", 1), ("web", 0), ("blog/web-1", 0)],
+)
+def test_a_list_is_of_pods_of_a_name(netctl: Netctl, pod: str, shown: int) -> None:
+    netctl.master.found = [FOUND]
+    assert netctl("endpoint", "ls", "-q", "--pod", pod).out.count("\n") == shown
+
+
+def test_a_wide_list_has_labels(netctl: Netctl) -> None:
+    netctl.master.found = [{**FOUND, "labels": {"app": "web"}}]
+    assert " app=web " in netctl("endpoint", "ls", "-o", "wide").out
+
+
 def test_a_list_is_of_what_was_asked_for(netctl: Netctl) -> None:
     done = netctl("endpoint", "ls", "-a", "--host", "h1", "-l", "app=web", "-l", "tier", "-j")
     assert done.out == "[]\n"
