@@ -56,6 +56,7 @@ help:
 	@echo '                  SETTINGS="replace iptables nftables dual-stack", PROCS=2 tests at a time'
 	@echo 'make setup        Debian packages and .venv (the others do this themselves)'
 	@echo 'make lock         write requirements.lock anew'
+	@echo 'make wheels       whether the locks have wheels for each Python, on x86-64 and ARM64, from pypi.org'
 	@echo 'make audit        known vulnerabilities of the packages in requirements.lock, from pypi.org'
 	@echo 'make clean        remove .venv, caches and a demo that is left up'
 
@@ -269,6 +270,11 @@ docs: setup
 install-check: root deb
 	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/packaging/installed.py tests/packaging/units.py \
 	  tests/packaging/quick_start.py
+
+# needs the network: do the locks have wheels for every Python, on x86-64 and ARM64
+.PHONY: wheels
+wheels: setup
+	@scripts/wheels
 
 # needs the network: the advisories are at pypi.org
 audit: setup

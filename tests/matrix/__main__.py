@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -34,6 +35,11 @@ _WHOLE: Final = (0, 1)
 """What pytest ends with when it ran all tests."""
 _TIME: Final = (124, 137)
 """What `timeout` ends with when it had to end the command."""
+
+
+class NoRootError(Exception):
+    """A release has no root: the archive gives none, or another run has it."""
+
 
 Found = tuple[str, str, bool]
 """The name of a part, what came of it, and whether it failed."""
@@ -70,25 +76,33 @@ def tried(release: str, parts: Sequence[str] | None, budget: Budget) -> Iterator
     if not budget.has_room(time.monotonic(), SETUP):
         yield ", ".join(chosen), "left out for time", False
         return
-    with roots.alone(release):
-        try:
-            root = roots.made(release)
-            roots.prepare(root, ROOT)
-            box = Box(root)
-            box.start()
-        except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
-            yield "setup", f"left out, there is no root: {error}", not budget.limited
-            return
-        try:
+    try:
+        with started(release, budget) as box:
             if run(box, budget, f"{release}-setup", "make setup", online=True):
                 log = LOGS / f"{release}-setup.log"
                 yield "setup", f"left out, it cannot be set up: {log}", not budget.limited
                 return
-            (root / "etc/resolv.conf").write_text("nameserver 127.0.0.1\n")
+            (box.root / "etc/resolv.conf").write_text("nameserver 127.0.0.1\n")
             yield "what it has", ", ".join(versions(box)), False
             yield from results(box, release, chosen, budget)
-        finally:
-            box.stop()
+    except NoRootError as error:
+        yield "setup", f"left out, there is no root: {error}", not budget.limited
+
+
+@contextmanager
+def started(release: str, budget: Budget) -> Iterator[Box]:
+    """Run a box of a release with this tree in it; raises `NoRootError`."""
+    with ExitStack() as undo:
+        try:
+            undo.enter_context(roots.alone(release))
+            root = roots.made(release, budget.seconds(time.monotonic()))
+            roots.prepare(root, ROOT)
+            box = Box(root)
+            undo.callback(box.stop)
+            box.start()
+        except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
+            raise NoRootError(str(error)) from error
+        yield box
 
 
 def results(box: Box, release: str, parts: Sequence[str], budget: Budget) -> Iterator[Found]:

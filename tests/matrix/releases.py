@@ -40,6 +40,9 @@ PARTS: Final[Mapping[str, Part]] = {
     "switch and host": Part(
         ("tests/integration/ofnet", "tests/integration/ovsdb", "tests/integration/netns"), 8
     ),
+    "firewalls": Part(
+        ("tests/system/test_host_firewalls.py", "tests/system/test_real_firewalls.py"), 4
+    ),
     # the wheel's dependencies come from the package index, which a root does not reach then
     "package": Part(
         (

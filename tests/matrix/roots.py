@@ -22,21 +22,21 @@ _PACKAGES: Final = "ca-certificates,git,make,python3,python3-venv,procps,iproute
 _MIRROR: Final = "http://deb.debian.org/debian"
 
 
-_PATIENCE: Final = "20m"
-"""How long the archive may take; an archive that hangs must not keep all others waiting."""
+_PATIENCE: Final = 1200
+"""Seconds that the archive may take; one that hangs must not keep all others waiting."""
 
 
 @contextmanager
 def alone(name: str) -> Iterator[None]:
-    """Have the root of a release for this run; wait for another that has it."""
+    """Have the root of a release for this run; raises `BlockingIOError` while another has it."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
 
 
-def made(name: str) -> Path:
-    """Return the root of a release, which is made if it is not there.
+def made(name: str, seconds: int = 0) -> Path:
+    """Return the root of a release, which is made if it is not there, in so many seconds if any.
 
     Raises `subprocess.CalledProcessError` if the archive does not give it.
     """
@@ -49,7 +49,8 @@ def made(name: str) -> Path:
         sources = [f"deb {_MIRROR} {suite} main" for suite in release.suites]
         options = [f"--include={_PACKAGES}", *(f"--aptopt={one}" for one in release.apt)]
         # told to end, mmdebstrap unmounts what it has mounted in the root
-        words = ["timeout", _PATIENCE, "mmdebstrap", "--quiet", "--variant=minbase", *options]
+        limit = ["timeout", "--kill-after=60", str(seconds or _PATIENCE)]
+        words = [*limit, "mmdebstrap", "--quiet", "--variant=minbase", *options]
         subprocess.run([*words, release.suites[0], str(half), *sources], check=True)
         half.rename(root)
     return root
