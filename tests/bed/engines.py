@@ -6,12 +6,13 @@ an engine that is killed, so each one that a test knows of is registered with th
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tests.bed.daemon import Daemon
 from tests.bed.docker import Dockerd, Mounts
@@ -22,6 +23,26 @@ from tests.bed.janitor import Keeper, process_janitor
 PLUGIN = "netplugin"
 SWARM = "swarm-mode"
 """The mode in which agents serve a managed plugin."""
+
+
+NAME_SERVER: Final = "192.0.2.53"
+"""A name server that is nowhere: the agent hears what containers ask it."""
+_ASKS_AS_HOST: Final = 28
+"""The docker from which on servers of the host's own settings are asked from the host."""
+
+
+def named_servers(said: str) -> tuple[str, ...]:
+    """Return flags of an engine whose version says this, by which its containers ask the agent.
+
+    As docs/docker.md says, servers have to be named to docker itself since 28.
+    """
+    found = re.search(r"version (\d+)", said)
+    return ("--dns", NAME_SERVER) if found and int(found[1]) >= _ASKS_AS_HOST else ()
+
+
+def _version() -> str:
+    done = subprocess.run(["dockerd", "--version"], check=True, capture_output=True, text=True)
+    return done.stdout
 
 
 class _Containerd(Daemon):
@@ -64,7 +85,8 @@ class Engine(Dockerd):
         self._watcher = keeper or process_janitor()
         self.mounts = Mounts(host.dir / "plugins", keeper=keeper)
         self._containerd = _Containerd(host, self.mounts, keeper)
-        more = ("--containerd", str(self._containerd.socket), *flags)
+        named = named_servers(_version())
+        more = ("--containerd", str(self._containerd.socket), *named, *flags)
         super().__init__(host.dir, host.namespace, mounts=self.mounts, flags=more, keeper=keeper)
 
     def spawn(self) -> None:

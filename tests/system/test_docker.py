@@ -21,7 +21,7 @@ import pytest
 
 from tests.bed.cluster import ROOT, Bed
 from tests.bed.docker import ask
-from tests.bed.engines import Engine
+from tests.bed.engines import NAME_SERVER, Engine
 from tests.bed.images import IMAGE
 from tests.bed.waiting import eventually
 from tests.system.conftest import unforeseen
@@ -126,7 +126,7 @@ def test_aliases_are_known_on_all_hosts_and_by_a_server_of_dockers_settings(
     two.run("right", "net1", "--network-alias", "db", "--network-alias", "a.b")
     # an engine that asks the servers of the host's own settings from the host's namespace
     # reaches no agent: servers that are named for docker are asked from the container
-    one.run("left", "net1", "--dns", "192.0.2.53")
+    one.run("left", "net1", "--dns", NAME_SERVER)
     for name in ("right", "db"):
         reaches(one, "left", name)
     assert not one.pings("left", "a.b")
