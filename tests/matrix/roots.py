@@ -31,7 +31,10 @@ def alone(name: str) -> Iterator[None]:
     """Have the root of a release for this run; raises `BlockingIOError` while another has it."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BlockingIOError(f"another run has it ({CACHE / name})") from error
         yield
 
 
