@@ -134,7 +134,8 @@ explore:
 	  $(PYTHON) -m pytest -q --hypothesis-profile=explore --timeout=900 -m hypothesis tests/unit; done
 
 # an hour with all parts; in roots of other releases of Debian, which are kept in /var/cache/contiv-matrix. RELEASES and
-# PARTS are some of those in tests/matrix/releases.py: PARTS="demo services 'other units'"
+# PARTS are some of those in tests/matrix/releases.py: PARTS="demo services 'other units'". On a machine that does much
+# else, BED_PATIENCE=3 lets everything take three times as long
 matrix: root
 	@scripts/setup mmdebstrap=mmdebstrap
 	@$(PYTHON) -m tests.matrix $(if $(RELEASES),--releases $(RELEASES)) $(if $(PARTS),--parts $(PARTS)) \

@@ -4,6 +4,7 @@ In comes a root (`tests.matrix.roots`); commands run in it, in its network or in
 which packages come by. All that runs in it ends with its first process.
 """
 
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -79,6 +80,8 @@ class Box:
         enter = ["nsenter", f"--target={self._first}", *kinds, *([] if online else ["--net"])]
         environ = {"HOME": "/root", "LANG": "C.UTF-8", "PATH": _PATH, "TERM": "dumb"}
         environ |= {"PIP_CERT": "/etc/ssl/certs/ca-certificates.crt", "PIP_DEFAULT_TIMEOUT": "180"}
+        # a machine that is slow needs it in here as well
+        environ |= {name: os.environ[name] for name in ("BED_PATIENCE",) if name in os.environ}
         words = [f"{name}={value}" for name, value in environ.items()]
         return subprocess.run(
             [*enter, "--", "env", "-i", *words, "bash", "-c", script],
