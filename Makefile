@@ -270,6 +270,7 @@ docs: setup
 # minutes; over this machine's files, in roots of their own; the wheel's dependencies come from the package index
 install-check: root deb
 	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/packaging/installed.py tests/packaging/units.py \
+	  tests/packaging/network_managers.py \
 	  tests/packaging/quick_start.py
 
 # needs the network: do the locks have wheels for every Python, on x86-64 and ARM64

@@ -1,12 +1,14 @@
 """`netplugin install-cni`, `keep-cni`, `remove-cni`: the files that a runtime reads, on a node.
 
 In a cluster of Kubernetes (`deploy/kubernetes`) an init container installs `contivk8s` in the
-runtime's directory of plugins; a container beside the agent keeps the network configuration there
-while the agent is ready (`/readyz`). Without a configuration kubelet reports its node NotReady, and
-no pod is given to it. A restart of the agent is shorter than the grace, so that it changes nothing.
+runtime's directory of plugins, and the files that keep network managers off the agent's links
+(`netplugin.commands.link_files`); a container beside the agent keeps the network configuration in
+place while the agent is ready (`/readyz`). Without a configuration kubelet reports its node
+NotReady, and no pod is given to it. A restart of the agent is shorter than the grace, so that it
+changes nothing.
 
-`netplugin.entry` runs these without loading the agent, so this module imports the standard library,
-`core.tls_trust` and `core.end_signal` alone: it runs on each node for as long as the agent.
+`netplugin.entry` runs these without loading the agent, so this module imports next to nothing of
+it: it runs on each node for as long as the agent.
 """
 
 import argparse
@@ -16,13 +18,14 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from core import tls_trust
 from core.end_signal import told_to_end
+from netplugin.commands import link_files
 
 INSTALL: Final = "install-cni"
 KEEP: Final = "keep-cni"
@@ -132,20 +135,30 @@ class Files:
 
     plugin: Path
     configuration: Path
+    links: Mapping[Path, str]
+    """What network managers read, by path; empty without `--etc`."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command; return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     options = _parser().parse_args(arguments)
-    files = Files(options.bin_dir / PLUGIN, options.conf_dir / CONFLIST)
+    links = {} if options.etc is None else link_files.FILES
+    files = Files(
+        options.bin_dir / PLUGIN,
+        options.conf_dir / CONFLIST,
+        {options.etc / path: text for path, text in links.items()},
+    )
     try:
         match options.command:
             case "install-cni":
                 place(source().read_bytes(), files.plugin, 0o755)
-                log.info("%s is in place", files.plugin)
+                for path, text in files.links.items():
+                    place(text.encode(), path, 0o644)
+                for path in (files.plugin, *files.links):
+                    log.info("%s is in place", path)
             case "remove-cni":
-                for path in (files.configuration, files.plugin):
+                for path in (files.configuration, files.plugin, *files.links):
                     path.unlink(missing_ok=True)
                     log.info("%s is removed", path)
             case _:
@@ -179,6 +192,12 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--bin-dir", type=Path, default=BIN_DIR, help="plugins' directory")
         command.add_argument(
             "--conf-dir", type=Path, default=CONF_DIR, help="network configurations' directory"
+        )
+        command.add_argument(
+            "--etc",
+            type=Path,
+            help="/etc or /run of the host, for files that keep NetworkManager and "
+            "systemd-networkd off the agent's links; without it there are none",
         )
         if name == KEEP:
             command.add_argument(

@@ -16,13 +16,31 @@ from daemons.health import HEALTHZ, PATHS, READYZ
 from netmaster import settings as netmaster_settings
 from netmaster.commands import kube_certificates
 from netplugin import settings as netplugin_settings
-from netplugin.commands import cni_files, enrol
+from netplugin.commands import cni_files, enrol, link_files
+from netplugin.kernel import iptables, nft_tables
 from netplugin.kube.config import KubeConfig
 from netplugin.kube.resources import NAMESPACES, NODES, POLICIES, SERVICES, SLICES, pods_of
 
 DEPLOY = Path(__file__).parents[3] / "deploy" / "kubernetes"
 FLAGS = {"NETMASTER": netmaster_settings.FLAGS, "NETPLUGIN": netplugin_settings.FLAGS}
 FILES = sorted(path for path in DEPLOY.rglob("*.yaml") if path.name != "kustomization.yaml")
+
+
+def test_the_image_has_what_the_agent_runs() -> None:
+    """A host need not have it: it works on the host's kernel."""
+    stage = (DEPLOY.parents[1] / "Containerfile").read_text().rpartition(" AS netplugin")[2]
+    packages = stage.partition("--no-install-recommends ")[2].splitlines()[0].split()
+    assert {iptables.PROGRAM, f"{nft_tables.PROGRAM}ables", "mount", "python3"} <= set(packages)
+
+
+def test_every_file_of_network_managers_has_its_place() -> None:
+    """Where the installer writes is a directory of the host, in both manifests."""
+    cleanup = documents(DEPLOY / "cleanup.yaml")
+    for name, objects in (("install-cni", INSTALLED), ("cleanup", cleanup)):
+        (container,) = (one for one in containers(objects) if one["name"] == name)
+        mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+        assert mounted >= {str(Path("/host/run") / path.parent) for path in link_files.FILES}
+        assert "--etc /host/run" in " ".join(container["command"])
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
