@@ -126,10 +126,12 @@ def _run_tests(cluster: Cluster, choice: verdicts.Choice, folder: Path, reports:
     ]
     page = cluster.directory / "page"
     page.mkdir()
+    ask = ["curl", "-sf", "-o", "/dev/null", f"http://{GATEWAY}/"]
     outside = Daemon(
         [sys.executable, "-m", "http.server", "80", "--bind", GATEWAY, "--directory", page],
         log=cluster.directory / "outside.log",
         namespace=cluster.fabric,
+        ready=lambda: cluster.fabric.run(ask, check=False).returncode == 0,
     )
     outside.start()
     hosts = cluster.directory / "hosts"
