@@ -101,7 +101,23 @@ def for_upstream(directory: Path, agnhost: Path, listed: Iterable[str]) -> Path:
         for name in listed
         if (kind := kind_of(name)) in UPSTREAM
     }
-    return save(directory / "images.tar", _with_agnhost(root, agnhost), configs)
+    files = {
+        "agnhost": agnhost,
+        # of its TLS servers: the API server, as their client, does not verify them
+        "localhost.crt": directory / "localhost.crt",
+        "localhost.key": directory / "localhost.key",
+    }
+    issue = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
+    into: list[str | Path] = [
+        "-keyout",
+        files["localhost.key"],
+        "-out",
+        files["localhost.crt"],
+        "-days",
+        "30",
+    ]
+    subprocess.run([*issue, *into], check=True, capture_output=True)
+    return save(directory / "images.tar", _with(root, files), configs)
 
 
 def kind_of(image: str) -> str:
@@ -109,8 +125,8 @@ def kind_of(image: str) -> str:
     return image.rpartition("/")[2].partition(":")[0]
 
 
-def _with_agnhost(root: Path, agnhost: Path) -> bytes:
-    """Return a file system with upstream's program and the folders that it writes to."""
+def _with(root: Path, files: Mapping[str, Path]) -> bytes:
+    """Return a file system with upstream's files at its top, and the folder they write to."""
     buffer = io.BytesIO()
     with tarfile.open(root) as source, tarfile.open(fileobj=buffer, mode="w") as tar:
         for member in source:
@@ -119,10 +135,11 @@ def _with_agnhost(root: Path, agnhost: Path) -> bytes:
         entry = tarfile.TarInfo("uploads")
         entry.type, entry.mode = tarfile.DIRTYPE, 0o777
         tar.addfile(entry)
-        entry = tarfile.TarInfo("agnhost")
-        entry.size, entry.mode = agnhost.stat().st_size, 0o755
-        with agnhost.open("rb") as file:
-            tar.addfile(entry, file)
+        for name, path in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = path.stat().st_size, 0o755
+            with path.open("rb") as file:
+                tar.addfile(entry, file)
     return buffer.getvalue()
 
 
