@@ -9,13 +9,13 @@ Failures have the texts of the original's client, with the URL and the dialled a
 import json
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
 
 from contivmodel.http_exchange import Answer, CutShort, HttpFailure, NoAnswer, NotSendable, exchange
-from core.errors import MasterRefused, MasterUnavailable
+from core.errors import MasterRefused, MasterUnavailable, outcome_is_unknown
 
 if TYPE_CHECKING:
     import ssl
@@ -27,6 +27,9 @@ Secure: TypeAlias = Callable[[], "ssl.SSLContext"]
 
 TIMEOUT: Final = 60.0
 """Seconds without data after which a request fails; the original has no limit."""
+
+CONNECT_TIMEOUT: Final = 5.0
+"""Seconds after which another netmaster is asked, if there are several and one does not accept."""
 
 PAGE: Final = 1000
 """Objects of a page of a list that is read in pages."""
@@ -49,10 +52,12 @@ class Answered(NamedTuple):
 
 
 class RestClient:
-    """Client of one netmaster; raises MasterUnavailable or MasterRefused with a user's text.
+    """Client of the netmasters of a cluster; raises MasterUnavailable or MasterRefused.
 
-    `secure` returns the TLS context for https; by default the authorities of this machine are
-    trusted, with `insecure` any. With `what_if`, changes are not made: it gets what each would do.
+    The texts of errors are for users. `base_url` may be several, separated by commas; `waiting` is
+    entered while a request is answered. `secure` returns the TLS context for https; by default the
+    authorities of this machine are trusted, with `insecure` any. With `what_if`, changes are not
+    made: it gets what each would do.
     """
 
     def __init__(
@@ -64,9 +69,11 @@ class RestClient:
         timeout: float = TIMEOUT,
         secure: Secure | None = None,
         what_if: Callable[[Json], None] | None = None,
+        waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._what_if = what_if
-        self._base = base_url.removesuffix("/")
+        self._bases = [one.removesuffix("/") for one in urls_of(base_url)]
+        self._waiting = waiting
         self._headers = {"X-Auth-Token": token} if token else {}
         self._secure = secure or (_unverified if insecure else _verified)
         self._timeout = timeout
@@ -221,16 +228,39 @@ class RestClient:
         headers: Mapping[str, str] | None = None,
     ) -> Iterator[Answer]:
         """Yield the answer to a request, to be read within. Raises MasterUnavailable."""
-        url = self._base + path
-        try:
-            with self._exchange(method, url, payload, headers or {}) as response:
+        with self._waiting(), self._first_answer(method, path, payload, headers or {}) as found:
+            url, response = found
+            try:
                 yield response
-        except _BadURL as exc:
-            raise MasterUnavailable(str(exc)) from exc
-        except (OSError, HttpFailure) as exc:
-            text = f'{method.capitalize()} "{url}": {_go_error_text(exc)}'
-            unknown = method != "GET" and not isinstance(exc, (_NotSent, NotSendable))
-            raise MasterUnavailable(text, outcome_unknown=unknown) from exc
+            except (OSError, HttpFailure) as exc:
+                raise _failure(method, url, exc) from exc
+
+    @contextmanager
+    def _first_answer(
+        self, method: str, path: str, payload: bytes | None, headers: Mapping[str, str]
+    ) -> Iterator[tuple[str, Answer]]:
+        """Yield the answer of the first netmaster that gives one, and the URL that was asked.
+
+        The one that answered last is asked first. A change goes to another one only if it was not
+        sent, so that it is never made twice.
+        """
+        failures: list[MasterUnavailable] = []
+        for base in self._bases:
+            url = base + path
+            with ExitStack() as stack:
+                try:
+                    answer = stack.enter_context(self._exchange(method, url, payload, headers))
+                except (_BadURL, OSError, HttpFailure) as exc:
+                    failures.append(_failure(method, url, exc))
+                    if outcome_is_unknown(failures[-1]):
+                        break
+                    continue
+                self._bases = [base, *(other for other in self._bases if other != base)]
+                yield url, answer
+                return
+        raise MasterUnavailable(
+            "; ".join(map(str, failures)), outcome_unknown=outcome_is_unknown(failures[-1])
+        )
 
     def _objects(self, path: str) -> list[Json]:
         found = self._ask("GET", path)
@@ -266,12 +296,28 @@ class RestClient:
     ) -> Iterator[Answer]:
         peer = _Peer.of(url)
         typed = {} if payload is None else {"Content-Type": "application/json"}
-        with closing(peer.connected(self._secure, self._timeout)) as sock:
+        patience = self._timeout if len(self._bases) == 1 else min(self._timeout, CONNECT_TIMEOUT)
+        with closing(peer.connected(self._secure, patience)) as sock:
+            sock.settimeout(self._timeout)
             asked = {**self._headers, **typed, **headers}
             with exchange(
                 sock, method, peer.target, host=peer.authority, headers=asked, payload=payload
             ) as answer:
                 yield answer
+
+
+def urls_of(given: str) -> list[str]:
+    """Return the URLs of a list that is separated by commas; one at least, which may be ""."""
+    return [one for one in map(str.strip, given.split(",")) if one] or [""]
+
+
+def _failure(method: str, url: str, exc: Exception) -> MasterUnavailable:
+    """Return the error of a request without an answer, or whose answer broke off."""
+    if isinstance(exc, _BadURL):
+        return MasterUnavailable(str(exc))
+    unknown = method != "GET" and not isinstance(exc, (_NotSent, NotSendable))
+    text = f'{method.capitalize()} "{url}": {_go_error_text(exc)}'
+    return MasterUnavailable(text, outcome_unknown=unknown)
 
 
 class _BadURL(ValueError):

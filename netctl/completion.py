@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 import click
@@ -38,7 +39,7 @@ from netctl.commandline import (
 )
 from netctl.connection import MasterConnection
 from netctl.failure import CommandFailed
-from netctl.render import text
+from netctl.render import Json, text
 
 NAMES_TIMEOUT: Final = 2.0
 """Seconds a shell waits for names from netmaster."""
@@ -65,8 +66,17 @@ _TENANTS = _NameSource("tenants", "tenantName")
 _HOSTS = _NameSource("hosts", "label")
 """Not REST objects: they have a list of their own and no tenant."""
 
+_ENDPOINTS: Final = "endpoints"
+"""The plural of endpoints, which are found by a query."""
+
+_CANDIDATES: Final = 5000
+"""Endpoints among which names are looked for."""
+
 _NAME_SOURCES: Final[Mapping[str, _NameSource]] = {
     "app-profile": _NameSource("appProfiles", "appProfileName"),
+    "dst": _NameSource(_ENDPOINTS, "containerName"),
+    "endpoint": _NameSource(_ENDPOINTS, "key"),
+    "epid": _NameSource(_ENDPOINTS, "endpointID"),
     "external-contract": _CONTRACTS,
     "external-contracts": _CONTRACTS,
     "from-group": _GROUPS,
@@ -78,8 +88,10 @@ _NAME_SOURCES: Final[Mapping[str, _NameSource]] = {
     "network": _NETWORKS,
     "networkprofile": _NETPROFILES,
     "policy": _POLICIES,
+    "pod": _NameSource(_ENDPOINTS, "containerName"),
     "rule id": _NameSource("rules", "ruleId", within="policyName"),
     "servicename": _NameSource("serviceLBs", "serviceName"),
+    "src": _NameSource(_ENDPOINTS, "containerName"),
     "tenant": _TENANTS,
     "to-group": _GROUPS,
     "to-network": _NETWORKS,
@@ -246,7 +258,7 @@ def _names(position: _Position, source: _NameSource) -> Iterable[str]:
         tls_key=flags["tls_key"],
     )
     wanted = {}
-    if source not in {_TENANTS, _HOSTS}:
+    if source not in {_TENANTS, _HOSTS} and source.plural != _ENDPOINTS:
         wanted["tenantName"] = ctx.params.get("tenant") or "default"
     if source.within:
         wanted[source.within] = position.scanned.rest[-1]
@@ -255,7 +267,14 @@ def _names(position: _Position, source: _NameSource) -> Iterable[str]:
     def query() -> None:
         with suppress(CommandFailed, MasterRefused, MasterUnavailable):
             client = master.client()
-            found = client.hosts() if source == _HOSTS else client.list_all(source.plural)
+            found: Iterable[Json]
+            if source.plural == _ENDPOINTS:
+                tenant = ctx.params.get("tenant")
+                found = islice(
+                    client.endpoints([("tenant", tenant)] if tenant else []), _CANDIDATES
+                )
+            else:
+                found = client.hosts() if source == _HOSTS else client.list_all(source.plural)
             names.extend(
                 text(item, source.name)
                 for item in found
@@ -268,7 +287,7 @@ def _names(position: _Position, source: _NameSource) -> Iterable[str]:
     thread.start()
     thread.join(position.names_timeout)
     # A name with a blank would reach the shell as several words.
-    return sorted(name for name in names if name.isprintable() and " " not in name)
+    return sorted({name for name in names if name and name.isprintable() and " " not in name})
 
 
 def _rejoined(words: Sequence[str]) -> list[str]:

@@ -19,6 +19,7 @@ from core.outside_json import read_json
 from netctl.commandline import PERIOD
 from netctl.failure import HELP, IO, REQUEST, CommandFailed
 from netctl.output import Output
+from netctl.progress import waiting
 from netctl.render import Json, ListFormat
 from netctl.what_if import show_effects
 
@@ -36,9 +37,10 @@ CONFIG: Final = Path(".netctl") / "config.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterConnection:
-    """The netmaster of the global flags."""
+    """The netmasters of the global flags."""
 
     url: str
+    """One URL, or several that are separated by commas."""
     insecure: bool
     tls_ca: str = ""
     tls_cert: str = ""
@@ -91,14 +93,20 @@ class MasterConnection:
 
     def client(self) -> "RestClient":
         """Return a client with the saved login, if any. Raises CommandFailed."""
-        if not self.url.startswith(("http://", "https://")) or self.url.endswith("/"):
+        urls = [one.strip() for one in self.url.split(",")]
+        if any(not one.startswith(("http://", "https://")) or one.endswith("/") for one in urls):
             raise CommandFailed("Error connecting to netmaster", HELP)
         token = saved_token(_config())
-        if token is not None and not self.url.startswith("https://"):
+        if token is not None and not self.is_private:
             raise _config_error(
                 "failed to set auth token: setting auth token requires a https auth_proxy URL"
             )
         return self._client(token or "")
+
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody on the way can read what is sent, whichever netmaster it goes to."""
+        return all(one.strip().startswith("https://") for one in self.url.split(","))
 
     def anonymous_client(self) -> "RestClient":
         """Return a client without login, for resources that need none."""
@@ -116,6 +124,7 @@ class MasterConnection:
             insecure=self.insecure,
             secure=secure,
             what_if=show_effects if self.what_if else None,
+            waiting=waiting,
         )
 
     def _context(self) -> "ssl.SSLContext":

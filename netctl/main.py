@@ -48,7 +48,7 @@ def _show_version(ctx: click.Context, _param: click.Parameter, value: object) ->
     show_envvar=True,
     default="http://netmaster:9999",
     show_default=True,
-    help="The URL of the netmaster",
+    help="The URL of the netmaster, or of several, separated by commas",
 )
 @switch(
     "--insecure",

@@ -9,6 +9,7 @@ from netctl.commandline import Command, CommandGroup, misuse, switch
 from netctl.commands import flags
 from netctl.connection import MasterConnection
 from netctl.failure import BEHIND, CommandFailed
+from netctl.progress import waiting
 from netctl.render import Json, ListFormat, moment, text
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def _inspect(master: MasterConnection, host: str) -> None:
 def _applied(master: MasterConnection, *, wait: float) -> None:
     if not wait >= 0:
         raise misuse("Seconds to wait must not be negative")
-    found = wait_until_applied(master.client(), wait)
+    with waiting():
+        found = wait_until_applied(master.client(), wait)
     late = [host for host in found if not host.get("applied")]
     click.echo(f"applied on {len(found) - len(late)} of {len(found)} hosts")
     for host in late:

@@ -25,7 +25,7 @@ from netctl.failure import IO, REQUEST, CommandFailed
 @click.pass_obj
 def login(master: MasterConnection) -> None:
     """Ask for the credentials, log in and save the token."""
-    if not master.url.startswith("https://"):
+    if not master.is_private:
         click.echo("login requires a https auth_proxy URL")
         raise CommandFailed("", REQUEST, help_text=click.get_current_context().get_help())
     username, password = _credentials()

@@ -105,6 +105,12 @@ def test_who_is_not_there_is_named(netctl: Netctl) -> None:
     )
 
 
+def test_a_netmaster_that_is_gone_is_passed_over(master: Master, netctl: Netctl) -> None:
+    several = f"http://127.0.0.1:1,{master.url}"
+    told = netctl("--netmaster", several, "tenant", "inspect", "default", "-o", "yaml")
+    assert told.startswith("Config:")
+
+
 def test_events_tell_the_fields(netctl: Netctl) -> None:
     netctl("tenant", "create", "blue")
     netctl("net", "create", "-t", "blue", "--subnet=10.2.0.0/24", "n2")

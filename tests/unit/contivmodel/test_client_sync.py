@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from contivmodel.client_sync import Answered, RestClient
+from contivmodel.client_sync import Answered, RestClient, _NotSent
 from core.errors import MasterRefused, MasterUnavailable
 
 BASE = "http://10.0.0.1:9999"
@@ -299,3 +299,66 @@ def test_a_name_that_does_not_resolve(
     message = f'Get "http://nowhere:9999/version": dial tcp: lookup nowhere: {words}'
     assert str(failed.value) == message
     assert not failed.value.outcome_unknown
+
+
+class Masters:
+    """Netmasters by their host; each is refused, breaks off, or answers `{}`."""
+
+    def __init__(self, **states: str) -> None:
+        self.states = states
+        self.asked: list[str] = []
+        self._far: list[socket.socket] = []
+
+    def dial(self, host: str, _port: int, _timeout: float | None) -> socket.socket:
+        self.asked.append(host)
+        if self.states[host] == "refused":
+            raise _NotSent(f"dial tcp {host}:1: connect: connection refused")
+        near, far = socket.socketpair()
+        if self.states[host] == "answers":
+            far.sendall(answer("{}"))
+        far.shutdown(socket.SHUT_WR)
+        near.settimeout(5)
+        self._far.append(far)
+        return near
+
+    def close(self) -> None:
+        for far in self._far:
+            far.close()
+
+
+@pytest.fixture
+def masters(monkeypatch: pytest.MonkeyPatch) -> Iterator[Masters]:
+    with closing(Masters(a="refused", b="answers", c="breaks off")) as found:
+        monkeypatch.setattr("contivmodel.client_sync._dial", found.dial)
+        yield found
+
+
+def test_another_netmaster_is_asked_when_one_is_gone(masters: Masters) -> None:
+    client = RestClient("http://a:1, http://c:1,http://b:1")
+    assert client.version() == {}
+    client.version()
+    assert masters.asked == ["a", "c", "b", "b"]
+    masters.states = {"a": "answers", "b": "refused", "c": "refused"}
+    client.version()
+    assert masters.asked[4:] == ["b", "a"]
+
+
+def test_a_change_that_may_have_been_made_goes_to_no_other(masters: Masters) -> None:
+    client = RestClient("http://a:1,http://c:1,http://b:1")
+    with pytest.raises(MasterUnavailable) as failed:
+        client.write("tenants", "blue", BLUE)
+    assert failed.value.outcome_unknown
+    assert masters.asked == ["a", "c"]
+
+
+def test_a_change_that_was_not_sent_goes_to_another(masters: Masters) -> None:
+    RestClient("http://a:1,http://b:1").write("tenants", "blue", BLUE)
+    assert masters.asked == ["a", "b"]
+
+
+def test_all_netmasters_that_are_gone_are_named(masters: Masters) -> None:
+    masters.states = {"a": "refused", "b": "refused"}
+    with pytest.raises(MasterUnavailable) as failed:
+        RestClient("http://a:1,http://b:1").write("tenants", "blue", BLUE)
+    assert not failed.value.outcome_unknown
+    assert [f"dial tcp {host}:1" in str(failed.value) for host in "ab"] == [True, True]

@@ -28,6 +28,10 @@ def stocked(netctl: Netctl) -> Netctl:
     add("serviceLBs", named("serviceName", "s1"))
     add("Bgps", {"key": "h1", "hostname": "h1"})
     netctl.master.host_states = lambda _: [{"label": "h2"}, {"label": "h1"}]
+    netctl.master.found = [
+        {"key": "n1.default-c1", "containerName": "shop/web-1", "endpointID": "c1"},
+        {"key": "n1.default-c2", "containerName": "", "endpointID": "c2"},
+    ]
     return netctl
 
 
@@ -102,7 +106,6 @@ def test_flags(line: str, expected: list[str]) -> None:
         ("service rm ", ["s1"]),
         ("bgp inspect ", ["h1"]),
         ("bgp create ", []),
-        ("endpoint inspect ", []),
         ("global set ", []),
     ],
 )
@@ -125,6 +128,11 @@ def test_names_of_objects(line: str, expected: list[str]) -> None:
         ("net ls -q ", []),
         ("completion z", ["zsh"]),
         ("--netmaster ", []),
+        ("trace ", ["shop/web-1"]),
+        ("trace a -t blue sh", ["shop/web-1"]),
+        ("endpoint inspect ", ["c1", "c2"]),
+        ("endpoint ls --pod sh", ["shop/web-1"]),
+        ("capture n1", ["n1.default-c1", "n1.default-c2"]),
     ],
 )
 def test_values_of_flags(line: str, expected: list[str]) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from netctl.connection import MasterConnection, saved_token
 from netctl.failure import HELP, IO, REQUEST, CommandFailed
+from netctl.progress import waiting
 
 
 @pytest.fixture
@@ -35,16 +36,18 @@ def test_a_saved_token_is_sent_over_https(made: list[dict[str, Any]], tmp_path: 
             "insecure": True,
             "secure": None,
             "what_if": None,
+            "waiting": waiting,
         }
     ]
 
 
+@pytest.mark.parametrize("url", ["http://master:9999", "https://a:9999, http://b:9999"])
 def test_a_saved_token_is_never_sent_in_the_clear(
-    made: list[dict[str, Any]], tmp_path: Path
+    made: list[dict[str, Any]], tmp_path: Path, url: str
 ) -> None:
     save(tmp_path, '{"token": "secret"}')
     with pytest.raises(CommandFailed) as failed:
-        MasterConnection(url="http://master:9999", insecure=False).client()
+        MasterConnection(url=url, insecure=False).client()
     assert failed.value.exit_code == REQUEST
     assert str(failed.value) == (
         "error processing netctl config: failed to set auth token: "
@@ -62,6 +65,7 @@ def test_without_a_login_no_token_is_sent(made: list[dict[str, Any]]) -> None:
             "insecure": False,
             "secure": None,
             "what_if": None,
+            "waiting": waiting,
         }
     ]
 

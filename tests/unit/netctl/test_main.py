@@ -6,6 +6,7 @@ import pytest
 
 from core.errors import MasterUnavailable
 from core.version import VERSION
+from netctl.progress import waiting
 from tests.unit.netctl.master import MemoryMaster, Netctl
 
 COMMANDS = [
@@ -160,7 +161,7 @@ def test_flags_win_over_the_environment(
     made: list[dict[str, Any]] = []
 
     def client(url: str, *, insecure: bool, **others: object) -> MemoryMaster:
-        assert others == {"token": "", "secure": None, "what_if": None}
+        assert others == {"token": "", "secure": None, "what_if": None, "waiting": waiting}
         made.append({"url": url, "insecure": insecure})
         return netctl.master
 
