@@ -206,6 +206,15 @@ class Command(click.Command):
         """Return the words after the command's name in its usage line."""
         return [*super().collect_usage_pieces(ctx), *(f"[{word}]" for word in self.words or ())]
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the command's examples below its flags."""
+        from netctl.examples import EXAMPLES  # noqa: PLC0415 - for help alone
+
+        program, _, path = ctx.command_path.partition(" ")
+        if path in EXAMPLES:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"  {program} {line}\n" for line in EXAMPLES[path]))
+
 
 def _keyword(word: str) -> str:
     return word.replace("-", "_").replace(" ", "_")

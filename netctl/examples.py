@@ -1,0 +1,93 @@
+"""An example or more of each command, for its help and the manual page. Knows nothing else.
+
+The tests run the parser over each: commands, flags and the number of words are right.
+"""
+
+from typing import Final
+
+EXAMPLES: Final = {
+    "aci-gw info": ("aci-gw info",),
+    "aci-gw inspect": ("aci-gw inspect -o yaml",),
+    "aci-gw set": ("aci-gw set --phys-dom=containerDom --enforce-policies=yes",),
+    "app-profile create": ("app-profile create --group=web,db shop",),
+    "app-profile group-ls": ("app-profile group-ls shop",),
+    "app-profile ls": ("app-profile ls --all",),
+    "app-profile rm": ("app-profile rm shop",),
+    "app-profile update": ("app-profile update --group=web,db,cache shop",),
+    "bgp create": (
+        "bgp create --router-ip=50.1.1.1/24 --as=65002 --neighbor-as=65000 --neighbor=50.1.1.2 h1",
+    ),
+    "bgp inspect": ("bgp inspect h1",),
+    "bgp ls": ("bgp ls",),
+    "bgp rm": ("bgp rm h1",),
+    "capture": ("capture --seconds=5 --filter='tcp and port 80' KEY > web.pcap",),
+    "completion": ("completion bash",),
+    "diag": ("diag", "diag --output=- | ssh desk 'cat > diagnosis.tar.gz'"),
+    "endpoint inspect": ("endpoint inspect ID",),
+    "endpoint ls": (
+        "endpoint ls --all --pod='shop/web-*' -o wide --sort=host",
+        "endpoint ls --host=h1 --label=app=web --quiet",
+        "endpoint ls --all --address=10.1.0.0/28",
+    ),
+    "events": ("events --since=2h --fields", "events --kind=networks --who=admin/joe"),
+    "external-contracts create": ("external-contracts create --provided -a web-contract outside",),
+    "external-contracts ls": ("external-contracts ls",),
+    "external-contracts rm": ("external-contracts rm outside",),
+    "global info": ("global info",),
+    "global inspect": ("global inspect -o 'jsonpath={.Config.fwdMode}'",),
+    "global set": ("global set --vxlan-range=1-10000", "global set --arp-mode=flood --what-if"),
+    "group create": ("group create --policy=web-in --if-absent frontend web",),
+    "group inspect": ("group inspect web",),
+    "group ls": ("group ls --all --sort=network",),
+    "group rm": ("group rm web",),
+    "host applied": ("host applied --wait=30",),
+    "host drain": ("host drain h1", "host drain --undo h1"),
+    "host inspect": ("host inspect h1",),
+    "host ls": ("host ls --watch",),
+    "host rm": ("host rm h1",),
+    "ipam check": ("ipam check", "ipam check --fix"),
+    "login": ("login",),
+    "netprofile create": ("netprofile create --bandwidth=100mbps --burst=80 --dscp=10 gold",),
+    "netprofile inspect": ("netprofile inspect gold",),
+    "netprofile ls": ("netprofile ls",),
+    "netprofile rm": ("netprofile rm gold",),
+    "network create": (
+        "network create --subnet=10.1.0.0/24 --gateway=10.1.0.254 frontend",
+        "network create --encap=vlan --pkt-tag=100 --subnet=10.2.0.0/24 --if-absent backend",
+    ),
+    "network inspect": ("network inspect frontend -o 'jsonpath={.Oper.numEndpoints}'",),
+    "network ls": (
+        "network ls --all --sort=subnet",
+        "network ls -o 'jsonpath={[*].networkName}'",
+    ),
+    "network rm": ("network rm frontend", "network rm --what-if frontend"),
+    "policy create": ("policy create web-in",),
+    "policy inspect": ("policy inspect web-in",),
+    "policy kube-stats": ("policy kube-stats --sort=-connections",),
+    "policy log": ("policy log --since=10m --action=deny",),
+    "policy ls": ("policy ls",),
+    "policy rm": ("policy rm web-in",),
+    "policy rule-add": (
+        "policy rule-add --direction=in --protocol=tcp --action=deny web-in 1",
+        "policy rule-add --priority=10 --from-group=lb --protocol=tcp --port=80 web-in 2",
+    ),
+    "policy rule-ls": ("policy rule-ls --stats web-in",),
+    "policy rule-rm": ("policy rule-rm web-in 2",),
+    "selftest": ("selftest",),
+    "service create": (
+        "service create --network=frontend --selector=app=web --port=80:8080:TCP shop",
+    ),
+    "service inspect": ("service inspect shop",),
+    "service ls": ("service ls --all",),
+    "service rm": ("service rm shop",),
+    "tenant create": ("tenant create --network-prefix=10.1.0.0/16 --address-quota=500 blue",),
+    "tenant inspect": ("tenant inspect blue",),
+    "tenant ls": ("tenant ls --quiet",),
+    "tenant rm": ("tenant rm blue",),
+    "trace": (
+        "trace web-1 db-0 --proto=tcp --port=5432",
+        "trace web-1 db-0 --live > /dev/null || echo 'it does not arrive'",
+    ),
+    "version": ("version",),
+}
+"""By command; each line goes behind `netctl`."""
