@@ -8,6 +8,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final, NoReturn
 
@@ -24,6 +25,7 @@ from netctl.commandline import (
 from netctl.connection import MasterConnection
 from netctl.failure import (
     INTERRUPTED,
+    IO,
     REQUEST,
     SLIP,
     UNKNOWN_HINT,
@@ -183,8 +185,8 @@ def run(argv: Sequence[str]) -> int:
         if outcome_is_unknown(exc):
             click.echo(UNKNOWN_HINT, err=True)
         return REQUEST
-    except click.Abort:
-        return INTERRUPTED
+    except (click.Abort, OSError) as exc:
+        return _not_written(exc) if isinstance(exc, OSError) else INTERRUPTED
     return ended if isinstance(ended, int) else 0
 
 
@@ -195,11 +197,22 @@ def _leave(code: int) -> NoReturn:
     where they are written, and no module registers a function for the exit.
     """
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        sys.exit(code)  # the interpreter says what it could not write, and has an exit code for it
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()
+    except OSError as exc:
+        code = _not_written(exc)
     os._exit(code)
+
+
+def _not_written(exc: OSError) -> int:
+    """Say that the output could not be written, unless its reader has gone; return the exit code.
+
+    Commands turn the errors of files they know into CommandFailed.
+    """
+    if not isinstance(exc, BrokenPipeError):
+        with suppress(OSError):
+            _print_error(f"cannot write the output: {(exc.strerror or str(exc)).lower()}")
+    return IO
 
 
 def _wrong_usage(exc: click.UsageError) -> int:

@@ -1,7 +1,10 @@
 """A command line imports what it needs, and lists commands by their own help texts."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import IO
 
 import click
 import pytest
@@ -37,3 +40,22 @@ def test_the_list_of_commands_has_the_help_of_each(name: str) -> None:
     assert command is not None
     assert command.name == name
     assert cli.summary(name, 1000) == command.get_short_help_str(1000)
+
+
+def ended(stdout: int | IO[bytes]) -> tuple[int, str]:
+    """Return the exit code and the errors of a command whose output goes somewhere."""
+    words = [sys.executable, "-c", "from netctl.main import main; main(['--help'])"]
+    done = subprocess.run(words, stdout=stdout, stderr=subprocess.PIPE, check=False)
+    return done.returncode, done.stderr.decode().partition("msg=")[2]
+
+
+def test_a_full_device_is_named() -> None:
+    with Path("/dev/full").open("wb") as full:
+        assert ended(full) == (4, '"cannot write the output: no space left on device" \n')
+
+
+def test_a_reader_that_has_gone_is_no_error_to_tell() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as gone:
+        assert ended(gone) == (1, "")
