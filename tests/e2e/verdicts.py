@@ -21,7 +21,7 @@ FOCUS: Final = (
     r"|DualStack|[Dd]ual-?[Ss]tack|Granular Checks: Services)"
 )
 LEFT_OUT: Final[tuple[tuple[str, str], ...]] = (
-    (r"\[Provider:|GCE|L7|Ingress|\[Feature:Example\]", "is of a cloud's cluster"),
+    (r"\[Provider:|GCE|L7|\[Feature:(Ingress|Example)\]", "is of a cloud's cluster"),
     (r"LoadBalancer|ESIPP|load ?balancer", "needs a cloud's load balancers"),
     (r"\[Disruptive\]|\[Serial\]", "stops parts of the cluster by ways of a cloud"),
     (r"SCTP", "needs SCTP in the kernel, which few distributions load"),
@@ -34,6 +34,8 @@ LEFT_OUT: Final[tuple[tuple[str, str], ...]] = (
 )
 """Patterns of names, and why such a test is not run here."""
 DUAL_STACK: Final = (r"DualStack|[Dd]ual-?[Ss]tack", "needs the setting dual-stack")
+
+_SHOWN: Final = 200
 
 State = Literal["passed", "failed", "skipped"]
 
@@ -112,11 +114,12 @@ def _verdict(choice: Choice, case: ET.Element) -> Verdict | None:
 
 
 def _first_line(failure: ET.Element) -> str:
-    """Return what a test missed, without the place in its source."""
+    """Return what a test missed, without the place in its source and the time; cut if long."""
     text = failure.get("message") or failure.text or ""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not re.search(r"\.go(:\d+)?$", line)]
-    return (told or lines or ["without a word"])[0]
+    first = (told or lines or ["without a word"])[0]
+    return re.sub(r"^\w{3} [ \d]\d [\d:.]+: ", "", first)[:_SHOWN]
 
 
 def good(verdicts: Sequence[Verdict]) -> bool:

@@ -38,7 +38,7 @@ VERSION_1 = (
       <testcase name="{CLUSTER_IP}" classname="x" time="21.5"></testcase>
       <testcase name="{DENY}" classname="x" time="40">
           <failure type="Failure">/src/test/e2e/network/network_policy.go:80
-Pod client-can-connect-80 should be able to connect
+Nov 26 09:58:44.104: Pod client-can-connect-80 should be able to connect
 /src/test/e2e/network/network_policy.go:1957</failure>
           <system-out>much</system-out>
       </testcase>
@@ -85,6 +85,27 @@ def test_what_is_run() -> None:
     for name in (AFFINITY, VOLUME, BOTH):
         assert not runs(FIRST, name), name
     assert runs(Choice(Version(1, 20), dual_stack=True), BOTH)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Ingress API should support creating Ingress API operations [Conformance]",
+        "IngressClass API  should support creating IngressClass API operations [Conformance]",
+        (
+            "NetworkPolicy [LinuxOnly] NetworkPolicy between server and client should work with "
+            "Ingress,Egress specified together [Feature:NetworkPolicy]"
+        ),
+    ],
+)
+def test_no_policy_or_object_is_taken_for_a_clouds(name: str) -> None:
+    assert runs(FIRST, f"[sig-network] {name}")
+    assert not runs(FIRST, "[sig-network] Services should work [Feature:Ingress]")
+
+
+def test_a_long_reason_is_cut() -> None:
+    report = f'<testcase name="{CLUSTER_IP}"><failure>{"x" * 5000}</failure></testcase>'
+    assert verdicts.read(FIRST, [report]) == [Verdict(CLUSTER_IP, "failed", "x" * 200)]
 
 
 def test_reports_of_version_1_one_of_each_process() -> None:
