@@ -99,7 +99,9 @@ def test_pods_go_on_through_the_take_over_and_the_way_back(left: OriginalBed) ->
         assert addresses(bed) == had
         for host, rows in zip(bed.hosts, before, strict=True):
             now = made(host)
-            assert {name: now.get(name) for name in rows} == rows
+            # but for the bridges' own ports, whose devices get names that the kernel takes
+            kept_rows = {name: row for name, row in rows.items() if name not in (VXLAN, VLAN)}
+            assert {name: now.get(name) for name in kept_rows} == kept_rows
         for agent in (*bed.agents, bed.netmaster):
             assert agent.terminate() == 0
         assert bed.original_keys() == kept
