@@ -78,10 +78,12 @@ def tried(release: str, parts: Sequence[str] | None, budget: Budget) -> Iterator
         return
     try:
         with started(release, budget) as box:
+            roots.unfinished(release).touch()
             if run(box, budget, f"{release}-setup", "make setup", online=True):
                 log = LOGS / f"{release}-setup.log"
                 yield "setup", f"left out, it cannot be set up: {log}", not budget.limited
                 return
+            roots.unfinished(release).unlink()
             (box.root / "etc/resolv.conf").write_text("nameserver 127.0.0.1\n")
             yield "what it has", ", ".join(versions(box)), False
             yield from results(box, release, chosen, budget)

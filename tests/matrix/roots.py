@@ -38,17 +38,27 @@ def alone(name: str) -> Iterator[None]:
         yield
 
 
+def unfinished(name: str) -> Path:
+    """Return the file that is there while a root is set up, and stays if that ends too early.
+
+    Packages that are installed half would keep all others out for ever.
+    """
+    return CACHE / f"{name}.unfinished"
+
+
 def made(name: str, seconds: int = 0) -> Path:
     """Return the root of a release, which is made if it is not there, in so many seconds if any.
 
     Raises `subprocess.CalledProcessError` if the archive does not give it.
     """
-    root = CACHE / name
+    root, half = CACHE / name, CACHE / f"{name}.half"
+    # never what an earlier try has left mounted in them
+    remove = ["rm", "-rf", "--one-file-system", str(half)]
+    if unfinished(name).exists():
+        remove.append(str(root))
+    subprocess.run(remove, check=True)
     if not root.exists():
         release = RELEASES[name]
-        half = CACHE / f"{name}.half"
-        # never what an earlier try has left mounted in it
-        subprocess.run(["rm", "-rf", "--one-file-system", str(half)], check=True)
         sources = [f"deb {_MIRROR} {suite} main" for suite in release.suites]
         options = [f"--include={_PACKAGES}", *(f"--aptopt={one}" for one in release.apt)]
         # told to end, mmdebstrap unmounts what it has mounted in the root
