@@ -6,8 +6,8 @@ answer from its unix socket (`netplugin.cni.server`) unchanged. The agent does a
 program only answers VERSION, refuses malformed calls, and reports an agent that does not answer.
 
 This file alone is installed on hosts, so it imports nothing else of the project. Hosts without
-Python get `main.c`, which does the same for every call, byte for byte; what it can only do at
-length is not done here either (`too_deep`, `words`).
+Python get `contivk8s/main.c`, which does the same for every call, byte for byte; what it can only
+do at length is not done here either (`too_deep`, `words`).
 """
 
 # Why the C parts `_socket` and `_json` instead of `socket` and `json`: every pod waits for this

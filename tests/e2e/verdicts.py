@@ -1,8 +1,9 @@
 """Which of upstream's network tests are run, and what came of them: pure.
 
-In come a release and the JUnit reports that `e2e.test` writes, of version 1 of its runner (before
-1.25) and of version 2; out come the runner's command, a verdict on each test that was chosen, and
-the text for people. Tests that the choice leaves out are skipped for a reason that is told.
+In come a release and the JUnit reports that upstream's e2e.test writes, of version 1 of its runner
+(before 1.25) and of version 2; out come the runner's command, a verdict on each test that was
+chosen, and the text for people. Tests that the choice leaves out are skipped for a reason that is
+told.
 """
 
 import re
@@ -67,7 +68,7 @@ class Choice:
 
 
 def command(choice: Choice, tests: Path, ginkgo: Path | None, processes: int) -> list[str]:
-    """Return the words that run the chosen tests; those of `e2e.test` itself come after them."""
+    """Return the words that run the chosen tests; those of e2e.test itself come after them."""
     newer = choice.version >= GINKGO_2
     chosen = {"focus": FOCUS, "skip": choice.skip, "no-color" if newer else "noColor": "true"}
     if newer or ginkgo:

@@ -22,7 +22,7 @@ _SANITIZERS: Final = ("-fsanitize=fuzzer,address,undefined", "-fno-sanitize-reco
 
 
 def seeds() -> Iterator[bytes]:
-    """Yield inputs in the form that `contivk8s.c` describes."""
+    """Yield inputs in the form that `tests/fuzz/contivk8s.c` describes."""
     for case in CASES:
         call = recording(case)
         words = "\0".join([call.env.get("CNI_ARGS", "") or "ADD", call.stdin]).encode()

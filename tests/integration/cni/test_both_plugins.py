@@ -199,7 +199,7 @@ async def test_arguments(argv: tuple[Any, ...], programs: Mapping[str, Path]) ->
 
 
 async def test_an_agent_that_hangs(bed_dir: Path) -> None:
-    """`test_end_to_end.py` has the same of the reference."""
+    """`tests/integration/cni/test_end_to_end.py` has the same of the reference."""
     path = bed_dir / "cni.sock"
     impatient = compiled("-DTIMEOUT=1")
 
