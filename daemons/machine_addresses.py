@@ -46,9 +46,10 @@ def read(is_left_out: Callable[[str], bool]) -> MachineAddresses:
         held4 = list(_addresses4())
         held: list[tuple[str, Address]] = [*held4, *_addresses6()]
         hops: list[tuple[str, Address]] = [*_next_hops4(), *_next_hops6()]
+        endpoints = _of_endpoints(held4)
     except (OSError, ValueError) as exc:
         raise HostError(f"cannot read the addresses of this machine: {exc}") from exc
-    out = {link for link, _ in (*held, *hops) if is_left_out(link)} | _of_endpoints(held4)
+    out = {link for link, _ in (*held, *hops) if is_left_out(link)} | endpoints
     return MachineAddresses(_texts(held, out), _texts(hops, out))
 
 
@@ -63,17 +64,16 @@ def _of_endpoints(held: Iterable[tuple[str, IPv4Address]]) -> set[str]:
     Such a link has any name, and the MAC address that goes with its address. Were its address taken
     for the machine's own, the network that gave it would be refused for it.
     """
-    return {link for link, address in held if _mac(link) == mac_text(int(address))}
-
-
-def _mac(link: str) -> str:
-    """Return the MAC address of a link, "" if it has gone or never had one."""
-    asked = struct.pack("40s", link.encode())
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        try:
-            answer = fcntl.ioctl(sock, _SIOCGIFHWADDR, asked)
-        except OSError:
-            return ""
+        return {link for link, address in held if _mac(sock, link) == mac_text(int(address))}
+
+
+def _mac(sock: socket.socket, link: str) -> str:
+    """Return the MAC address of a link, "" if it has gone."""
+    try:
+        answer = fcntl.ioctl(sock, _SIOCGIFHWADDR, struct.pack(f"{_IFREQ}s", link.encode()))
+    except OSError:
+        return ""
     return answer[18:24].hex(":")
 
 

@@ -93,8 +93,8 @@ class MasterConnection:
 
     def client(self) -> "RestClient":
         """Return a client with the saved login, if any. Raises CommandFailed."""
-        urls = [one.strip() for one in self.url.split(",")]
-        if any(not one.startswith(("http://", "https://")) or one.endswith("/") for one in urls):
+        schemes = ("http://", "https://")
+        if any(not one.startswith(schemes) or one.endswith("/") for one in self._urls):
             raise CommandFailed("Error connecting to netmaster", HELP)
         token = saved_token(_config())
         if token is not None and not self.is_private:
@@ -106,7 +106,11 @@ class MasterConnection:
     @property
     def is_private(self) -> bool:
         """Whether nobody on the way can read what is sent, whichever netmaster it goes to."""
-        return all(one.strip().startswith("https://") for one in self.url.split(","))
+        return all(one.startswith("https://") for one in self._urls)
+
+    @property
+    def _urls(self) -> list[str]:
+        return [one.strip() for one in self.url.split(",")]
 
     def anonymous_client(self) -> "RestClient":
         """Return a client without login, for resources that need none."""

@@ -2,8 +2,8 @@
 
 Out come their texts, each for a path below `/etc`, or below `/run` where `/etc` cannot be written.
 `netplugin.commands.cni_files` and `make install` write them. Pure. Without them a manager whose
-configuration matches every link asks for addresses by the pods' links, and systemd-networkd
-removes the agent's rules of routing when it starts.
+configuration matches every link asks for addresses by the pods' links, and systemd-networkd may
+remove the agent's routes and rules when it starts (networkd.conf(5), ManageForeignRoutes=).
 """
 
 from pathlib import Path

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from daemons import machine_addresses
 from netplugin.kernel.route_table import TABLE
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
@@ -80,6 +81,16 @@ def test_a_host_reaches_all_pods_of_its_tenant_by_contivh1(bed: Bed) -> None:
         rest = {"123.4.5.0/24", "10.20.0.0/16", SERVICES}
         eventually(lambda: routes(host) == rest, f"routes of {host.label}")  # noqa: B023 - now
     bed.netctl("net", "rm", "wire")
+
+
+def test_an_interface_of_any_name_is_none_of_the_machines_own(bed: Bed) -> None:
+    create(bed, "mgmt", "123.4.6.0/24", "--nw-type=infra", "--gateway=123.4.6.254")
+    for host in bed.hosts:
+        given = address_of(host, "mgmt")
+        found = host.namespace.call(lambda: machine_addresses.read(lambda _link: False)).addresses
+        assert host.address in found
+        assert given not in found
+    bed.netctl("net", "rm", "mgmt")
 
 
 def test_long_packets_of_a_host_without_pods_arrive(bed: Bed) -> None:
