@@ -231,7 +231,8 @@ def with_pods(interface: HostInterface, pods: PodRoutes) -> HostInterface:
 class HostAccess:
     """The host's ports, their routes and rules. One per agent; `address` is one of the host's.
 
-    `ports_changed` returns an event that the next change of a pod's port sets; `in_the_way` finds
+    `addresses_changed` returns an event that the next change of an address of this host sets,
+    `ports_changed` one that the next change of a pod's port sets; `in_the_way` finds
     other firewalls that drop what links forward.
     """
 
@@ -242,6 +243,7 @@ class HostAccess:
         iptables: Iptables,
         address: IPv4Address,
         own_addresses: Callable[[], Awaitable[frozenset[str]]],
+        addresses_changed: Callable[[], asyncio.Event],
         ports_changed: Callable[[], asyncio.Event],
         in_the_way: InTheWay,
         report_faults: Callable[[Iterable[str]], None],
@@ -252,6 +254,7 @@ class HostAccess:
         self._iptables = iptables
         self._address = address
         self._own_addresses = own_addresses
+        self._addresses_changed = addresses_changed
         self._ports_changed = ports_changed
         self._in_the_way = in_the_way
         self._report_faults = report_faults
@@ -274,7 +277,12 @@ class HostAccess:
             ),
             interval=interval,
             show=self._context.show,
-            anew=(self._context.firewall_lost, self._context.routing_lost),
+            # flows name the addresses of this host: an old one would stay a source for pods
+            anew=(
+                self._context.firewall_lost,
+                self._context.routing_lost,
+                self._addresses_changed,
+            ),
         )
         # Apart from the ports: a pod that comes or goes changes routes alone, many times a minute.
         routes = ReconcileLoop(

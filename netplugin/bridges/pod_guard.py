@@ -9,7 +9,8 @@ dropped, and where, is decided by `ofnet.pipelines.pod_guard`.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Set
+from collections.abc import Awaitable, Callable, Collection, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -64,10 +65,13 @@ START_LIMIT: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAddresses:
-    """The kernel's view: `current` returns this host's addresses, `changes` yields at changes."""
+    """The kernel's view: `current` returns this host's addresses.
+
+    `changed` returns an event that the next change sets.
+    """
 
     current: Callable[[], Awaitable[Collection[str]]]
-    changes: Callable[[], AsyncIterator[None]]
+    changed: Callable[[], asyncio.Event]
 
 
 class PodGuard:
@@ -102,7 +106,6 @@ class PodGuard:
             anew=(firewall_lost,),
         )
         self._registered: dict[str, ServiceInstance] = {}
-        self._looking = asyncio.Lock()
 
     async def start(self) -> None:
         """Set all that can be found now; what cannot be is logged, and found by `run`."""
@@ -130,7 +133,6 @@ class PodGuard:
         """Follow changes, for ever."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._rules.run())
-            tasks.create_task(self._look_now_and_then())
             tasks.create_task(self._follow_masters())
             tasks.create_task(self._follow_host())
 
@@ -140,9 +142,7 @@ class PodGuard:
 
     async def _look(self) -> None:
         """Read this host's addresses and those of the store's members."""
-        # One at a time: of two readings side by side, the older one could be set last and stay.
-        async with self._looking:
-            self._management.set_addresses("this host", await self._host.current())
+        self._management.set_addresses("this host", await self._host.current())
         hosts = {member.rpartition(":")[0].strip("[]") for member in self._settings.store.members}
         found: set[str] = set()
         for host in hosts:
@@ -150,19 +150,13 @@ class PodGuard:
         if found:
             self._management.set_addresses("store", found)
 
-    async def _look_now_and_then(self) -> None:
-        while True:
-            await asyncio.sleep(self._interval)
-            await self._try_look()
-
     async def _follow_host(self) -> None:
         while True:
-            try:
-                async for _ in self._host.changes():
-                    await self._try_look()
-            except ContivError as exc:
-                log.warning("addresses of this host not followed", extra=fields(error=exc))
-                await asyncio.sleep(self._interval)
+            event = self._host.changed()
+            await self._try_look()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._interval):
+                    await event.wait()
 
     async def _try_look(self) -> None:
         try:

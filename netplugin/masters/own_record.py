@@ -8,13 +8,13 @@ have is of its networks.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from core.errors import HostError
 from core.logs import fields
-from core.tasks import background
 from daemons import machine_addresses
 from netplugin.ovsdb import PortRow
 from netplugin.world import port_names
@@ -47,29 +47,14 @@ class OwnRecord:
             return
         self._record = replace(self._record, addresses=found.addresses, next_hops=found.next_hops)
 
-    async def follow(self, changes: Callable[[], AsyncIterator[None]], interval: float) -> None:
+    async def follow(self, changed: Callable[[], asyncio.Event], interval: float) -> None:
         """Look after each change of an address, and now and then for routes, for ever."""
-        changed = asyncio.Event()
-
-        async def note() -> None:
-            while True:
-                try:
-                    async for _ in changes():
-                        changed.set()
-                except HostError as exc:
-                    about = fields(error=exc)
-                    log.warning("addresses of this host not followed", extra=about)
-                    await asyncio.sleep(interval)
-
-        async with background("addresses", note()):
-            while True:
-                try:
-                    async with asyncio.timeout(interval):
-                        await changed.wait()
-                except TimeoutError:
-                    pass
-                changed.clear()
-                await self.look()
+        while True:
+            event = changed()
+            await self.look()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(interval):
+                    await event.wait()
 
     def _is_of_agent(self, link: str) -> bool:
         # The underlay's address may be on a bridge of Open vSwitch, too: that has no endpoint.

@@ -23,6 +23,7 @@ from netplugin.bridges.pod_guard import resolve
 from netplugin.bridges.service_access import RouteLocalnet, route_localnet
 from netplugin.bridges.stale_datagrams import SweepDatagrams, sweep
 from netplugin.bridges.underlay_routes import UnderlayRoutes
+from netplugin.kernel.address_watch import AddressWatch
 from netplugin.kernel.firewall_watch import FirewallWatch
 from netplugin.kernel.foreign_chains import InTheWay, in_the_way
 from netplugin.kernel.iptables import Chain, Iptables
@@ -61,6 +62,7 @@ class Clients:
     host_ports: HostPorts
     underlay_routes: UnderlayRoutes
     route_watch: RouteWatch
+    address_watch: AddressWatch
     iptables: Callable[[Collection[Chain]], Iptables] = Iptables
     """Returns the client of the agent's rules in the chains given."""
     chains: Callable[[str], OwnChains] = OwnChains
@@ -106,6 +108,7 @@ async def connect_clients(context: Context, servers: Sequence[str]) -> Clients:
         host_ports=HostPorts(ovsdb, links, underlay.known),
         underlay_routes=underlay,
         route_watch=RouteWatch(partial(is_host_port, ovsdb)),
+        address_watch=AddressWatch(links.address_changes, settings.audit_interval),
         dial_bgp=PasswordFile(settings.bgp_password_file).dial,
     )
 

@@ -140,7 +140,7 @@ async def _start(context: Context, kube_config: KubeConfig) -> None:
     context.supervisor.supervise("garbage collection", pod_services.garbage_collector.run())
     stored = partial(dataplane.world.peers.record, settings.host)
     context.supervisor.supervise(
-        "own addresses", own.follow(clients.links.address_changes, settings.audit_interval)
+        "own addresses", own.follow(clients.address_watch.changed, settings.audit_interval)
     )
     context.supervisor.supervise("host record", keep_label(clients.store, own.current, stored))
     feed = kubernetes.feed if kubernetes is not None else None

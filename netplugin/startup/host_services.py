@@ -56,6 +56,7 @@ def build_host_services(
             iptables=clients.iptables(CHAINS),
             address=settings.vtep_ip,
             own_addresses=clients.links.own_addresses,
+            addresses_changed=clients.address_watch.changed,
             ports_changed=dataplane.reconciler.ports_changed,
             in_the_way=clients.in_the_way,
             report_faults=partial(dataplane.progress.show, "host routes"),
@@ -81,7 +82,7 @@ def build_host_services(
             clients.store,
             HostAddresses(
                 current=partial(clients.links.addresses, _is_pods),
-                changes=clients.links.address_changes,
+                changed=clients.address_watch.changed,
             ),
             clients.iptables(pod_guard.CHAINS),
             show=dataplane.progress.show,

@@ -198,6 +198,7 @@ def _start_loops(
     supervise("host access", host_services.host_access.run())
     supervise("firewall watch", clients.firewall_watch.run())
     supervise("route watch", clients.route_watch.run())
+    supervise("address watch", clients.address_watch.run())
     supervise("underlay", _keep_underlay(context, clients, dataplane))
     supervise("pod guard", host_services.pod_guard.run())
     supervise("host guard", host_services.host_guard.run())

@@ -14,7 +14,7 @@ from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.waiting import eventually
 from tests.system.echoes import passes, reaches, unbroken
-from tests.system.footprint import inspect, steady
+from tests.system.footprint import flows, inspect, steady
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(120)]
 
@@ -91,6 +91,13 @@ def test_an_interface_of_any_name_is_none_of_the_machines_own(bed: Bed) -> None:
         assert host.address in found
         assert given not in found
     bed.netctl("net", "rm", "mgmt")
+    for host in bed.hosts:
+        gone = partial(lacks, host, "nw_src=123.4.6.")
+        eventually(gone, f"no flow of {host.label} names its address on mgmt")
+
+
+def lacks(host: Host, words: str) -> bool:
+    return not any(words in line for line in flows(host))
 
 
 def test_long_packets_of_a_host_without_pods_arrive(bed: Bed) -> None:

@@ -19,6 +19,7 @@ from netplugin.bridges.reconciler import Reconciler
 from netplugin.bridges.record_events import RecordEvents
 from netplugin.bridges.underlay_routes import UnderlayRoutes
 from netplugin.cni.request import PodRequest
+from netplugin.kernel.address_watch import AddressWatch
 from netplugin.kernel.conntrack import End
 from netplugin.kernel.foreign_chains import BaseChain
 from netplugin.kernel.route_watch import RouteWatch
@@ -139,6 +140,7 @@ class Outside:
             host_ports=HostPorts(self.ovsdb, self.links, routes.known),
             underlay_routes=routes,
             route_watch=RouteWatch(lambda _link: False),
+            address_watch=AddressWatch(self.links.address_changes, self.settings.audit_interval),
             iptables=self._firewall,
             route_localnet=self._route_localnet,
             chains=lambda _prefix: self.chains,

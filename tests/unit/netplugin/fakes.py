@@ -18,6 +18,7 @@ from contivmodel.rpc import (
     ReleaseAddressRequest,
     UpdateEndpointRequest,
 )
+from core.change_notifier import ChangeNotifier
 from core.errors import Conflict, ContivError, Exhausted, HostError, NotFound, SwitchRefused
 from core.ids import (
     EndpointKey,
@@ -227,6 +228,9 @@ class FakeLinks(KernelLinks):
         """Addresses that no route of it takes."""
         self.led: dict[Address, tuple[str, Address | None]] = {}
         """Addresses that the host sends elsewhere: to which link, by which next hop."""
+        self.held = {"192.0.2.1"}
+        """The addresses of the host."""
+        self.held_changed = ChangeNotifier()
         self._faults = faults
 
     async def has_kernel_datapath(self) -> bool:
@@ -401,11 +405,13 @@ class FakeLinks(KernelLinks):
         return frozenset({"192.0.2.1"})
 
     async def own_addresses(self) -> frozenset[str]:
-        return frozenset({"192.0.2.1"})
+        return frozenset(self.held)
 
     async def address_changes(self) -> AsyncIterator[None]:
-        yield
-        await asyncio.Event().wait()
+        while True:
+            changed = self.held_changed.next
+            yield
+            await changed.wait()
 
     def end(self, netns: str) -> None:
         """End a pod's namespace, and with it both ends of its link."""

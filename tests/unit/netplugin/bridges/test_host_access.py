@@ -159,6 +159,23 @@ async def test_networks_of_ipv6_have_a_source_that_other_hosts_know(outside: Out
         assert any("ip6tables mangle FORWARD" in str(one) for one in outside.firewall.rules)
 
 
+async def test_flows_name_the_addresses_of_now(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        agent.sup.supervise("address watch", agent.clients.address_watch.run())
+        agent.sup.supervise("host access", agent.host_access.run())
+
+        def others() -> set[str]:
+            port = world_of(agent).host_port
+            return set() if port is None else set(map(str, port.others))
+
+        await eventually(lambda: others() == {"192.0.2.1"})
+        for held in ({"192.0.2.1", "192.0.2.7"}, {"192.0.2.7"}):
+            outside.links.held = held
+            outside.links.held_changed.notify()
+            await eventually(lambda: others() == held)  # noqa: B023 - now
+
+
 async def test_a_host_without_ipv6_has_ipv4_and_says_so(
     outside: Outside, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,11 +53,8 @@ class Kernel:
         self.readings -= 1
         return read
 
-    async def changes(self) -> AsyncIterator[None]:
-        while True:
-            changed = self.notifier.next
-            yield
-            await changed.wait()
+    def changed(self) -> asyncio.Event:
+        return self.notifier.next
 
 
 @dataclass(slots=True)
@@ -89,7 +86,7 @@ async def running(settings: Settings = GUARDED) -> AsyncIterator[Scene]:
         settings,
         scene.world.management,
         scene.store,
-        HostAddresses(current=scene.kernel.current, changes=scene.kernel.changes),
+        HostAddresses(current=scene.kernel.current, changed=scene.kernel.changed),
         FakeFirewall(Faults()),
         **NO_LOOP,
         known=scene.world.underlay,
@@ -207,7 +204,7 @@ async def test_what_comes_by_a_pods_link_is_left_to_the_switch(
     firewall = FakeFirewall(Faults())
     settings = replace(GUARDED, pod_guard=False)
     scene = Scene(MemoryBackend(), Kernel(), WorldBuilder(HOST, FwdMode.ROUTING))
-    host_addresses = HostAddresses(current=scene.kernel.current, changes=scene.kernel.changes)
+    host_addresses = HostAddresses(current=scene.kernel.current, changed=scene.kernel.changed)
     guard = PodGuard(
         settings,
         scene.world.management,

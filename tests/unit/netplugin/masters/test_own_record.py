@@ -1,12 +1,12 @@
 """The record of a host has the addresses of now, without those of the agent's own links."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from core.change_notifier import ChangeNotifier
 from core.errors import HostError
 from core.ids import HostLabel
 from core.tasks import background
@@ -45,25 +45,19 @@ async def test_each_change_is_looked_at_and_a_failure_keeps_what_was_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     held: list[tuple[str, ...] | None] = [("192.0.2.1",)]
-    changed: asyncio.Queue[None] = asyncio.Queue()
+    changes = ChangeNotifier()
 
     def read(_: object) -> MachineAddresses:
         if held[0] is None:
             raise HostError("no")
         return MachineAddresses(held[0])
 
-    async def changes() -> AsyncIterator[None]:
-        while True:
-            await changed.get()
-            yield
-
     monkeypatch.setattr(machine_addresses, "read", read)
     own = OwnRecord(RECORD, dict)
-    async with background("follow", own.follow(changes, 60)):
-        await changed.put(None)
+    async with background("follow", own.follow(lambda: changes.next, 60)):
         await eventually(lambda: own.current().addresses == ("192.0.2.1",))
         held[0] = ("192.0.2.1", "192.0.2.2")
-        await changed.put(None)
+        changes.notify()
         await eventually(lambda: own.current().addresses == held[0])
         known, held[0] = own.current(), None
         await own.look()

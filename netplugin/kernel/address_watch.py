@@ -1,0 +1,39 @@
+"""Tells when addresses of this host changed, to everything that depends on them.
+
+In come the kernel's events (`netplugin.kernel.netns.KernelLinks.address_changes`); out goes an
+event for whoever reads the addresses: the pod guard, the flows of the host's own ports, the record
+of this host. Must not know what they do with them.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+
+from core.change_notifier import ChangeNotifier
+from core.errors import HostError
+from core.logs import fields
+
+log = logging.getLogger(__name__)
+
+
+class AddressWatch:
+    """Watches the addresses of this host. One per agent; `pause` seconds follow a failure."""
+
+    def __init__(self, changes: Callable[[], AsyncIterator[None]], pause: float) -> None:
+        self._changes = changes
+        self._pause = pause
+        self._changed = ChangeNotifier()
+
+    def changed(self) -> asyncio.Event:
+        """Return an event that is set when an address changed from now on."""
+        return self._changed.next
+
+    async def run(self) -> None:
+        """Watch, for ever; tells of a change whenever the kernel's events may have been missed."""
+        while True:
+            try:
+                async for _ in self._changes():
+                    self._changed.notify()
+            except HostError as exc:
+                log.warning("addresses of this host not followed", extra=fields(error=exc))
+                await asyncio.sleep(self._pause)
