@@ -17,6 +17,7 @@ from contivmodel.wire import INT64_MAX, WireModel
 Schema = dict[str, Any]
 
 TEXT: Final[Schema] = {"type": "string"}
+BINARY: Final[Schema] = {"type": "string", "format": "binary"}
 _INTEGER: Final[Schema] = {"type": "integer", "minimum": -INT64_MAX - 1, "maximum": INT64_MAX}
 _BOOLEAN: Final[Schema] = {"type": "boolean"}
 _REFERENCES: Final = "#/components/schemas/"
@@ -35,6 +36,39 @@ def shown_reference(model: type[RestObject]) -> Schema:
 def shown_schemas(models: Iterable[type[RestObject]]) -> dict[str, Schema]:
     """Return name -> schema of objects as API v2 shows and takes them."""
     return {_shown_name(model): _shown_object(model) for model in models}
+
+
+def named(called: str, schema: Schema) -> Schema:
+    """Return a schema that is described once, by this name, wherever it is used."""
+    return {"title": called, **schema}
+
+
+def patch_reference(model: type[RestObject]) -> Schema:
+    """Return a reference to the schema of a change of some fields of an object."""
+    return {"$ref": f"{_REFERENCES}{_shown_name(model)}.patch"}
+
+
+def patch_schemas(models: Iterable[type[RestObject]]) -> dict[str, Schema]:
+    """Return name -> schema of changes of some fields (RFC 7396), as API v2 takes them."""
+    return {f"{_shown_name(model)}.patch": _patch(model) for model in models}
+
+
+def hoisted(schema: Any, into: dict[str, Schema]) -> Any:
+    """Return a schema with references in place of its named parts, which are put `into` a table.
+
+    Raises ValueError if one name stands for two schemas.
+    """
+    if isinstance(schema, list):
+        return [hoisted(each, into) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: hoisted(value, into) for key, value in schema.items() if key != "title"}
+    title = schema.get("title")
+    if not isinstance(title, str):  # none, or a property of that name
+        return inner if title is None else {**inner, "title": hoisted(title, into)}
+    if into.setdefault(title, inner) != inner:
+        raise ValueError(f"two schemas are called {title}")
+    return {"$ref": _REFERENCES + title}
 
 
 def name(model: type[WireModel]) -> str:
@@ -82,6 +116,23 @@ def _shown_object(model: type[RestObject]) -> Schema:
     properties = {each: schema["properties"][each] for each in names}
     schema |= {"properties": properties, "additionalProperties": False}
     return schema | {"required": required} if required else schema
+
+
+def _patch(model: type[RestObject]) -> Schema:
+    # Without defaults: a client made from the document would send those of all other fields.
+    fields = {each: dict(field) for each, field in _shown_object(model)["properties"].items()}
+    for field in fields.values():
+        field.pop("default", None)
+    return {
+        "type": "object",
+        "description": f"fields of {model.kind} to change; null for the default",
+        "properties": {
+            each: {"anyOf": [field, {"type": "null"}]}
+            for each, field in fields.items()
+            if each != "key"
+        },
+        "additionalProperties": False,
+    }
 
 
 def _field(field: FieldInfo) -> Schema:

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 
 from aiohttp import ClientResponse, web
 
+from contivmodel.schema import BINARY
 from core.errors import AgentUnavailable
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.queries import number, parameters
@@ -44,7 +45,7 @@ _QUERY: Final = {
     "port, joined by `and`",
 }
 OPERATION: Final = OperationDoc(
-    summary="capture packets", tag="endpoint", media=MEDIA, query=_QUERY
+    summary="capture packets", tag="endpoint", answer=BINARY, media=MEDIA, query=_QUERY
 )
 
 

@@ -17,6 +17,7 @@ from typing import Annotated, Final
 from aiohttp import web
 from pydantic import Field, TypeAdapter
 
+from contivmodel.schema import BINARY
 from contivmodel.wire import dumps
 from core import keys
 from core.errors import AgentUnavailable
@@ -53,7 +54,7 @@ COUNTED: Final = (
     *(keys.SERVICES, keys.COMMITS, keys.LOCKS),
 )
 """Prefixes of the store whose keys are counted; accounts are none of them."""
-OPERATION: Final = OperationDoc(summary="diagnosis", tag="debug", media=MEDIA)
+OPERATION: Final = OperationDoc(summary="diagnosis", tag="debug", answer=BINARY, media=MEDIA)
 
 _ESCAPED: Final = 6
 """How much longer a text may be as JSON: a control character takes six."""

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 from aiohttp import web
 
 from contivmodel.schema import TEXT as TEXT_SCHEMA
-from contivmodel.schema import Schema
+from contivmodel.schema import Schema, named
 from core.errors import Malformed
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.replies import json_reply
@@ -21,22 +21,30 @@ from netmaster.plan.show import endpoint_pages
 MOST_PARAMETERS: Final = 64
 
 _TEXTS: Final[Schema] = {"type": "array", "items": TEXT_SCHEMA}
-ENDPOINT_SCHEMA: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        **dict.fromkeys(("key", "tenant", "network", "group", "host", "vtep", "mac"), TEXT_SCHEMA),
-        **dict.fromkeys(("container", "containerName", "endpointID", "interface"), TEXT_SCHEMA),
-        "addresses": _TEXTS,
-        "labels": {"type": "object", "additionalProperties": TEXT_SCHEMA},
+ENDPOINT_SCHEMA: Final = named(
+    "Endpoint",
+    {
+        "type": "object",
+        "properties": {
+            **dict.fromkeys(
+                ("key", "tenant", "network", "group", "host", "vtep", "mac"), TEXT_SCHEMA
+            ),
+            **dict.fromkeys(("container", "containerName", "endpointID", "interface"), TEXT_SCHEMA),
+            "addresses": _TEXTS,
+            "labels": {"type": "object", "additionalProperties": TEXT_SCHEMA},
+        },
     },
-}
-PAGE_SCHEMA: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "items": {"type": "array", "items": ENDPOINT_SCHEMA},
-        "next": {**TEXT_SCHEMA, "description": "`after` of the next page; empty at the end"},
+)
+PAGE_SCHEMA: Final = named(
+    "Endpoint.page",
+    {
+        "type": "object",
+        "properties": {
+            "items": {"type": "array", "items": ENDPOINT_SCHEMA},
+            "next": {**TEXT_SCHEMA, "description": "`after` of the next page; empty at the end"},
+        },
     },
-}
+)
 QUERY: Final = {
     "tenant": "of this tenant",
     "network": "on the networks of this name",

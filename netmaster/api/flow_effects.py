@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
-from contivmodel.schema import TEXT, Schema
+from contivmodel.schema import TEXT, Schema, named
 from core.errors import AgentUnavailable
 from netmaster import agent_answers, codec
 from netmaster.agent_answers import Count, Name
@@ -27,27 +27,30 @@ SECONDS: Final = 5.0
 """Seconds that each host has to answer."""
 _COUNTS: Final = ("added", "removed", "replaced")
 _COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
-FLOWS_SCHEMA: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "hosts": {
-            "type": "object",
-            "additionalProperties": {
+FLOWS_SCHEMA: Final = named(
+    "FlowEffects",
+    {
+        "type": "object",
+        "properties": {
+            "hosts": {
                 "type": "object",
-                "properties": dict.fromkeys(_COUNTS, _COUNT),
+                "additionalProperties": {
+                    "type": "object",
+                    "properties": dict.fromkeys(_COUNTS, _COUNT),
+                },
+            },
+            "missing": {
+                "type": "object",
+                "additionalProperties": TEXT,
+                "description": "the hosts whose figures are missing, with the reason",
+            },
+            "complete": {
+                "type": "boolean",
+                "description": "false if a change is too large: no figures are told then",
             },
         },
-        "missing": {
-            "type": "object",
-            "additionalProperties": TEXT,
-            "description": "the hosts whose figures are missing, with the reason",
-        },
-        "complete": {
-            "type": "boolean",
-            "description": "false if a change is too large: no figures are told then",
-        },
     },
-}
+)
 
 
 class _Figures(TypedDict):

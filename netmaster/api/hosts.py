@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from contivmodel.schema import TEXT, Schema
+from contivmodel.schema import TEXT, Schema, named
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import HostLabel
 from core.logs import fields
@@ -54,11 +54,14 @@ def _some_of_a_host(*names: str) -> Schema:
     return {"type": "object", "properties": {name: _HOST_FIELDS[name] for name in names}}
 
 
-HOST_SCHEMA: Final[Schema] = {
-    "type": "object",
-    "properties": {**_HOST_FIELDS, "missingSince": _MISSING_SINCE},
-    "required": list(_HOST_FIELDS),
-}
+HOST_SCHEMA: Final = named(
+    "Host",
+    {
+        "type": "object",
+        "properties": {**_HOST_FIELDS, "missingSince": _MISSING_SINCE},
+        "required": list(_HOST_FIELDS),
+    },
+)
 DRAINED_SCHEMA: Final = _some_of_a_host("label", "drained", "endpoints")
 REMOVED_SCHEMA: Final = _some_of_a_host("label", "endpoints")
 

@@ -72,10 +72,12 @@ class Leader:
 
 
 def unrouted(path: str) -> web.Response:
-    """Return the answer to a path that is unknown, or to one of API v2 that lacks the method."""
-    methods = ROUTE_FINDER.methods(path) if problems.is_asked_by(path) else []
-    if not methods:
+    """Return the answer to a path that is unknown, or has no such method."""
+    if not problems.is_asked_by(path):
         return not_found()
+    methods = ROUTE_FINDER.methods(path)
+    if not methods:
+        return problem(problems.NO_PATH, f"there is no path {path}")
     answer = problem(problems.NO_METHOD, f"{path} has the methods {', '.join(methods)}")
     answer.headers["Allow"] = ", ".join(methods)
     return answer

@@ -18,7 +18,7 @@ from aiohttp import ClientError, ClientResponse, web
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
-from contivmodel.schema import TEXT, Schema
+from contivmodel.schema import TEXT, named
 from core.errors import AgentUnavailable, Invalid
 from netmaster import agent_answers
 from netmaster.agent_answers import Flag, Name
@@ -47,36 +47,39 @@ _MARK: Final = 8
 _PORTS: Final = (49152, 65536)
 """A client's port that is drawn, so that no connection is known by the packet's ports."""
 
-LIVE_SCHEMA: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        **TRACE_SCHEMA["properties"],
-        "live": {
-            "type": "object",
-            "properties": {
-                **dict.fromkeys(("outcome", "verdict"), TEXT),
-                "seen": {
-                    "type": "object",
-                    "additionalProperties": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "properties": {
-                                **dict.fromkeys(("link", "direction", "endpoint"), TEXT),
-                                "answer": {"type": "boolean"},
+LIVE_SCHEMA: Final = named(
+    "LiveTrace",
+    {
+        "type": "object",
+        "properties": {
+            **TRACE_SCHEMA["properties"],
+            "live": {
+                "type": "object",
+                "properties": {
+                    **dict.fromkeys(("outcome", "verdict"), TEXT),
+                    "seen": {
+                        "type": "object",
+                        "additionalProperties": {
+                            "type": "array",
+                            "items": {
+                                "type": "object",
+                                "properties": {
+                                    **dict.fromkeys(("link", "direction", "endpoint"), TEXT),
+                                    "answer": {"type": "boolean"},
+                                },
                             },
                         },
                     },
-                },
-                "silent": {
-                    "type": "object",
-                    "additionalProperties": TEXT,
-                    "description": "the hosts that did not look, with the reason",
+                    "silent": {
+                        "type": "object",
+                        "additionalProperties": TEXT,
+                        "description": "the hosts that did not look, with the reason",
+                    },
                 },
             },
         },
     },
-}
+)
 OPERATION: Final = OperationDoc(
     summary="trace and send a packet", tag="trace", answer=LIVE_SCHEMA, query=trace.QUERY
 )

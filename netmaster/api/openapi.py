@@ -6,7 +6,16 @@ In comes `netmaster.api.route_table.ROUTES`; out comes the document that `/opena
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
-from contivmodel.schema import TEXT, Schema, reference, schemas, shown_schemas
+from contivmodel.schema import (
+    TEXT,
+    Schema,
+    hoisted,
+    named,
+    patch_schemas,
+    reference,
+    schemas,
+    shown_schemas,
+)
 from netmaster.api import problems
 from netmaster.api.routes import OperationDoc, Route
 from netmaster.api.v2 import queries
@@ -39,31 +48,61 @@ _FAILURES: Final[Schema] = {
     "413": {"description": "the body is too large", "content": {"text/plain": {"schema": TEXT}}},
     "500": _REFUSAL,
 }
-_PROBLEM: Final[Schema] = {
-    "description": "refused or failed; `detail` says why, `remedy` what to do (RFC 9457)",
-    "content": {
-        problems.MEDIA: {
-            "schema": {
-                "type": "object",
-                "properties": {
-                    **dict.fromkeys(("type", "title", "detail", "remedy"), TEXT),
-                    "status": {"type": "integer"},
-                    "errors": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "properties": {"pointer": TEXT, "detail": TEXT},
+_PROBLEM: Final = named(
+    "Problem",
+    {
+        "type": "object",
+        "description": "a failure (RFC 9457)",
+        "properties": {
+            "type": {**TEXT, "description": "what kind of problem it is, as a URN"},
+            "title": {**TEXT, "description": "the kind of problem in words"},
+            "status": {"type": "integer"},
+            "detail": {**TEXT, "description": "why, with the names of objects"},
+            "remedy": {**TEXT, "description": "what to do"},
+            "errors": {
+                "type": "array",
+                "description": "faults of single fields",
+                "items": named(
+                    "FieldFault",
+                    {
+                        "type": "object",
+                        "properties": {
+                            "pointer": {**TEXT, "description": "the field (RFC 6901)"},
+                            "detail": TEXT,
                         },
+                        "required": ["pointer", "detail"],
                     },
-                },
-            }
-        }
+                ),
+            },
+        },
+        "required": ["type", "title", "status", "detail"],
     },
+)
+_RESPONSES: Final[Schema] = {
+    "Problem": {
+        "description": "refused or failed; `detail` says why, `remedy` what to do",
+        "content": {problems.MEDIA: {"schema": _PROBLEM}},
+    }
 }
 _PROBLEMS: Final[Schema] = {
-    **dict.fromkeys(map(str, sorted({kind.status for kind in problems.KINDS})), _PROBLEM),
-    "404": {**_PROBLEM, "content": {**_FAILURES["404"]["content"], **_PROBLEM["content"]}},
+    str(status): {"$ref": "#/components/responses/Problem"}
+    for status in sorted({kind.status for kind in problems.KINDS})
 }
+_SECURITY: Final[Schema] = {
+    "token": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-Auth-Token",
+        "description": "the token that `POST /api/v1/auth_proxy/login/` answers",
+    },
+    "certificate": {
+        "type": "mutualTLS",
+        "description": "a certificate that the cluster's authority signed",
+    },
+}
+_SERVERS: Final = (
+    {"url": "/", "description": "the netmaster that served this document; any of them answers"},
+)
 _QUERY_SCHEMAS: Final[dict[str, Schema]] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": queries.MOST},
     queries.DRY_RUN: {"type": "boolean"},
@@ -83,6 +122,8 @@ def document(routes: Iterable[Route[H]], version: str) -> dict[str, Any]:
         item[route.method.lower()] = _operation(route.operation, failures)
         if route.operation.body is not None:
             models.append(route.operation.body)
+    named_ones: dict[str, Schema] = {}
+    responses = hoisted(_RESPONSES, named_ones)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -91,8 +132,20 @@ def document(routes: Iterable[Route[H]], version: str) -> dict[str, Any]:
             "description": "Tenants, networks, groups and all else of the cluster. "
             "POST and PUT both create an object, or update it where it exists.",
         },
-        "paths": paths,
-        "components": {"schemas": schemas(models) | shown_schemas(KINDS.values())},
+        "servers": list(_SERVERS),
+        # either of them, or none where the master asks for none
+        "security": [{}, *({scheme: []} for scheme in _SECURITY)],
+        "paths": hoisted(paths, named_ones),
+        "components": {
+            "schemas": {
+                **schemas(models),
+                **shown_schemas(KINDS.values()),
+                **patch_schemas(KINDS.values()),
+                **named_ones,
+            },
+            "responses": responses,
+            "securitySchemes": _SECURITY,
+        },
     }
 
 
@@ -122,7 +175,8 @@ def _operation(operation: OperationDoc, failures: Schema) -> Schema:
     if operation.body is not None:
         taken = {"application/json": reference(operation.body)}
     if taken:
-        content = {media: {"schema": schema} for media, schema in taken.items()}
+        example = {} if operation.example is None else {"example": operation.example}
+        content = {media: {"schema": schema, **example} for media, schema in taken.items()}
         shown["requestBody"] = {"required": True, "content": content}
     return shown
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from contivmodel.schema import TEXT, Schema
+from contivmodel.schema import TEXT, Schema, named
 from core.errors import Malformed
 from core.numbers import bounded
 from netmaster.agent_answers import LARGEST_COUNT
@@ -27,42 +27,48 @@ ASKED: Final = "/inspect/policy-log"
 """The agents' route (`netplugin.diagnostics.policy_log`)."""
 
 _NUMBER: Final[Schema] = {"type": "integer", "minimum": 0}
-_END: Final[Schema] = {
-    "type": "object",
-    "properties": {**dict.fromkeys(policy_log.ENDS, TEXT), "port": _NUMBER},
-}
+_END: Final = named(
+    "PolicyLogEnd",
+    {
+        "type": "object",
+        "properties": {**dict.fromkeys(policy_log.ENDS, TEXT), "port": _NUMBER},
+    },
+)
 _OF_RULE: Final[Schema] = dict.fromkeys(("host", "tenant", "policy", "rule"), TEXT)
-_ANSWER: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "items": {
-            "type": "array",
+_ANSWER: Final = named(
+    "PolicyLog",
+    {
+        "type": "object",
+        "properties": {
             "items": {
-                "type": "object",
-                "properties": {
-                    **_OF_RULE,
-                    "number": _NUMBER,
-                    "at": {**TEXT, "format": "date-time"},
-                    "action": {**TEXT, "enum": ["allow", "deny"]},
-                    "protocol": TEXT,
-                    "source": _END,
-                    "destination": _END,
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        **_OF_RULE,
+                        "number": _NUMBER,
+                        "at": {**TEXT, "format": "date-time"},
+                        "action": {**TEXT, "enum": ["allow", "deny"]},
+                        "protocol": TEXT,
+                        "source": _END,
+                        "destination": _END,
+                    },
                 },
             },
-        },
-        "next": {**TEXT, "description": "`after` of the next page; empty at the end"},
-        "unrecorded": {
-            "type": "array",
-            "items": {"type": "object", "properties": {**_OF_RULE, "packets": _NUMBER}},
-            "description": "packets that such rules decided about without a record",
-        },
-        "silent": {
-            "type": "object",
-            "additionalProperties": TEXT,
-            "description": "the hosts whose records or counters are missing, with the reason",
+            "next": {**TEXT, "description": "`after` of the next page; empty at the end"},
+            "unrecorded": {
+                "type": "array",
+                "items": {"type": "object", "properties": {**_OF_RULE, "packets": _NUMBER}},
+                "description": "packets that such rules decided about without a record",
+            },
+            "silent": {
+                "type": "object",
+                "additionalProperties": TEXT,
+                "description": "the hosts whose records or counters are missing, with the reason",
+            },
         },
     },
-}
+)
 _QUERY: Final = {**policy_log.FILTERS, **queries.PAGED}
 OPERATION: Final = OperationDoc(
     summary="list what rules with log decided", tag="rule", answer=_ANSWER, query=_QUERY

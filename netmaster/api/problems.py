@@ -73,6 +73,9 @@ MALFORMED: Final = ProblemKind(
 NOT_FOUND: Final = ProblemKind(
     "not-found", 404, "not found", "list the collection for what there is; create the object first"
 )
+NO_PATH: Final = ProblemKind(
+    "no-such-path", 404, "no such path", "see docs/api-v2.md or `/openapi.json` for the paths"
+)
 NO_METHOD: Final = ProblemKind(
     "method-not-allowed",
     405,
@@ -230,7 +233,7 @@ _BY_CLASS: Final[tuple[tuple[type[ContivError], ProblemKind], ...]] = (
 
 KINDS: Final = (
     *dict.fromkeys(kind for _, kind in _BY_CLASS),
-    *(NO_METHOD, UNKNOWN_OUTCOME, NO_LEADER_ANSWER, INTERNAL),
+    *(NO_PATH, NO_METHOD, UNKNOWN_OUTCOME, NO_LEADER_ANSWER, INTERNAL),
 )
 """All kinds that have a type of their own."""
 

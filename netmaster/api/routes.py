@@ -11,7 +11,7 @@ Paths, the mandatory trailing slash and the missing 405 are the original's
 import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from contivmodel.schema import Schema
 from contivmodel.wire import WireModel
@@ -28,8 +28,8 @@ class OperationDoc:
 
     `answer` is the schema of a successful answer and `media` its content type; `answers` are those
     with another status than 200, without content if None. `body` is the model of the request's
-    body, None for a request without one; `content` is instead the schema by content type. `query`
-    and `headers` say what each parameter asks for.
+    body, None for a request without one; `content` is instead the schema by content type, and
+    `example` such a body. `query` and `headers` say what each parameter asks for.
     """
 
     summary: str
@@ -41,6 +41,7 @@ class OperationDoc:
     headers: Mapping[str, str] = field(default_factory=dict)
     answers: Mapping[int, Schema | None] = field(default_factory=dict)
     content: Mapping[str, Schema] = field(default_factory=dict)
+    example: Any = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
-from contivmodel.schema import TEXT, Schema
+from contivmodel.schema import TEXT, Schema, named
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.queries import parameters
 from netmaster.api.replies import json_reply
@@ -32,32 +32,35 @@ _QUERY: Final = {
     "tenant": "of the policies of this tenant",
     "policy": "of the policies of this name",
 }
-_ANSWER: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "items": {
-            "type": "array",
-            "items": {"type": "object", "properties": {"rule": TEXT, **_HITS}},
-        },
-        "kubernetes": {
-            "type": "array",
+_ANSWER: Final = named(
+    "RuleHits",
+    {
+        "type": "object",
+        "properties": {
             "items": {
-                "type": "object",
-                "properties": {
-                    "rule": TEXT,
-                    "policies": {"type": "array", "items": TEXT},
-                    "verdict": TEXT,
-                    **_HITS,
+                "type": "array",
+                "items": {"type": "object", "properties": {"rule": TEXT, **_HITS}},
+            },
+            "kubernetes": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "rule": TEXT,
+                        "policies": {"type": "array", "items": TEXT},
+                        "verdict": TEXT,
+                        **_HITS,
+                    },
                 },
             },
-        },
-        "silent": {
-            "type": "object",
-            "additionalProperties": TEXT,
-            "description": "the hosts whose counters are missing, with the reason",
+            "silent": {
+                "type": "object",
+                "additionalProperties": TEXT,
+                "description": "the hosts whose counters are missing, with the reason",
+            },
         },
     },
-}
+)
 OPERATION: Final = OperationDoc(summary="hits of rules", tag="rule", answer=_ANSWER, query=_QUERY)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from aiohttp import web
 
-from contivmodel.schema import TEXT, Schema
+from contivmodel.schema import TEXT, named
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.replies import json_reply
 from netmaster.api.routes import OperationDoc
@@ -18,30 +18,39 @@ ASKED: Final = "/inspect/selftest"
 SECONDS: Final = 25.0
 """Seconds that a host has; it ends its own test earlier."""
 
-_CHECK: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "passed": {"type": "integer", "minimum": 0},
-        "failed": {"type": "object", "additionalProperties": TEXT},
+_CHECK: Final = named(
+    "SelfTestCheck",
+    {
+        "type": "object",
+        "properties": {
+            "passed": {"type": "integer", "minimum": 0},
+            "failed": {"type": "object", "additionalProperties": TEXT},
+        },
     },
-}
-_HOST: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "host": TEXT,
-        "checks": {"type": "object", "additionalProperties": _CHECK},
+)
+_HOST: Final = named(
+    "SelfTestHost",
+    {
+        "type": "object",
+        "properties": {
+            "host": TEXT,
+            "checks": {"type": "object", "additionalProperties": _CHECK},
+        },
     },
-}
+)
 OPERATION: Final = OperationDoc(
     summary="self-test",
     tag="hosts",
-    answer={
-        "type": "object",
-        "properties": {
-            "passed": {"type": "boolean"},
-            "hosts": {"type": "array", "items": _HOST},
+    answer=named(
+        "SelfTest",
+        {
+            "type": "object",
+            "properties": {
+                "passed": {"type": "boolean"},
+                "hosts": {"type": "array", "items": _HOST},
+            },
         },
-    },
+    ),
 )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from contivmodel.schema import TEXT as TEXT_SCHEMA
-from contivmodel.schema import Schema
+from contivmodel.schema import named
 from core.errors import AgentUnavailable, Invalid
 from core.numbers import bounded
 from netmaster.api.context import ApiRequest, LeaderContext
@@ -34,32 +34,41 @@ SOURCE_PORT: Final = "40000"
 _UPLINK_MAC: Final = "0e:00:00:00:00:01"
 """The sender of frames from outside; any MAC address that no pod has."""
 
-_STEP: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "table": {"type": "integer"},
-        **dict.fromkeys(("tableName", "kind", "owner", "why", "flow", "does"), TEXT_SCHEMA),
+_STEP: Final = named(
+    "TraceStep",
+    {
+        "type": "object",
+        "properties": {
+            "table": {"type": "integer"},
+            **dict.fromkeys(("tableName", "kind", "owner", "why", "flow", "does"), TEXT_SCHEMA),
+        },
     },
-}
-_HOP: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        **dict.fromkeys(("host", "bridge", "mode"), TEXT_SCHEMA),
-        "packet": {"type": "object"},
-        "steps": {"type": "array", "items": _STEP},
-        "exits": {"type": "array", "items": {"type": "object"}},
-        "faults": {"type": "array", "items": TEXT_SCHEMA},
+)
+_HOP: Final = named(
+    "TraceHop",
+    {
+        "type": "object",
+        "properties": {
+            **dict.fromkeys(("host", "bridge", "mode"), TEXT_SCHEMA),
+            "packet": {"type": "object"},
+            "steps": {"type": "array", "items": _STEP},
+            "exits": {"type": "array", "items": {"type": "object"}},
+            "faults": {"type": "array", "items": TEXT_SCHEMA},
+        },
     },
-}
-TRACE_SCHEMA: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        **dict.fromkeys(("source", "destination", "outcome", "verdict"), TEXT_SCHEMA),
-        "names": {"type": "object", "additionalProperties": TEXT_SCHEMA},
-        "hops": {"type": "array", "items": _HOP},
-        "answer": {"type": "array", "items": _HOP},
+)
+TRACE_SCHEMA: Final = named(
+    "Trace",
+    {
+        "type": "object",
+        "properties": {
+            **dict.fromkeys(("source", "destination", "outcome", "verdict"), TEXT_SCHEMA),
+            "names": {"type": "object", "additionalProperties": TEXT_SCHEMA},
+            "hops": {"type": "array", "items": _HOP},
+            "answer": {"type": "array", "items": _HOP},
+        },
     },
-}
+)
 QUERY: Final = {
     "src": "who sends: an endpoint's key, address or name, a host's label, an outside address",
     "dst": "who shall get it: as src, or the name or address of a service",

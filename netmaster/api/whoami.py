@@ -7,7 +7,7 @@ from typing import Final
 
 from aiohttp import web
 
-from contivmodel.schema import TEXT, Schema
+from contivmodel.schema import TEXT, named
 from daemons.peers import Role
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.queries import parameters
@@ -15,15 +15,21 @@ from netmaster.api.replies import json_reply
 from netmaster.api.routes import OperationDoc
 
 PATH: Final = "/api/v2/whoami"
-_ANSWER: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "name": {**TEXT, "description": "empty without TLS, where everybody is an administrator"},
-        "role": {**TEXT, "enum": [str(role) for role in Role]},
-        "tenants": {"type": "array", "items": TEXT, "description": "those of an operator"},
+_ANSWER: Final = named(
+    "Whoami",
+    {
+        "type": "object",
+        "properties": {
+            "name": {
+                **TEXT,
+                "description": "empty without TLS, where everybody is an administrator",
+            },
+            "role": {**TEXT, "enum": [str(role) for role in Role]},
+            "tenants": {"type": "array", "items": TEXT, "description": "those of an operator"},
+        },
+        "required": ["name", "role", "tenants"],
     },
-    "required": ["name", "role", "tenants"],
-}
+)
 OPERATION: Final = OperationDoc(summary="the client itself", tag="login", answer=_ANSWER)
 
 

@@ -10,33 +10,36 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from contivmodel.schema import TEXT, Schema
+from contivmodel.schema import TEXT, named
 from netmaster.plan.reach import NO_GROUP, End, Ends, Rules, Shift, Traffic, rule_key, shifts
 from netmaster.plan.show.ofnet_rules import ofnet_rules
 from netmaster.view import View
 from state.policy_rules import OfnetRule
 from state.records import EndpointRecord
 
-REACH_SCHEMA: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "changes": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    **dict.fromkeys(("tenant", "source", "destination", "traffic"), TEXT),
-                    "becomes": {**TEXT, "enum": ["allowed", "denied"]},
-                    "by": {"type": "array", "items": TEXT},
-                    "before": {"type": "array", "items": TEXT},
-                    "sources": {"type": "integer"},
-                    "destinations": {"type": "integer"},
+REACH_SCHEMA: Final = named(
+    "ReachChanges",
+    {
+        "type": "object",
+        "properties": {
+            "changes": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        **dict.fromkeys(("tenant", "source", "destination", "traffic"), TEXT),
+                        "becomes": {**TEXT, "enum": ["allowed", "denied"]},
+                        "by": {"type": "array", "items": TEXT},
+                        "before": {"type": "array", "items": TEXT},
+                        "sources": {"type": "integer"},
+                        "destinations": {"type": "integer"},
+                    },
                 },
             },
+            "complete": {"type": "boolean"},
         },
-        "complete": {"type": "boolean"},
     },
-}
+)
 
 MOST_CHANGES: Final = 1000
 """Pairs of groups that are told."""

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from contivmodel.representation import fields_of
-from contivmodel.schema import TEXT, Schema, shown_reference
+from contivmodel.schema import TEXT, Schema, named, patch_reference, shown_reference
+from contivmodel.schema import name as name_of
 from contivmodel.service_objects import Bgp
 from core.errors import NotSupported
 from netmaster.api import dry_run, flow_effects
@@ -23,6 +23,7 @@ from netmaster.api.problems import PREFIX
 from netmaster.api.routes import OperationDoc, Route
 from netmaster.api.v2 import handlers, idempotency, queries
 from netmaster.api.v2.event_stream import EVENT_STREAM, LAST_EVENT_ID, PATH, QUERY
+from netmaster.api.v2.examples import EXAMPLES
 from netmaster.plan import reach_changes
 from netmaster.plan.show import address_use, change_pages
 
@@ -31,21 +32,28 @@ _REVISION: Final[Schema] = {
     "type": "integer",
     "description": "a revision of the store that the page is not older than",
 }
-_EFFECTS: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "writes": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"key": TEXT, "action": {**TEXT, "enum": ["put", "delete"]}},
-            },
-        },
-        "complete": {"type": "boolean"},
-        "reach": reach_changes.REACH_SCHEMA,
-        "flows": flow_effects.FLOWS_SCHEMA,
+_WRITE: Final = named(
+    "Write",
+    {
+        "type": "object",
+        "properties": {"key": TEXT, "action": {**TEXT, "enum": ["put", "delete"]}},
     },
-}
+)
+_EFFECTS: Final = named(
+    "Effects",
+    {
+        "type": "object",
+        "properties": {
+            "writes": {"type": "array", "items": _WRITE},
+            "complete": {"type": "boolean"},
+            "reach": reach_changes.REACH_SCHEMA,
+            "flows": flow_effects.FLOWS_SCHEMA,
+        },
+    },
+)
+_SOME_FIELDS: Final = named(
+    "SomeFields", {"type": "object", "description": "the fields that were asked for, and the key"}
+)
 _CONDITIONS: Final = {
     "If-Match": "the ETag that the object must have; `*` for any, so that it must exist",
     "If-None-Match": "`*`: the object must not exist",
@@ -69,15 +77,15 @@ def object_routes(kinds: Iterable[ObjectClass]) -> Iterator[Route[Handler]]:
 
 def other_routes() -> Iterator[Route[Handler]]:
     """Yield the routes of what is read only: hosts and addresses."""
-    hosts = _list("list hosts v2", HOST_SCHEMA, handlers.HOST_FILTERS)
+    hosts = _list("list hosts v2", "Host", HOST_SCHEMA, handlers.HOST_FILTERS)
     fields: dict[str, Any] = HOST_SCHEMA["properties"]
     yield Route("GET", f"{PREFIX}hosts", partial(handlers.list_hosts, fields), hosts)
     host = OperationDoc(summary="read host v2", tag=_TAG, answer=HOST_SCHEMA)
     yield Route("GET", f"{PREFIX}hosts/{{label}}", handlers.read_host, host)
-    use: Schema = {"type": "object", "properties": address_use.FIELDS}
-    networks = _list("list address use", use, handlers.NETWORK_FILTERS)
+    use = named("AddressUse", {"type": "object", "properties": address_use.FIELDS})
+    networks = _list("list address use", "AddressUse", use, handlers.NETWORK_FILTERS)
     yield Route("GET", f"{PREFIX}ipam", handlers.list_address_use, networks)
-    changes = _list("list changes", change_pages.SCHEMA, ())
+    changes = _list("list changes", "Change", change_pages.SCHEMA, ())
     changes = replace(changes, query={**change_pages.FILTERS, **queries.PAGED})
     yield Route("GET", f"{PREFIX}changes", handlers.list_changes, changes)
     events = OperationDoc(
@@ -101,7 +109,8 @@ def _routes_of(kind: ObjectClass) -> Iterator[Route[Handler]]:
     whole = shown_reference(model)
     collection = f"{PREFIX}{model.plural}"
     item = f"{collection}/{{key}}"
-    tried = _foretold(whole)
+    called = f"{name_of(model)}.v2"
+    tried = _foretold(called, whole)
 
     def change(summary: str, answers: dict[int, Schema | None], **more: Any) -> OperationDoc:
         answer: Schema = {"anyOf": [whole, tried]} if 200 in answers else tried
@@ -121,9 +130,10 @@ def _routes_of(kind: ObjectClass) -> Iterator[Route[Handler]]:
         "GET",
         collection,
         partial(handlers.list_objects, kind),
-        _list(f"list {name} v2", whole, filters),
+        _list(f"list {name} v2", called, whole, filters),
     )
-    create = change("create", {201: whole}, content={handlers.JSON: whole})
+    sent = {"content": {handlers.JSON: whole}, "example": EXAMPLES.get(model.plural)}
+    create = change("create", {201: whole}, **sent)
     yield Route("POST", collection, partial(handlers.create_object, kind), create)
     read = OperationDoc(
         summary=f"read {name} v2",
@@ -134,12 +144,12 @@ def _routes_of(kind: ObjectClass) -> Iterator[Route[Handler]]:
         headers=_KNOWN,
     )
     yield Route("GET", item, partial(handlers.read_object, kind), read)
-    put = change("put", {200: whole, 201: whole}, content={handlers.JSON: whole})
+    put = change("put", {200: whole, 201: whole}, **sent)
     yield Route("PUT", item, partial(handlers.put_object, kind), put)
     patch = change(
         "patch",
         {200: whole},
-        content={handlers.MERGE_PATCH: _patch_of(kind), handlers.JSON: _patch_of(kind)},
+        content=dict.fromkeys((handlers.MERGE_PATCH, handlers.JSON), patch_reference(model)),
     )
     yield Route("PATCH", item, partial(handlers.patch_object, kind), patch)
     delete = change("delete", {204: None})
@@ -149,9 +159,9 @@ def _routes_of(kind: ObjectClass) -> Iterator[Route[Handler]]:
         yield Route("GET", f"{item}/state", partial(handlers.read_state, kind), state)
 
 
-def _list(summary: str, item: Schema, filters: Iterable[str]) -> OperationDoc:
+def _list(summary: str, called: str, item: Schema, filters: Iterable[str]) -> OperationDoc:
     having = {name: f"only items with this {name}" for name in filters}
-    answer: Schema = {
+    page: Schema = {
         "type": "object",
         "properties": {
             "items": {"type": "array", "items": _some_of(item)},
@@ -160,17 +170,18 @@ def _list(summary: str, item: Schema, filters: Iterable[str]) -> OperationDoc:
         },
         "required": ["items", "next", "revision"],
     }
+    answer = named(f"{called}.page", page)
     query = {**having, **queries.PAGED, **queries.FIELDS}
     return OperationDoc(summary=summary, tag=_TAG, answer=answer, query=query)
 
 
 def _some_of(item: Schema) -> Schema:
     """Return the schema of an item of which a client may have asked for some fields."""
-    return {"anyOf": [item, _OBJECT]}
+    return {"anyOf": [item, _SOME_FIELDS]}
 
 
-def _foretold(whole: Schema) -> Schema:
-    return {
+def _foretold(called: str, whole: Schema) -> Schema:
+    told: Schema = {
         "type": "object",
         "description": "what a dry run answers",
         "properties": {
@@ -182,12 +193,4 @@ def _foretold(whole: Schema) -> Schema:
         },
         "required": ["status", "key", "etag", "object", "effects"],
     }
-
-
-def _patch_of(kind: ObjectClass) -> Schema:
-    names = [name for name in fields_of(kind.model) if name != "key"]
-    return {
-        "type": "object",
-        "description": f"fields of {kind.model.kind} to change; null for the default",
-        "properties": {name: {} for name in names},
-    }
+    return named(f"{called}.dryRun", told)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final
 
-from contivmodel.schema import TEXT, Schema
+from contivmodel.schema import TEXT, Schema, named
 from netmaster.auth.route_classes import tenant_of
 from netmaster.stored import ChangedObject, ChangeRecord
 from netmaster.view import View
@@ -21,34 +21,37 @@ FILTERS: Final = {
     "who": "only changes of this user or program",
 }
 _NUMBER: Final[Schema] = {"type": "integer"}
-SCHEMA: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "number": _NUMBER,
-        "at": {**TEXT, "format": "date-time"},
-        "who": TEXT,
-        "address": TEXT,
-        "omitted": _NUMBER,
-        "objects": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "kind": TEXT,
-                    "key": TEXT,
-                    "action": {**TEXT, "enum": ["create", "update", "delete"]},
-                    "fields": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "properties": dict.fromkeys(("name", "before", "after"), TEXT),
+SCHEMA: Final = named(
+    "Change",
+    {
+        "type": "object",
+        "properties": {
+            "number": _NUMBER,
+            "at": {**TEXT, "format": "date-time"},
+            "who": TEXT,
+            "address": TEXT,
+            "omitted": _NUMBER,
+            "objects": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "kind": TEXT,
+                        "key": TEXT,
+                        "action": {**TEXT, "enum": ["create", "update", "delete"]},
+                        "fields": {
+                            "type": "array",
+                            "items": {
+                                "type": "object",
+                                "properties": dict.fromkeys(("name", "before", "after"), TEXT),
+                            },
                         },
                     },
                 },
             },
         },
     },
-}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any, Final
 
 from contivmodel.objects import Tenant
-from contivmodel.schema import TEXT, Schema
+from contivmodel.schema import TEXT, Schema, named
 from core.errors import NotFound
 from core.ids import TenantName
 from netmaster.plan.reach import NO_GROUP, End, Ends, Rules, Traffic, rule_key, traffic_between
@@ -22,42 +22,54 @@ from state.policy_rules import OfnetRule
 from state.records import EndpointRecord
 
 _TEXTS: Final[Schema] = {"type": "array", "items": TEXT}
-_GROUP: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "name": {**TEXT, "description": "empty for endpoints without a group"},
-        "endpoints": {"type": "integer", "minimum": 0},
-    },
-}
-_TRAFFIC: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "traffic": {**TEXT, "description": "as `tcp/80`, `tcp`, `47`; `any` is all other"},
-        "verdict": {**TEXT, "enum": ["allowed", "denied", "partly"]},
-        "by": {**_TEXTS, "description": "the rules that decide; none if no rule applies"},
-        "answers": {"type": "boolean", "description": "the rules deny answers alone"},
-    },
-}
-REACH_SCHEMA: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "tenant": TEXT,
-        "groups": {"type": "array", "items": _GROUP},
-        "pairs": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "source": TEXT,
-                    "destination": TEXT,
-                    "traffic": {"type": "array", "items": _TRAFFIC},
-                },
-            },
+_GROUP: Final = named(
+    "ReachGroup",
+    {
+        "type": "object",
+        "properties": {
+            "name": {**TEXT, "description": "empty for endpoints without a group"},
+            "endpoints": {"type": "integer", "minimum": 0},
         },
-        "complete": {"type": "boolean"},
     },
-    "required": ["tenant", "groups", "pairs", "complete"],
-}
+)
+_TRAFFIC: Final = named(
+    "ReachTraffic",
+    {
+        "type": "object",
+        "properties": {
+            "traffic": {**TEXT, "description": "as `tcp/80`, `tcp`, `47`; `any` is all other"},
+            "verdict": {**TEXT, "enum": ["allowed", "denied", "partly"]},
+            "by": {**_TEXTS, "description": "the rules that decide; none if no rule applies"},
+            "answers": {"type": "boolean", "description": "the rules deny answers alone"},
+        },
+    },
+)
+REACH_SCHEMA: Final = named(
+    "Reach",
+    {
+        "type": "object",
+        "properties": {
+            "tenant": TEXT,
+            "groups": {"type": "array", "items": _GROUP},
+            "pairs": {
+                "type": "array",
+                "items": named(
+                    "ReachPair",
+                    {
+                        "type": "object",
+                        "properties": {
+                            "source": TEXT,
+                            "destination": TEXT,
+                            "traffic": {"type": "array", "items": _TRAFFIC},
+                        },
+                    },
+                ),
+            },
+            "complete": {"type": "boolean"},
+        },
+        "required": ["tenant", "groups", "pairs", "complete"],
+    },
+)
 
 MOST_PAIRS: Final = 40_000
 """Pairs of groups that are looked at."""

@@ -24,6 +24,7 @@ from schemathesis.specs.openapi.checks import (
 from core.version import VERSION
 from netmaster.api.objects import KINDS
 from netmaster.api.route_table import document
+from netmaster.api.v2.examples import EXAMPLES
 from tests.bed.master import Master
 from tests.bed.store import Store
 
@@ -36,7 +37,7 @@ ALL: Final = [found.ok() for found in SCHEMA.get_all_operations() if isinstance(
 SECONDS: Final = 20
 """How long all made-up requests together may take; what does not fit is left out."""
 ROUNDS: Final = 4
-EXAMPLES: Final = 3
+TRIES: Final = 3
 ANSWER_WITHIN: Final = 5.0
 Case = schemathesis.Case[Any]
 CHECKS: Final = [content_type_conformance, response_schema_conformance, status_code_conformance]
@@ -66,6 +67,21 @@ def test_the_document_is_served_and_valid(store: Store, bed_dir: Path) -> None:
         served = answer.json()
         assert served == document(VERSION)
         validate(served)
+    finally:
+        master.kill()
+
+
+def test_every_example_can_be_sent(store: Store, bed_dir: Path) -> None:
+    master = Master(bed_dir, store)
+    master.start()
+    try:
+        for plural, example in EXAMPLES.items():
+            paths = document(VERSION)["paths"]
+            shown = paths[f"/api/v2/{plural}"]["post"]["requestBody"]["content"]
+            assert shown["application/json"]["example"] == example
+            sent = master.ask("POST", f"/api/v2/{plural}", example)
+            assert sent.status == 201 or plural == "globals", sent.text
+        assert KINDS.keys() - EXAMPLES.keys() == {"volumes", "volumeProfiles"}
     finally:
         master.kill()
 
@@ -100,7 +116,7 @@ def _try(
         modes.append(operation.as_strategy(GenerationMode.NEGATIVE))
 
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=TRIES,
         database=None,
         phases=(Phase.generate,),
         suppress_health_check=list(HealthCheck),

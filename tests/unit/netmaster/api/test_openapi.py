@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from openapi_spec_validator import validate
 
+from contivmodel.schema import hoisted, named
 from netmaster.api.objects import KINDS
 from netmaster.api.route_table import ROUTE_FINDER, ROUTES, document
 
@@ -64,3 +65,52 @@ def test_operations_have_names_of_their_own(served: dict[str, Any]) -> None:
         for method in set(item) - {"parameters"}
     ]
     assert len(names) == len(set(names))
+
+
+def test_a_generated_client_can_change_one_field_of_every_kind(served: dict[str, Any]) -> None:
+    """Named once, nullable, and without defaults, which a client would send for other fields."""
+    for plural in KINDS:
+        content = served["paths"][f"/api/v2/{plural}/{{key}}"]["patch"]["requestBody"]["content"]
+        (name,) = {media["schema"]["$ref"].rpartition("/")[2] for media in content.values()}
+        for field in served["components"]["schemas"][name]["properties"].values():
+            typed, null = field["anyOf"]
+            assert null == {"type": "null"}
+            assert "type" in typed
+            assert "default" not in typed
+
+
+def test_failures_of_v2_are_one_problem(served: dict[str, Any]) -> None:
+    problem = {"$ref": "#/components/responses/Problem"}
+    for path, item in served["paths"].items():
+        for method in set(item) - {"parameters"} if path.startswith("/api/v2/") else ():
+            failures = {s: a for s, a in item[method]["responses"].items() if int(s) >= 400}
+            assert failures
+            assert all(answer == problem for answer in failures.values()), (method, path)
+
+
+def test_bodies_of_v2_are_named(served: dict[str, Any]) -> None:
+    inline = [
+        (path, method)
+        for path, item in served["paths"].items()
+        for method in ("post", "put", "patch")
+        if path.startswith("/api/v2/") and "requestBody" in item.get(method, {})
+        for media in item[method]["requestBody"]["content"].values()
+        if set(media["schema"]) != {"$ref"}
+    ]
+    assert inline == []
+
+
+def test_a_name_stands_for_one_schema() -> None:
+    found: dict[str, Any] = {}
+    page = {"items": [named("One", {"type": "string"}), named("One", {"type": "string"})]}
+    assert hoisted(page, found) == {"items": [{"$ref": "#/components/schemas/One"}] * 2}
+    assert found == {"One": {"type": "string"}}
+    with pytest.raises(ValueError, match="two schemas are called One"):
+        hoisted(named("One", {"type": "integer"}), found)
+
+
+def test_a_property_may_be_called_title() -> None:
+    schema = {"properties": {"title": named("Title", {"type": "string"}), "type": {}}}
+    assert hoisted(schema, {}) == {
+        "properties": {"title": {"$ref": "#/components/schemas/Title"}, "type": {}}
+    }
