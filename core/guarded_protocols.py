@@ -17,9 +17,10 @@ from ssl import SSLContext
 from typing import Any, Final
 
 from core.connections import ConnectionGuard
+from core.patience import patient
 from core.tasks import detached
 
-HANDSHAKE_TIME: Final = 10.0
+HANDSHAKE_TIME: Final = patient(10.0)
 """Seconds for the handshake of TLS."""
 
 ProtocolFactory = Callable[[], asyncio.Protocol]

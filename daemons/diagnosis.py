@@ -14,12 +14,13 @@ from enum import Enum
 from typing import Any, Final
 
 from core.errors import ContivError
+from core.patience import patient
 from core.recent_logs import recent_lines
 
 Part = Callable[[], Awaitable[str]]
 """Returns a text. Raises ContivError."""
 
-SECONDS: Final = 5.0
+SECONDS: Final = patient(5.0)
 """Seconds that each part may take."""
 MOST: Final = 8 << 20
 """Bytes of all texts of a daemon."""

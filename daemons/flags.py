@@ -29,6 +29,7 @@ from core import logs
 from core.errors import UsageError
 from core.logs import fields
 from core.numbers import bounded
+from core.patience import VARIABLE, factor_of
 from core.version import BUILD_TIME, GIT_COMMIT
 
 log = logging.getLogger(__name__)
@@ -238,6 +239,10 @@ def read(
     if known.version:
         print_version(daemon, version)
         return None
+    try:
+        factor_of(environ.get(VARIABLE))
+    except ValueError as exc:
+        raise UsageError(str(exc)) from exc
     values = {}
     for flag in flags:
         name = flag.names[0]

@@ -17,10 +17,11 @@ from typing import Any, Final
 from core import tls_trust
 from core.errors import ContivError, OrchestratorUnavailable, UsageError
 from core.outside_json import read_json
+from core.patience import patient
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod has the token and the authority of its service account."""
-ANSWER: Final = 10.0
+ANSWER: Final = patient(10.0)
 """Seconds for an answer."""
 LIMIT: Final = 8 * 1024 * 1024
 """Bytes of an answer that are read at most."""

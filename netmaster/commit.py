@@ -34,6 +34,7 @@ from core.errors import (
     StoreUnavailable,
 )
 from core.logs import fields
+from core.patience import patient
 from core.tasks import background, backoff
 from netmaster import codec
 from netmaster.commit_groups import PrefixSet, shared_prefixes
@@ -78,7 +79,7 @@ class CommitTiming:
     """
 
     gather: float = 0.004
-    rebuild: float = 5.0
+    rebuild: float = patient(5.0)
     full: float = 5.0
     address_cooldown: float = 0.0
 

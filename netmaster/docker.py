@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from aiohttp import ClientError, ClientTimeout
 
 from core.errors import Conflict, ContivError
+from core.patience import patient
 
 if TYPE_CHECKING:
     from aiodocker import Docker, DockerError
 
-TIMEOUT: Final = 30.0
+TIMEOUT: Final = patient(30.0)
 """Seconds for one request, in which Docker calls its drivers."""
 
 NO_CONNECTION: Final = 900

@@ -25,6 +25,7 @@ from core.errors import (
     StoreUnavailable,
 )
 from core.logs import fields
+from core.patience import patient
 from core.tasks import background, backoff
 from netmaster import address_faults, host_inventory
 from netmaster.api.access import AccessControl
@@ -72,7 +73,7 @@ class LeadershipTiming:
     """
 
     periodic: float = 60.0
-    flush: float = 0.3
+    flush: float = patient(0.3)
     schema: float = 5.0
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from core.errors import UsageError
 from core.numbers import bounded
+from core.patience import patient
 from daemons import browsers, flags, tls
 from daemons.flags import Flag, Generation, Values
 from daemons.listen_address import ANY_ADDRESS, ListenAddress
@@ -75,7 +76,7 @@ FLAGS: Final = (
         names=("lease-ttl",),
         env="LEASE_TTL",
         help="seconds after which a dead leader loses the lock",
-        default="2",
+        default=f"{patient(2):.0f}",
         generation=Generation.OURS,
     ),
     Flag(

@@ -18,9 +18,10 @@ from typing import Final
 from core import tls_trust
 from core.errors import StoreDenied, StoreUnavailable
 from core.outside_json import read_json
+from core.patience import patient
 from core.tasks import unbroken
 
-TIMEOUT: Final = 3.0
+TIMEOUT: Final = patient(3.0)
 OLDEST: Final = (3, 3)
 """The first etcd release with nested transactions."""
 _MAX_ANSWER: Final = 4096

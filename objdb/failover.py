@@ -15,14 +15,15 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from core.errors import StoreUnavailable
 from core.logs import fields
+from core.patience import patient
 from core.tasks import backoff
 
 log = logging.getLogger(__name__)
 
-ATTEMPT: Final = 1.0
+ATTEMPT: Final = patient(1.0)
 """Seconds a member has to answer; a frozen member costs a call this much once."""
 
-BUDGET: Final = 10.0
+BUDGET: Final = patient(10.0)
 """Seconds after which a call gives up on all members."""
 
 

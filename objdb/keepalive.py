@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Final
 
+from core.patience import patient
+
 # Why a thread: a leader that rebuilds its view, or an agent that computes thousands of flows,
 # blocks the event loop for seconds. A renewal in the loop would come too late, the store would
 # drop the lease, and a healthy leader would lose its lock because it has much to do. The thread
@@ -24,7 +26,7 @@ from typing import Final
 # be too late by up to a round trip, and this client would trust a lock that another holds already.
 # Counted from the send, `valid_until` is never later than the store's own deadline.
 
-REVOKE_BUDGET: Final = 2.0
+REVOKE_BUDGET: Final = patient(2.0)
 """Seconds for an attempt to revoke a lease or release a lock; both expire without it."""
 
 LEASE_ENDED: Final = 0.0

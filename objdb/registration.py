@@ -11,13 +11,14 @@ from typing import Final
 
 from core.errors import NotFound, StoreUnavailable
 from core.logs import fields
+from core.patience import patient
 from core.tasks import background, backoff
 from objdb.api import Absent, Backend, Change, Committed, Lease, Put, Unchanged
 from objdb.shared_lease import SharedLease, holds
 
 log = logging.getLogger(__name__)
 
-TTL: Final = 10.0
+TTL: Final = patient(10.0)
 """The original's time to live of every registration."""
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from core.errors import StoreDenied, StoreUnavailable
 from core.logs import fields
+from core.patience import patient
 from core.tasks import backoff
 from objdb.api import Backend, Entry
 from objdb.connect import StoreAddress, StoreKind, tls_context
@@ -19,7 +20,7 @@ from objdb.diagnosis import CONSUL, ETCD, examine
 
 log = logging.getLogger(__name__)
 
-FIRST_ANSWER: Final = 2.0
+FIRST_ANSWER: Final = patient(2.0)
 """Seconds without an answer before the store is examined."""
 CERTAIN: Final = 2
 """Examinations in a row that must fail for good: a server that starts or stops can fail one."""

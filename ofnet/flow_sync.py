@@ -15,6 +15,7 @@ from typing import Final
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from core.logs import fields
+from core.patience import patient
 from core.tasks import backoff
 from ofnet.changes import ObjectKind
 from ofnet.channel.requests import FlowsRefused
@@ -46,7 +47,7 @@ IN_THREAD: Final = 50_000
 """Flows from which on they are compared in a thread, since the event loop would stand still for
 some 0.1 s; for seconds with 500 networks."""
 
-UPDATE_LIMIT: Final = 60.0
+UPDATE_LIMIT: Final = patient(60.0)
 """Seconds after which an update is given up; the switch's own limits come first."""
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from core.errors import SwitchUnavailable
 from core.ids import EndpointKey
+from core.patience import patient
 from ofnet.announcements import Announcements
 from ofnet.changes import Changes
 from ofnet.channel.switch import Switch
@@ -21,7 +22,7 @@ from ofnet.world import Bridge, World
 PERIOD: Final = 3.0
 """Seconds between two rounds."""
 
-PATIENCE: Final = 1.0
+PATIENCE: Final = patient(1.0)
 """Seconds that an ADD may wait for its announcement."""
 
 

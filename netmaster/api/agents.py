@@ -29,6 +29,7 @@ from yarl import URL
 from core import keys
 from core.errors import AgentUnavailable, Invalid
 from core.ids import HostLabel
+from core.patience import patient
 from daemons.http_client import Connector
 from daemons.tls import TlsContexts
 from daemons.tls_faults import cause
@@ -40,8 +41,8 @@ from objdb.api import Backend
 from state import codec
 from state.records import EndpointRecord, ServiceInstance
 
-CONNECT_TIMEOUT: Final = 3.0
-ANSWER_TIMEOUT: Final = 10.0
+CONNECT_TIMEOUT: Final = patient(3.0)
+ANSWER_TIMEOUT: Final = patient(10.0)
 
 MAX_ANSWER: Final = 32 << 20
 """Bytes of an agent's answer that are read; a longer one is refused."""

@@ -21,6 +21,7 @@ from contivmodel.schema import BINARY
 from contivmodel.wire import dumps
 from core import keys
 from core.errors import AgentUnavailable
+from core.patience import patient
 from daemons.diagnosis import MOST, Part, as_json, collect, redacted
 from daemons.peers import PeerIdentity
 from netmaster import agent_answers
@@ -46,7 +47,7 @@ WHOLE: Final = 64 << 20
 """Bytes of all texts in an archive."""
 MOST_FILES: Final = 100
 """Texts of one daemon."""
-SECONDS: Final = 15.0
+SECONDS: Final = patient(15.0)
 """Seconds that each daemon has to answer."""
 COUNTED: Final = (
     *(keys.OBJECTS, keys.NETWORKS, keys.ENDPOINTS, keys.GROUPS, keys.SERVICE_LBS, keys.BGPS),

@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 
 from contivmodel.schema import TEXT, Schema, named
 from core.errors import AgentUnavailable
+from core.patience import patient
 from netmaster import agent_answers, codec
 from netmaster.agent_answers import Count, Name
 from netmaster.api.agents import Answers
@@ -23,7 +24,7 @@ from netmaster.stored import Write
 from state.watch import AGENT_PREFIXES
 
 ASKED: Final = "/dry-run"
-SECONDS: Final = 5.0
+SECONDS: Final = patient(5.0)
 """Seconds that each host has to answer."""
 _COUNTS: Final = ("added", "removed", "replaced")
 _COUNT: Final[Schema] = {"type": "integer", "minimum": 0}

@@ -20,6 +20,7 @@ from typing_extensions import TypedDict
 
 from contivmodel.schema import TEXT, named
 from core.errors import AgentUnavailable, Invalid
+from core.patience import patient
 from netmaster import agent_answers
 from netmaster.agent_answers import Flag, Name
 from netmaster.api import trace
@@ -33,9 +34,9 @@ from netmaster.plan.show.trace_ends import End
 from netmaster.plan.show.trace_verdict import TraceVerdict
 
 SIGHTINGS: Final = "/inspect/sightings"
-TRACED: Final = 2.0
+TRACED: Final = patient(2.0)
 """Seconds for the trace; with what follows it is less than 5."""
-BEGUN: Final = 1.0
+BEGUN: Final = patient(1.0)
 """Seconds for each host to begin looking, and for the sender's to send."""
 LOOKED: Final = BEGUN + 1.0
 """Seconds for which a host looks for the packet: it is sent when the last one has begun."""

@@ -34,6 +34,7 @@ from yarl import URL
 
 from contivmodel.outcome import HEADER, Outcome
 from core.errors import NotLeader, StoreUnavailable
+from core.patience import patient
 from core.tasks import background
 from daemons.http_client import Connector
 from daemons.tls import TlsContexts, peer_identity
@@ -56,9 +57,9 @@ class ProxyTiming:
 
     connections: int = 64
     free_connection: float = 60.0
-    connect: float = 3.0
-    answer: float = 60.0
-    leader_known: float = 2.0
+    connect: float = patient(3.0)
+    answer: float = patient(60.0)
+    leader_known: float = patient(2.0)
     leader_check: float = 1.0
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from contivmodel.schema import TEXT, named
+from core.patience import patient
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.replies import json_reply
 from netmaster.api.routes import OperationDoc
@@ -15,7 +16,7 @@ from netmaster.plan.show import self_test
 
 PATH: Final = "/api/v2/selftest"
 ASKED: Final = "/inspect/selftest"
-SECONDS: Final = 25.0
+SECONDS: Final = patient(25.0)
 """Seconds that a host has; it ends its own test earlier."""
 
 _CHECK: Final = named(

@@ -17,6 +17,7 @@ from contivmodel.schema import TEXT as TEXT_SCHEMA
 from contivmodel.schema import named
 from core.errors import AgentUnavailable, Invalid
 from core.numbers import bounded
+from core.patience import patient
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.queries import parameters
 from netmaster.api.replies import json_reply
@@ -25,7 +26,7 @@ from netmaster.plan.show.trace_ends import End, Scope, resolve
 from netmaster.plan.show.trace_verdict import both_ways, onward, verdict
 from netmaster.view import View
 
-WITHIN: Final = 5.0
+WITHIN: Final = patient(5.0)
 """Seconds for all hosts together."""
 MOST_HOPS: Final = 6
 PROTOCOLS: Final[Mapping[str, int]] = {"icmp": 1, "tcp": 6, "udp": 17, "sctp": 132}

@@ -15,6 +15,7 @@ from typing import Final
 from core import keys
 from core.errors import Conflict, Invalid, SchemaMismatch, StoreUnavailable
 from core.outside_json import read_json
+from core.patience import patient
 from core.version import VERSION
 from netmaster import codec
 from netmaster.view import View
@@ -28,8 +29,8 @@ OF_THE_STORE: Final = frozenset({keys.SCHEMA, keys.LINEAGE})
 Check = Callable[[Mapping[str, bytes]], bool]
 """Judges the leader's part of a store before it is replaced (`write`)."""
 
-LOCK_TTL: Final = 5.0
-LOCK_PATIENCE: Final = 2.0
+LOCK_TTL: Final = patient(5.0)
+LOCK_PATIENCE: Final = patient(2.0)
 """Seconds to wait for a lock that was taken after it was found free."""
 
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from core.errors import ContivError
 from core.logs import fields
+from core.patience import patient
 from netplugin.ovsdb import BridgeRow, BridgeSpec, Ovsdb
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ class KeeperTiming:
     """Between two corrections of a bridge, and between looks at what raises no event."""
     remembered: float = 10.0
     """A corrected bridge is reported for so long, so that operators see a change that recurs."""
-    silence: float = 5.0
+    silence: float = patient(5.0)
     """A switch may be without a session for so long before it is reported."""
 
 

@@ -15,10 +15,11 @@ from typing import Final
 
 from core.errors import HostError
 from core.logs import fields
+from core.patience import patient
 
 log = logging.getLogger(__name__)
 
-_PATIENCE: Final = 5.0
+_PATIENCE: Final = patient(5.0)
 """Seconds a client may take for its request."""
 _LONGEST: Final = 8192
 """Size in bytes of a request's head."""

@@ -26,6 +26,7 @@ from typing import Final, NamedTuple, Protocol
 from core.errors import ContivError, HostError, SwitchRefused
 from core.ids import HostLabel
 from core.logs import fields
+from core.patience import patient
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +72,7 @@ class LaneTiming:
     """Seconds between two checks, and from a question to the check whether it was answered."""
 
     check: float = 10.0
-    answer: float = 1.0
+    answer: float = patient(1.0)
 
 
 class Route(NamedTuple):

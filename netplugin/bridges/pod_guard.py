@@ -18,6 +18,7 @@ from core import keys
 from core.errors import ContivError, Invalid
 from core.logs import fields
 from core.numbers import bounded
+from core.patience import patient
 from netplugin.bridges.reconcile_loop import ReconcileLoop, ShowFaults
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from netplugin.settings import Settings
@@ -59,7 +60,7 @@ PAST_SWITCH: Final = tuple(
 
 Only the userspace datapath leaves such packets to the host, beside its own copy.
 """
-START_LIMIT: Final = 5.0
+START_LIMIT: Final = patient(5.0)
 """Seconds that a start waits for the names of the store's members."""
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import Conflict, HostError
+from core.patience import patient
 from core.unix_socket import is_served
 from core.version import VERSION
 from daemons import flags
@@ -34,7 +35,7 @@ from netplugin.world import port_names
 from ofnet.world import Bridge
 
 NAME: Final = "cleanup"
-OVSDB_WAIT: Final = 10.0
+OVSDB_WAIT: Final = patient(10.0)
 
 _DRY_RUN: Final = Flag(
     names=("dry-run",),

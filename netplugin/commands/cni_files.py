@@ -25,6 +25,7 @@ from typing import Final
 
 from core import tls_trust
 from core.end_signal import told_to_end
+from core.patience import patient
 from netplugin.commands import link_files
 
 INSTALL: Final = "install-cni"
@@ -42,7 +43,7 @@ BIN_DIR: Final = Path("/opt/cni/bin")
 CONF_DIR: Final = Path("/etc/cni/net.d")
 GRACE: Final = 60.0
 INTERVAL: Final = 1.0
-ANSWER: Final = 5.0
+ANSWER: Final = patient(5.0)
 """Seconds for the agent to answer; its checks take less (`daemons.health`)."""
 
 log = logging.getLogger(__name__)

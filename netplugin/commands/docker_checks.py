@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import HostError
+from core.patience import patient
 from netplugin.commands.findings import Note
 from netplugin.settings import Settings
 
@@ -22,7 +23,7 @@ DAEMON_JSON: Final = Path("/etc/docker/daemon.json")
 FIRST: Final = 27
 """The first major version that may ask so: 26.1 does not, 28.5 does."""
 
-ENGINE_WAIT: Final = 5.0
+ENGINE_WAIT: Final = patient(5.0)
 """Seconds for the engine's answer."""
 
 REMEDY: Final = (

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import HostError
+from core.patience import patient
 from core.unix_socket import is_served
 from core.version import VERSION
 from daemons import flags
@@ -42,7 +43,7 @@ from netplugin.settings import SMALLEST_MTU, Settings
 from ofnet.world import Bridge, FwdMode
 
 NAME: Final = "preflight"
-KUBE_WAIT: Final = 5.0
+KUBE_WAIT: Final = patient(5.0)
 """Seconds for a connection to an API server, and for its answer."""
 
 _CAPABILITIES: Final = {"NET_ADMIN": 12, "NET_RAW": 13, "SYS_ADMIN": 21}

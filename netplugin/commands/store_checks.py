@@ -14,6 +14,7 @@ from typing import Final
 from core import keys
 from core.errors import Conflict, ContivError, HostError, StoreUnavailable
 from core.ids import HostLabel
+from core.patience import patient
 from netplugin.bridges.path_mtu import PathMtu, ProbeTiming
 from netplugin.commands.findings import Note
 from netplugin.kernel import icmp
@@ -30,7 +31,7 @@ from ofnet.world import Bridge
 from state import codec, schema
 from state.records import DEFAULT_PRIVATE_SUBNET, GlobalRecord, HostRecord
 
-STORE_WAIT: Final = 10.0
+STORE_WAIT: Final = patient(10.0)
 
 
 async def store(wanted: Settings) -> str:

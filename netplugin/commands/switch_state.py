@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from core.errors import ContivError
+from core.patience import patient
 from netplugin.ovsdb import Ovsdb, PortRow
 from netplugin.settings import Settings
 
-OVSDB_WAIT: Final = 10.0
+OVSDB_WAIT: Final = patient(10.0)
 """Seconds; on a host without a database all checks of it wait for them together."""
 
 

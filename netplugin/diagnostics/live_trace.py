@@ -25,6 +25,7 @@ from contivmodel.wire import dumps
 from core.errors import ContivError, HostError, Invalid
 from core.logs import fields
 from core.outside_json import read_json
+from core.patience import patient
 from netplugin.diagnostics.limits import IsMaster, Places, forbidden
 from netplugin.ovsdb import Ovsdb
 from netplugin.trace import request as trace_request
@@ -38,7 +39,7 @@ log = logging.getLogger(__name__)
 SEEN: Final = "/inspect/sightings"
 SEND: Final = "/trace/send"
 AT_ONCE: Final = 4
-LONGEST: Final = 5.0
+LONGEST: Final = patient(5.0)
 """Seconds that are looked for a packet at most."""
 MOST: Final = 100
 """Sightings of a packet that are told: one that goes round is seen on and on."""

@@ -18,6 +18,7 @@ from aiohttp import web
 from contivmodel.wire import dumps
 from core.errors import ContivError, HostError
 from core.ids import EndpointKey, HostLabel, split_network_id
+from core.patience import patient
 from daemons.health import Check
 from netplugin.bridges.path_mtu import MAX_CONCURRENT, SHORT, Probe
 from netplugin.dns import messages
@@ -30,7 +31,7 @@ from ofnet.names import Question
 from ofnet.world import Bridge
 
 PATH: Final = "/inspect/selftest"
-SECONDS: Final = 20.0
+SECONDS: Final = patient(20.0)
 """Seconds for all checks of a host; netmaster waits a little longer."""
 NAMES: Final = 50
 """Names that are asked for, of pods of this host."""

@@ -14,9 +14,10 @@ from ipaddress import IPv4Address
 from typing import Final
 
 from core.errors import HostError
+from core.patience import patient
 
 TRIES: Final = 3
-REPLY_WAIT: Final = 1.0
+REPLY_WAIT: Final = patient(1.0)
 """Seconds to wait for a reply."""
 
 SHORTEST: Final = 28 + 8

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
 from core.errors import HostError
+from core.patience import patient
 from netplugin.kernel import (
     host_links,
     name_space,
@@ -40,7 +41,7 @@ from netplugin.kernel.route_table import HostRoute
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_CARRIER: Final = 5.0
+_CARRIER: Final = patient(5.0)
 _CARRIER_POLL: Final = 0.0005
 _OVS_FAMILY: Final = "ovs_datapath"
 _RTMGRP_LINK: Final = 1

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from core.errors import HostError
+from core.patience import patient
 from netplugin.kernel.firewall_watch import note_own
 
-LIMIT: Final = 20.0
+LIMIT: Final = patient(20.0)
 """Time limit in seconds of one run."""
 
 

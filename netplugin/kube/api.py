@@ -21,6 +21,7 @@ import aiohttp
 
 from core.errors import OrchestratorUnavailable
 from core.logs import fields
+from core.patience import patient
 from core.tasks import backoff
 from daemons.http_client import Connector
 from netplugin.kube.access import KubeAccess
@@ -49,11 +50,11 @@ _LATEST: Final = ""
 class KubeTiming:
     """Time limits and pauses, in seconds."""
 
-    connect: float = 10.0
-    answer: float = 60.0
+    connect: float = patient(10.0)
+    answer: float = patient(60.0)
     """Limit of one page of a list."""
 
-    one_object: float = 3.0
+    one_object: float = patient(3.0)
     """Limit of the answer about one object, from each server: an ADD waits for it."""
 
     silence: float = 90.0

@@ -17,6 +17,7 @@ from core.change_notifier import ChangeNotifier
 from core.errors import OrchestratorUnavailable
 from core.ids import GroupName, NetworkName, TenantName
 from core.logs import fields
+from core.patience import patient
 from netplugin.cni.request import PodRequest
 from netplugin.kube.api import KubeApi
 from netplugin.kube.resources import NAMESPACES, Resource
@@ -33,7 +34,7 @@ from netplugin.world.kube_pods import (
 
 log = logging.getLogger(__name__)
 
-WATCH_WAIT: Final = 1.0
+WATCH_WAIT: Final = patient(1.0)
 """Seconds an ADD waits for the watch before it asks the server."""
 
 

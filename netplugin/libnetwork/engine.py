@@ -18,11 +18,12 @@ from aiodocker import DockerError
 from aiohttp import ClientError, ClientTimeout
 
 from core.errors import ContivError
+from core.patience import patient
 from core.tasks import background
 
 log = logging.getLogger(__name__)
 
-TIMEOUT: Final = 30.0
+TIMEOUT: Final = patient(30.0)
 """Seconds for one request; a created network calls this agent back meanwhile."""
 OVERLAP: Final = 2
 """Seconds before it is followed of which an engine tells the events once more; clocks are set back

@@ -14,6 +14,7 @@ from typing import Final
 from core.errors import ContivError, NotFound
 from core.ids import GroupName, NetworkName, TenantName, group_key, network_id
 from core.logs import fields
+from core.patience import patient
 from netplugin.bridges.record_events import RecordEvents
 from netplugin.libnetwork.calls import TAG
 from netplugin.libnetwork.engine import Engine, EngineNetwork
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 SWARM_SCOPE: Final = "swarm"
 """The scope of networks that a swarm has made."""
 
-RECORD_WAIT: Final = 3.0
+RECORD_WAIT: Final = patient(3.0)
 """Seconds to wait for a record: netmaster writes it after it has created the network in docker."""
 
 

@@ -36,6 +36,7 @@ from core.errors import (
 )
 from core.ids import EndpointKey, GroupName, HostLabel, NetworkId, NetworkName, TenantName
 from core.logs import fields
+from core.patience import patient
 from netplugin.masters.address_blocks import BlocksAnswer, BlocksAsked, HeldAddress
 from objdb.api import Backend, Snapshot
 from state.docker_networks import DockerPlace
@@ -51,11 +52,11 @@ _T = TypeVar("_T")
 class LeaderTiming:
     """Time limits and pauses, in seconds."""
 
-    answer: float = 8.0
+    answer: float = patient(8.0)
     """A leader must answer within this time; runtimes wait longer for an ADD."""
-    election: float = 4.0
+    election: float = patient(4.0)
     """Without a serving leader for longer than this, it is an outage, not an election."""
-    outage_wait: float = 1.0
+    outage_wait: float = patient(1.0)
     """A call still waits so long for a leader during an outage."""
     retry: float = 0.1
     """Pause between two attempts of one call."""

@@ -18,6 +18,7 @@ from core import keys
 from core.errors import Invalid
 from core.ids import HostLabel
 from core.logs import fields
+from core.patience import patient
 from core.tasks import backoff
 from daemons.tls import TlsContexts, may_call
 from daemons.tls_faults import cause
@@ -37,9 +38,9 @@ log = logging.getLogger(__name__)
 class ControlTiming:
     """Time limits and pauses, in seconds."""
 
-    call: float = 3.0
+    call: float = patient(3.0)
     """A master must answer a call within this time."""
-    leave: float = 3.0
+    leave: float = patient(3.0)
     """An agent that ends waits so long for each master."""
     report_every: float = 0.1
     """Pause between two reports to a master; changes in between share one report."""

@@ -12,16 +12,21 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from core.change_notifier import ChangeNotifier
 from core.errors import ContivError, SwitchUnavailable
+from core.patience import patient
 from core.tasks import backoff
 from netplugin.ovsdb import changes
 from netplugin.ovsdb.replica import Job, Replica, fetch_schema
 from netplugin.ovsdb.rows import NOTHING, BridgeRow, BridgeSpec, OvsdbView, PortRow, PortSpec
 
 log = logging.getLogger(__name__)
+
+WAIT: Final = patient(10.0)
+LIMIT: Final = patient(5.0)
+"""Seconds for a connection, and for each call."""
 
 
 class Ovsdb:
@@ -30,7 +35,7 @@ class Ovsdb:
     In seconds: `limit` for each transaction, `port_ready` for a new port's OpenFlow number.
     """
 
-    def __init__(self, *, limit: float, port_ready: float = 10.0) -> None:
+    def __init__(self, *, limit: float, port_ready: float = patient(10.0)) -> None:
         self._limit = limit
         self.port_ready = port_ready
         self._loop = asyncio.get_running_loop()
@@ -44,7 +49,7 @@ class Ovsdb:
 
     @classmethod
     async def connect(
-        cls, remote: str, *, wait: float = 10.0, limit: float = 5.0, lock: str | None = None
+        cls, remote: str, *, wait: float = WAIT, limit: float = LIMIT, lock: str | None = None
     ) -> Self:
         """Return once the whole database is here; `limit` is the time each later call may take.
 
@@ -144,7 +149,7 @@ class Ovsdb:
         """Create the bridge, or correct its settings; its ports are not touched."""
         await self._commit(changes.ensure_bridge(spec))
 
-    async def hang_up(self, *bridges: str, within: float = 1.0) -> None:
+    async def hang_up(self, *bridges: str, within: float = patient(1.0)) -> None:
         """Replace the bridges' controller by a placeholder; return when ovs-vswitchd applied it.
 
         Flows stay. The controller that `ensure_bridge` sets next is connected to at once. Returns
@@ -155,7 +160,7 @@ class Ovsdb:
         await self._commit(changes.hang_up(bridges))
         await self._wait_applied(within)
 
-    async def delete_bridge(self, name: str, within: float = 5.0) -> None:
+    async def delete_bridge(self, name: str, within: float = patient(5.0)) -> None:
         """Remove a bridge with its ports; return when ovs-vswitchd has removed their links.
 
         One that does not exist is a success. Returns after `within` seconds in any case: a switch
@@ -192,7 +197,7 @@ class Ovsdb:
         """
         await self._commit(changes.delete_port(bridge, name))
 
-    async def withdraw_port(self, bridge: str, name: str, within: float = 5.0) -> None:
+    async def withdraw_port(self, bridge: str, name: str, within: float = patient(5.0)) -> None:
         """Remove a port; return when ovs-vswitchd has given up its device.
 
         Otherwise it would take a new device of that name for the old one. Returns after `within`

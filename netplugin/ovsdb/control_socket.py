@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from core.outside_json import read_json
+from core.patience import patient
 
 DEFAULT_RUNDIR: Final = Path("/var/run/openvswitch")
 _DAEMON: Final = "ovs-vswitchd"
@@ -45,7 +46,7 @@ def vswitchd_rundir(rundir: Path, sockets: Path = _UNIX_SOCKETS) -> Path:
 class ControlSocket:
     """The control socket of ovs-vswitchd; `limit` is the time for each command, in seconds."""
 
-    def __init__(self, rundir: Path, *, limit: float = 5.0) -> None:
+    def __init__(self, rundir: Path, *, limit: float = patient(5.0)) -> None:
         self._rundir = rundir
         self._pidfile = rundir / f"{_DAEMON}.pid"  # once: pathlib interns each part of a new path
         self._limit = limit

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from core.errors import ContivError, SwitchRefused, SwitchUnavailable
+from core.patience import patient
 from netplugin.ovsdb.changes import OvsdbChange
 from netplugin.ovsdb.rows import BridgeRow, OvsdbView
 from netplugin.ovsdb.table import InterfaceFacts, PortFacts, PortTable
@@ -97,8 +98,8 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         "other_config",
     ),
 }
-_PROBE_MS: Final = 5000
-_SCHEMA_MS: Final = 1000
+_PROBE_MS: Final = round(patient(5000))
+_SCHEMA_MS: Final = round(patient(1000))
 _RECONNECT_MS: Final = (50, 1000)
 
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from core.patience import patient
+
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -107,7 +109,7 @@ class BridgeSpec:
     fail_mode: Literal["secure", "standalone"] = "secure"
     external_ids: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     max_backoff_ms: int = 1000
-    inactivity_probe_ms: int = 10_000
+    inactivity_probe_ms: int = round(patient(10_000))
     packets_per_second: int = 2000
     packets_waiting: int = 500
     own_port: PortSpec | None = None

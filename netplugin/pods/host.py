@@ -10,6 +10,7 @@ from ipaddress import IPv4Network
 
 from core.ids import HostLabel
 from core.metrics import HistogramMap
+from core.patience import patient
 from netplugin.bridges.reconcile_loop import ShowFaults
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.cni.request import PodRequest
@@ -33,17 +34,17 @@ async def place_as_asked(request: PodRequest) -> PodRequest:
 class PodTiming:
     """Time limits and pauses of the package, all in seconds."""
 
-    network_known: float = 3.0
+    network_known: float = patient(3.0)
     """An ADD waits so long for a network's record after netmaster named the network."""
-    policies_known: float = 5.0
+    policies_known: float = patient(5.0)
     """An ADD waits so long for the records that netmaster had when it granted the endpoint."""
-    old_gone: float = 4.0
+    old_gone: float = patient(4.0)
     """An ADD waits so long for the teardown of an earlier endpoint of the same pod."""
-    flows_gone: float = 2.0
+    flows_gone: float = patient(2.0)
     """A DEL waits so long for the switch to remove flows; an absent switch does it on return."""
-    flows_checked: float = 2.0
+    flows_checked: float = patient(2.0)
     """A CHECK waits so long for a comparison of the flows with the switch, if one is due."""
-    undone: float = 2.0
+    undone: float = patient(2.0)
     """A failed ADD waits so long for its teardown, which continues afterwards."""
     release_wait: float = 1.0
     """A DEL waits so long for netmaster's release, which is retried afterwards."""

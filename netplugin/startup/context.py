@@ -4,6 +4,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 
+from core.patience import patient
 from core.tasks import Supervisor
 from daemons.tls import TlsContexts
 from netplugin.bgp.host import BgpTiming
@@ -15,13 +16,13 @@ from netplugin.settings import Settings
 class Timing:
     """Time limits of an agent, in seconds."""
 
-    ovsdb_wait: float = 30.0
+    ovsdb_wait: float = patient(30.0)
     """The OVSDB server must answer within this time, or the start fails."""
-    ovsdb_lock_wait: float = 10.0
+    ovsdb_lock_wait: float = patient(10.0)
     """Another agent on the same switch must have ended within this time, or the start fails."""
     settings_reminder: float = 10.0
     """Pause between log messages while netmaster has not written the cluster's settings."""
-    kubernetes_wait: float = 5.0
+    kubernetes_wait: float = patient(5.0)
     """The start continues without the services of Kubernetes after this time."""
     switch_wait: float = 10.0
     """Pause between log messages while ovs-vswitchd has not connected."""

@@ -29,6 +29,7 @@ from consul.callback import CB
 from core.errors import ContivError, StoreUnavailable
 from core.logs import fields
 from core.outside_json import read_json
+from core.patience import patient
 from objdb.consul.agents import TOKEN_HEADER, ConsulAgent, ConsulAgents
 from objdb.failover import ATTEMPT, NoAnswer, Retry, RetryPolicy
 from objdb.keepalive import LEASE_ENDED, REVOKE_BUDGET, Renew, RenewedLease, stop_all
@@ -47,10 +48,10 @@ _DEREGISTER_AFTER: Final = "1m"
 _UNKNOWN: Final = b"does not have associated TTL"
 """Part of an agent's answer for an unknown check."""
 
-_SYNC_TIMEOUT: Final = 2.0
+_SYNC_TIMEOUT: Final = patient(2.0)
 """Seconds an agent may take to send a new check to the servers."""
 
-_SHORT_ATTEMPT: Final = 0.2
+_SHORT_ATTEMPT: Final = patient(0.2)
 """Seconds an agent that has just failed has for one more request, before the next one is asked."""
 
 

@@ -22,6 +22,7 @@ from pydantic_core import from_json
 
 from core.errors import StoreUnavailable
 from core.logs import fields
+from core.patience import patient
 from core.tasks import backoff
 from objdb.api import Delta, Entry, Parts, Snapshot, under
 from objdb.consul.agents import CONSISTENT, ConsulAgents, UnknownToken, transaction
@@ -41,7 +42,7 @@ log = logging.getLogger(__name__)
 # After a failure the query starts again without an index, at another agent. Its answer is the state
 # now, and the comparison with the last listing finds what changed meanwhile.
 
-LIST_ATTEMPT: Final = 8.0
+LIST_ATTEMPT: Final = patient(8.0)
 WAIT: Final = 5.0
 """Minimum wait time of a query in seconds; the agent adds up to a sixteenth."""
 

@@ -30,6 +30,7 @@ from core import keys
 from core.errors import ContivError, StoreUnavailable
 from core.logs import fields
 from core.outside_json import read_json
+from core.patience import patient
 from core.tasks import backoff
 from objdb.api import Absent, Change, Check, Put, Unchanged
 from objdb.etcd.channel import Channels
@@ -38,7 +39,7 @@ from objdb.etcd.errors import is_out_of_range
 
 log = logging.getLogger(__name__)
 
-_ATTEMPT: Final = 10.0
+_ATTEMPT: Final = patient(10.0)
 """Seconds a member may take to compact; a long history takes longer than a usual call."""
 _LONGEST_PAUSE: Final = 60.0
 """Seconds between two attempts while compaction fails, at most."""

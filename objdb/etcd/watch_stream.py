@@ -15,6 +15,7 @@ import grpc.aio
 from aetcd import rpc
 
 from core.errors import ContivError
+from core.patience import patient
 from core.tasks import background, detached
 from objdb.etcd.channel import Channels, EtcdMember, Metadata
 from objdb.etcd.errors import detail, is_stale_token, is_transient, translated
@@ -26,7 +27,7 @@ from objdb.etcd.history import Seen
 # A refused watch has no id of its own in its response. So responses that say "created" are taken
 # in the order of the requests, in which etcd sends them; it sends no event of a watch before.
 
-HEARTBEAT: Final = 1.0
+HEARTBEAT: Final = patient(1.0)
 """Seconds between heartbeats."""
 
 MAX_MISSED_HEARTBEATS: Final = 3

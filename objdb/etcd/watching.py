@@ -17,6 +17,7 @@ from aetcd import rpc
 
 from core.errors import StoreUnavailable
 from core.logs import fields
+from core.patience import patient
 from core.tasks import background, backoff
 from objdb.api import Delta, Entry, Keep, Parts, Snapshot, delta_of, keep_all
 from objdb.etcd.channel import Channels
@@ -44,7 +45,7 @@ log = logging.getLogger(__name__)
 PAGE: Final = 5_000
 """Keys per page: megabytes here, and for each page etcd counts all remaining keys of the range."""
 
-PAGE_ATTEMPT: Final = 5.0
+PAGE_ATTEMPT: Final = patient(5.0)
 """Seconds for one page."""
 
 PART: Final = 500

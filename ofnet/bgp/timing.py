@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from core.patience import patient
+
 HOLD_TIME: Final = 90
 """The hold time that this host proposes."""
 
@@ -14,8 +16,8 @@ class SessionTiming:
     # A router may refuse for some seconds after it lost a session (GoBGP is idle for 5), and one
     # that answers again is found after one more pause or time-out at most. These three therefore
     # add up to less than the 15 s in which the session of a restarted agent has to be back.
-    dial: float = 4.0
-    handshake: float = 8.0
+    dial: float = patient(4.0)
+    handshake: float = patient(8.0)
     """From the connection to the peer's first KEEPALIVE."""
 
     keepalives: int = 3

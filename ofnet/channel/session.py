@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar, cast
 
 from core.errors import SwitchRefused, SwitchUnavailable
+from core.patience import patient
 from ofnet.changes import ObjectKind
 from ofnet.channel import flow_stats, group_wire, meter_wire, wire
 from ofnet.channel.flow_stats import FlowCount, FlowEntry
@@ -43,10 +44,10 @@ _UNREAD: Final = 1024 * 1024
 class Timing:
     """How long a switch may take that is not at work (`ofnet.channel.workload`), in seconds."""
 
-    handshake: float = 5.0
-    echo: float = 5.0
-    silence: float = 15.0
-    reply: float = 20.0
+    handshake: float = patient(5.0)
+    echo: float = patient(5.0)
+    silence: float = patient(15.0)
+    reply: float = patient(20.0)
 
 
 class SessionObserver(Protocol):

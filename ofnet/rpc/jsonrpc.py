@@ -19,6 +19,7 @@ from core.errors import ContivError, Invalid, TooLarge
 from core.guarded_protocols import guarded, stop_listening
 from core.logs import fields
 from core.outside_json import read_json
+from core.patience import patient
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ MAX_LINE: Final = 1024 * 1024
 """Bytes of a response: that of an inspection is long."""
 MAX_CALL: Final = 64 * 1024
 """Bytes of a call."""
-CALL_TIME: Final = 10.0
+CALL_TIME: Final = patient(10.0)
 """Seconds for a call to arrive, from its first byte on."""
 LIMITS: Final = ConnectionLimits(total=4096, per_peer=1024)
 """An agent keeps one connection to every master, and is silent while nothing changes."""
@@ -172,7 +173,7 @@ class RpcClient:
         host: str,
         port: int,
         *,
-        timeout: float = 5.0,
+        timeout: float = patient(5.0),
         ssl: Callable[[], SSLContext] | None = None,
     ) -> None:
         self._address = (host, port)
