@@ -10,6 +10,8 @@ import ssl
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import permutations
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +29,8 @@ from tests.bed.physical import PhysicalNetwork
 from tests.bed.plugin import compiled
 from tests.bed.pods import Pod, Runtime, Sandbox, new_sandbox
 from tests.bed.store import STORES, Store
+from tests.bed.traffic import round_trip
+from tests.bed.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(sys.executable).parent
@@ -39,6 +43,8 @@ DOCKER = ["--netmode", "vxlan", "--fwdmode", "routing", "--mode"]
 """The modes of a cluster whose hosts have docker engines, before that of docker."""
 MASTER, ADMIN = "m1", "admin"
 """Names in the certificates of a secure bed; an agent's is the label of its host."""
+NO_AUDITS = ["--audit-interval", "86400"]
+"""Flags of an agent that looks at nothing by and by: what it does, it was told of at once."""
 STORE_PORT = 2379
 NETMASTER_PORT = 9999
 AGENT_PORT = 9090
@@ -127,6 +133,7 @@ class Bed:
                 daemon.spawn()
             for _, daemon in daemons:
                 daemon.await_ready()
+            self._know_each_other()
             for engine in self.engines:
                 engine.load_image()
             self._undo = undo.pop_all()
@@ -334,6 +341,16 @@ class Bed:
     def tls_flags(self, name: str = ADMIN) -> list[str]:
         """Return the flags of a program with an identity, none where the bed is plain."""
         return self.identities.flags(name) if self.identities else []
+
+    def _know_each_other(self) -> None:
+        """Have each host resolve the others' addresses.
+
+        The userspace switch drops what it has to send to a neighbour it has not resolved yet; the
+        kernel's would queue it. It learns from ARP answers to its host.
+        """
+        for host, peer in permutations(self.hosts, 2):
+            resolved = partial(round_trip, host.namespace, peer.address)
+            eventually(resolved, f"{host.label} reaches {peer.label}")
 
     def _issue_certificates(self) -> None:
         if self.identities is None:

@@ -122,10 +122,10 @@ class Consul(Daemon):
         A body that is not bytes is sent as JSON.
         """
         if self._tls is None:
-            connection = http.client.HTTPConnection(self.address, self.port, timeout=10)
+            connection = http.client.HTTPConnection(self.address, self.port, timeout=60)
         else:
             connection = http.client.HTTPSConnection(
-                self.address, self.port, timeout=10, context=self._tls
+                self.address, self.port, timeout=60, context=self._tls
             )
         try:
             if self.namespace is None:

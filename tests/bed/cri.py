@@ -15,6 +15,8 @@ from typing import Any, Final
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from tests.bed.waiting import WITHIN
+
 PACKAGE: Final = "runtime.v1"
 _STRING: Final = descriptor_pb2.FieldDescriptorProto.TYPE_STRING
 _INT32: Final = descriptor_pb2.FieldDescriptorProto.TYPE_INT32
@@ -70,7 +72,7 @@ class CriError(Exception):
 class Cri:
     """A connection to a runtime; a context manager. Its calls may come from several threads."""
 
-    def __init__(self, socket: Path, *, cgroup: str, within: float = 60.0) -> None:
+    def __init__(self, socket: Path, *, cgroup: str, within: float = WITHIN) -> None:
         self._cgroup = cgroup
         self._within = within
         self._channel = grpc.insecure_channel(f"unix://{socket}")

@@ -17,10 +17,6 @@ from tests.bed.netns import Namespace
 from tests.bed.waiting import PATIENCE, WITHIN, eventually
 
 LOG_TAIL = 2000
-STARTED = 60.0
-"""Seconds for a program to become ready, until one that hangs is given up. No test is about this:
-in a fresh tree the first start compiles all modules, beside other work."""
-
 
 AT_ONCE: Mapping[str, str] = {"CONTIV_NETMASTER_ADDRESS_COOLDOWN": "0"}
 """Has netmaster grant a released address again at once, unless a flag says otherwise.
@@ -79,12 +75,12 @@ class Daemon:
         threads = Path(f"/proc/{self._running().pid}/task").iterdir()
         return all(_thread_state(thread) in "TtZX" for thread in threads)
 
-    def start(self, *, within: float = STARTED) -> None:
+    def start(self, *, within: float = WITHIN) -> None:
         """Start the program and wait until it is ready."""
         self.spawn()
         self.await_ready(within=within)
 
-    def await_ready(self, *, within: float = STARTED) -> None:
+    def await_ready(self, *, within: float = WITHIN) -> None:
         """Wait until a spawned program is ready; it is killed if it does not become so."""
         try:
             eventually(self._is_ready, f"{self.name} ready", within=within)

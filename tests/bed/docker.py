@@ -128,7 +128,7 @@ class _Connection(http.client.HTTPConnection):
     """A connection to a unix socket."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__("docker", timeout=20)
+        super().__init__("docker", timeout=60)
         self._path = path
 
     def connect(self) -> None:

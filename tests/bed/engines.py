@@ -19,6 +19,7 @@ from tests.bed.docker import Dockerd, Mounts
 from tests.bed.hosts import Host
 from tests.bed.images import IMAGE, write_image
 from tests.bed.janitor import Keeper, process_janitor
+from tests.bed.waiting import WITHIN
 
 PLUGIN = "netplugin"
 SWARM = "swarm-mode"
@@ -145,7 +146,7 @@ class Engine(Dockerd):
         self.docker("load", "-q", "-i", str(archive))
         archive.unlink()
 
-    def docker(self, *words: str, check: bool = True, within: float = 90) -> str:
+    def docker(self, *words: str, check: bool = True, within: float = WITHIN) -> str:
         """Run docker's command line; its output. `check` raises with what it says."""
         done = self.attempt(*words, within=within)
         if check and done.returncode:
@@ -153,7 +154,7 @@ class Engine(Dockerd):
             raise RuntimeError(text)
         return done.stdout.strip()
 
-    def attempt(self, *words: str, within: float = 90) -> subprocess.CompletedProcess[str]:
+    def attempt(self, *words: str, within: float = WITHIN) -> subprocess.CompletedProcess[str]:
         """Run docker's command line, however it ends."""
         return subprocess.run(
             ["docker", "--host", f"unix://{self.socket}", *words],

@@ -103,7 +103,7 @@ class Firewalld:
         """Run it with its defaults; at the end its table is gone."""
         self._bus.start()
         try:
-            self.daemon.start(within=60)
+            self.daemon.start()
             yield self
         finally:
             self.daemon.stop()

@@ -111,9 +111,9 @@ class Master(Daemon):
         """Send one request; a body that is not text or bytes is sent as JSON."""
         context = self.context()
         connection = (
-            http.client.HTTPSConnection(self.host, self.port, timeout=20, context=context)
+            http.client.HTTPSConnection(self.host, self.port, timeout=60, context=context)
             if context
-            else http.client.HTTPConnection(self.host, self.port, timeout=20)
+            else http.client.HTTPConnection(self.host, self.port, timeout=60)
         )
         try:
             if self.namespace is not None:

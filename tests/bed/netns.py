@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from tests.bed.janitor import NETNS_DIR, Keeper, process_janitor
-from tests.bed.waiting import PATIENCE
+from tests.bed.waiting import PATIENCE, WITHIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,7 @@ class Namespace:
         *,
         check: bool = True,
         env: Mapping[str, str] | None = None,
-        timeout: float | None = 60,
+        timeout: float | None = WITHIN,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command inside and return when it is done; `check` raises with its output."""
         done = subprocess.run(
@@ -174,7 +174,7 @@ def http_request(
     namespace: Namespace | None = None,
     method: str = "GET",
     body: bytes | None = None,
-    timeout: float = 5,
+    timeout: float = 60,
     context: ssl.SSLContext | None = None,
 ) -> tuple[int, bytes]:
     """One HTTP exchange from inside a namespace: status and body. Refusals raise `OSError`."""
@@ -209,7 +209,7 @@ def answers(
 ) -> bool:
     """Whether a GET is answered 200 with a body that holds `text`."""
     try:
-        status, body = http_request(url, namespace=namespace, timeout=1, context=context)
+        status, body = http_request(url, namespace=namespace, timeout=5, context=context)
     except (OSError, http.client.HTTPException):
         return False
     return status == http.HTTPStatus.OK and text in body

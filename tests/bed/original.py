@@ -242,7 +242,7 @@ class OriginalBed(Bed):
                 )
 
     def _put(self, key: str, value: Any) -> None:
-        connection = http.client.HTTPConnection(self.store.address, self.store.port, timeout=10)
+        connection = http.client.HTTPConnection(self.store.address, self.store.port, timeout=60)
         try:
             self.fabric.namespace.call(connection.connect)
             body = urllib.parse.urlencode({"value": json.dumps(value)})

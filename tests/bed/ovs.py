@@ -45,7 +45,7 @@ class OvsHost:
         )
         self.vswitchd = self._daemon(
             ["ovs-vswitchd", f"unix:{self.db_socket}"],
-            ready=["ovs-vsctl", _limit(1), "init"],
+            ready=["ovs-vsctl", _limit(5), "init"],
             keeper=keeper,
         )
 
@@ -71,20 +71,20 @@ class OvsHost:
 
     def vsctl(self, *words: str) -> str:
         """Run ovs-vsctl."""
-        return self._tool("ovs-vsctl", _limit(10), *words)
+        return self._tool("ovs-vsctl", _limit(60), *words)
 
     def ofctl(self, *words: str) -> str:
         """Run ovs-ofctl in OpenFlow 1.3; a bridge is given by its name."""
-        return self._tool("ovs-ofctl", "-O", "OpenFlow13", _limit(10), *words)
+        return self._tool("ovs-ofctl", "-O", "OpenFlow13", _limit(60), *words)
 
     def appctl(self, *words: str) -> str:
         """Run ovs-appctl against ovs-vswitchd."""
-        return self._tool("ovs-appctl", _limit(10), *words)
+        return self._tool("ovs-appctl", _limit(60), *words)
 
     def state(self) -> str:
         """Say what becomes of packets in the datapath, as far as the switch answers."""
         asked = ("dpctl/dump-flows", "tnl/neigh/show", "tnl/ports/show", "ovs/route/show")
-        answers = [self._run(["ovs-appctl", _limit(10), word]) for word in asked]
+        answers = [self._run(["ovs-appctl", _limit(60), word]) for word in asked]
         return "\n".join(f"{done.stdout}{done.stderr}" for done in answers)
 
     def _daemon(self, command: list[str], *, ready: list[str], keeper: Keeper | None) -> Daemon:

@@ -11,13 +11,14 @@ import secrets
 import subprocess
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.bed.hosts import Host
 from tests.bed.netns import Namespace
 from tests.bed.traffic import round_trip
-from tests.bed.waiting import PATIENCE
+from tests.bed.waiting import PATIENCE, WITHIN
 
 IFNAME = "eth0"
 
@@ -90,6 +91,11 @@ class Pod:
         """Send ICMP echo requests; the mean time in ms if every one was answered, else None."""
         return round_trip(self.namespace, address, count=count, interval=interval)
 
+    def loses_nothing_to(self, address: str, *, count: int = 1, interval: float = 0.2) -> bool:
+        """Say whether each of some ICMP echo requests is answered, however late."""
+        sent = partial(round_trip, self.namespace, address, count=count, interval=interval)
+        return sent(patience=WITHIN) is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
@@ -115,7 +121,7 @@ class Runtime:
             check=False,
             capture_output=True,
             text=True,
-            timeout=60 * PATIENCE,
+            timeout=WITHIN * PATIENCE,
         )
 
     def environment(self, verb: str, sandbox: Sandbox, *, netns: str) -> dict[str, str]:

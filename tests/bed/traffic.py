@@ -9,11 +9,19 @@ from tests.bed.waiting import PATIENCE, eventually
 
 
 def round_trip(
-    sender: Namespace, address: str, *, count: int = 1, interval: float = 0.2
+    sender: Namespace,
+    address: str,
+    *,
+    count: int = 1,
+    interval: float = 0.2,
+    patience: float = PATIENCE,
 ) -> float | None:
-    """Send ICMP echo requests; the mean time in ms if every one was answered, else None."""
+    """Send ICMP echo requests; the mean time in ms if every one was answered, else None.
+
+    An answer may take `patience` seconds: long ones where no request is sent again.
+    """
     sent = ["-c", str(count), "-i", str(interval)]
-    words = ["ping", "-q", "-n", *sent, "-W", f"{PATIENCE:g}", address]
+    words = ["ping", "-q", "-n", *sent, "-W", f"{patience:g}", address]
     done = sender.run(words, check=False)
     times = re.search(
         r" 0% packet loss.*\bmin/avg/max/mdev = [\d.]+/([\d.]+)/", done.stdout, re.DOTALL

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from core.tasks import background
 from objdb.api import Backend, Delta, Entry, Parts, Snapshot
+from tests.bed.waiting import WITHIN
 
 World = dict[str, Entry]
 
@@ -24,7 +25,7 @@ class Follower:
             self._apply(item)
             self._received.set()
 
-    async def until(self, check: Callable[[World], bool], *, within: float = 10.0) -> World:
+    async def until(self, check: Callable[[World], bool], *, within: float = WITHIN) -> World:
         """Wait until the state satisfies a check."""
         async with asyncio.timeout(within):
             while not self.items or not check(self.world):
@@ -32,7 +33,7 @@ class Follower:
                 await self._received.wait()
         return self.world
 
-    async def until_values(self, wanted: dict[str, bytes], *, within: float = 10.0) -> None:
+    async def until_values(self, wanted: dict[str, bytes], *, within: float = WITHIN) -> None:
         """Wait until the state has exactly these values."""
         await self.until(
             lambda world: {key: entry.value for key, entry in world.items()} == wanted,

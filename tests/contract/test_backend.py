@@ -24,6 +24,7 @@ from objdb.api import (
     admit,
     split,
 )
+from tests.bed.waiting import WITHIN
 from tests.contract.conftest import Client, Served
 from tests.contract.following import following
 
@@ -297,7 +298,7 @@ async def test_a_second_holder_waits_for_the_first(client: Client, root: str) ->
         assert not second.done()
         assert await other.holder() == "one"
         await one.release()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN):
             await second
     assert await one.holder() == "other"
 
@@ -322,7 +323,7 @@ async def test_the_holder_can_be_read_and_is_nobody_in_the_end(store: Backend, r
 async def test_a_lock_whose_key_is_gone_is_lost(client: Client, root: str) -> None:
     lock = client().lock(root + "lock", "one", 5)
     await lock.acquire()
-    async with asyncio.timeout(30), background("lost", lock.lost()) as lost:
+    async with asyncio.timeout(WITHIN), background("lost", lock.lost()) as lost:
         await asyncio.sleep(0.1)
         assert not lost.done()
         await client().commit([delete(root + "lock")])
@@ -349,7 +350,7 @@ async def test_keys_vanish_with_their_lease(store: Backend, root: str) -> None:
     await lease.revoke()
     await lease.revoke()
     assert set((await store.snapshot(root)).entries) == {root + "b"}
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(WITHIN):
         await lease.lost()
     assert time.monotonic() >= lease.valid_until
 
@@ -398,7 +399,7 @@ async def test_leases_of_a_closed_client_end_by_themselves(client: Client, root:
     await one.commit([Change((), (Put(root + "a", b"", lease),))])
     await one.close()
     async with following(other, root) as follower:
-        await follower.until_values({}, within=30)
+        await follower.until_values({})
 
 
 # watches
@@ -516,7 +517,7 @@ async def test_a_store_that_went_back_is_a_rewound_snapshot(
         await writer.commit([delete(root + "b")])
         await follower.until_values({root + "a": b"19", root + "lost": b"v"})
         await asyncio.to_thread(partial(served.restore, saved, further=further))
-        await follower.until_values({root + "a": b"1", root + "b": b"1"}, within=20)
+        await follower.until_values({root + "a": b"1", root + "b": b"1"})
         snapshots = [item for item in follower.items if isinstance(item, Snapshot)]
         assert [one.rewound for one in snapshots] == [False, True]
         await writer.commit([put(root + "new")])
@@ -534,7 +535,7 @@ async def test_a_watch_of_a_single_key_that_went_back(
         await writer.commit([delete(root + "a")])
         await follower.until_values({})
         await asyncio.to_thread(partial(served.restore, saved, further=further))
-        await follower.until_values({root + "a": b"1"}, within=20)
+        await follower.until_values({root + "a": b"1"})
         snapshots = [item for item in follower.items if isinstance(item, Snapshot)]
         assert [one.rewound for one in snapshots] == [False, True]
 
@@ -547,7 +548,7 @@ async def test_a_lock_that_the_restored_store_does_not_know_is_lost(
     fence = await lock.acquire()
     async with background("second holder", other.acquire()) as second:
         await asyncio.to_thread(partial(served.restore, saved, further=60))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WITHIN):
             await lock.lost()
             await second
     with pytest.raises(FenceLost):
@@ -578,5 +579,5 @@ async def test_closing_the_client_ends_its_watches(client: Client, root: str) ->
     ):
         await asyncio.sleep(0.1)
         await backend.close()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN):
             await second

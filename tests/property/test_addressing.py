@@ -40,6 +40,7 @@ from netmaster.view import View
 from objdb.api import Change, Fence, Outcome
 from objdb.memory import LostAnswer, MemoryBackend, MemoryStore
 from state.records import EndpointRecord, GrantRecord
+from tests.bed.waiting import WITHIN
 from tests.property.holdings import Holdings, Site, differences, violations
 
 NOW: Final = 1000.0
@@ -468,7 +469,7 @@ class Addressing(RuleBasedStateMachine):
             backend = self.leader.backend
             backend.kill = when
             try:
-                async with asyncio.timeout(10.0):
+                async with asyncio.timeout(WITHIN):
                     async with AsyncExitStack() as stack:
                         tasks = Supervisor()
                         stack.push_async_callback(tasks.close)

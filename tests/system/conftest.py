@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.bed.cluster import Bed
-from tests.bed.waiting import PATIENCE
 
 UNFORESEEN = re.compile(r"level=fatal|internal error|crashed|request failed|never retrieved")
 """What no daemon may ever log: a failure nobody foresaw (ADR 15)."""
@@ -34,7 +33,6 @@ def bed(
     directory.mkdir()
     bed = Bed(directory, hosts, store=store_kind, flags=flags).start()
     try:
-        _know_each_other(bed)
         bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
         yield bed
         assert unforeseen(bed) == []
@@ -63,17 +61,6 @@ def line(bed: Bed) -> None:
         namespace.run(["ip", "link", "set", "line", "addrgenmode", "none"])
         namespace.run(["ip", "link", "set", "line", "up"])
         namespace.run(["ip", "route", "add", other, "dev", "line", "src", own])
-
-
-def _know_each_other(bed: Bed) -> None:
-    """Have each host resolve the others' addresses.
-
-    The userspace switch drops what it has to send to a neighbour it has not resolved yet; the
-    kernel's would queue it. It learns from ARP answers to its host.
-    """
-    for host in bed.hosts:
-        for peer in bed.hosts:
-            host.namespace.run(["ping", "-q", "-c", "1", "-W", f"{5 * PATIENCE:g}", peer.address])
 
 
 def unforeseen(bed: Bed) -> list[str]:

@@ -166,7 +166,7 @@ class Way:
     def goes_on(self) -> None:
         begin = max(self.answered(), default=0)
         wanted = begin + FEW
-        eventually(lambda: max(self.answered(), default=0) >= wanted, self.name, within=60)
+        eventually(lambda: max(self.answered(), default=0) >= wanted, self.name)
 
     def missing(self) -> set[int]:
         answered = self.answered()

@@ -13,7 +13,8 @@ from typing import Any
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.netns import http_request
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
+from tests.system.planes import is_applied
 
 BRIDGES = ("contivVxlanBridge", "contivVlanBridge")
 STORED = ("/contiv.io/ipam/", "/contiv.io/state/eps/")
@@ -62,7 +63,7 @@ def stored(bed: Bed) -> frozenset[str]:
     return frozenset(f"{key} {value.decode()}" for key, value in entries)
 
 
-def eventually_same(bed: Bed, before: Footprint, *, within: float = 15.0) -> None:
+def eventually_same(bed: Bed, before: Footprint, *, within: float = WITHIN) -> None:
     """Wait until the cluster holds what it held `before`; fail with the difference."""
     last: list[str] = []
 
@@ -77,10 +78,17 @@ def eventually_same(bed: Bed, before: Footprint, *, within: float = 15.0) -> Non
 
 
 def steady(bed: Bed) -> Footprint:
-    """Take the footprint once two in a row are the same: what came before is finished."""
+    """Take the footprint once what came before is finished.
+
+    The hosts have then applied all that was changed, which is no matter of two looks, and two
+    footprints in a row are the same, for instance after a change that is in no store.
+    """
     last: list[Footprint] = []
 
     def same() -> bool:
+        if not is_applied(bed):
+            last.clear()
+            return False
         last.append(footprint(bed))
         return len(last) > 1 and last[-1] == last[-2]
 

@@ -76,10 +76,10 @@ class Scene:
             ),
         }
 
-    def all_open(self, within: float = 20.0) -> None:
+    def all_open(self) -> None:
         """Fail unless all ways are open, or are so in time."""
         for name, way in self.ways().items():
-            eventually(way, name, within=within)
+            eventually(way, name)
 
     def errors(self) -> list[str]:
         """Return the faults that the host reports."""
@@ -94,7 +94,7 @@ class Scene:
 def restart(agent: Daemon) -> None:
     """Kill an agent and start it again."""
     agent.kill()
-    agent.start(within=60)
+    agent.start()
 
 
 @contextmanager

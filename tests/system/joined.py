@@ -6,15 +6,12 @@ VLANs and the outside, and the way to an external address by the first host.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.bed.cluster import Bed
 from tests.bed.hosts import UNDERLAY, UPLINK, Host
-from tests.bed.waiting import eventually
-from tests.system.echoes import reaches
 from tests.system.kube_site import api_beside, api_flags
 from tests.system.planes import NETWORKS, planes
 from tests.system.service_ways import EXTERNAL, EXTERNAL6
@@ -62,10 +59,6 @@ def join_networks(bed: Bed) -> None:
         host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
         host.namespace.run(["ip", "route", "add", "default", "via", bed.fabric.address])
         host.namespace.run(["ip", "route", "add", VLAN_SUBNET, "via", ROUTER])
-        for peer in bed.hosts:
-            if peer is not host:
-                known = partial(reaches, host.namespace, peer.address)
-                eventually(known, "hosts know each other")
 
 
 def address6(host: Host) -> str:

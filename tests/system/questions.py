@@ -132,7 +132,6 @@ def hears(
     eventually(
         lambda: asked(pod, server, name, rdtype, tcp=tcp) == wanted,
         f"{name} is {wanted}",
-        within=30,
     )
 
 

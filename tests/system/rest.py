@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from tests.bed.cluster import Bed
 from tests.bed.netns import http_request
 from tests.bed.pods import Pod
+from tests.bed.waiting import WITHIN
 
 
 class Answer(NamedTuple):
@@ -27,7 +28,9 @@ class Answer(NamedTuple):
         return json.loads(self.body)
 
 
-def ask(bed: Bed, method: str, path: str, body: object = None, *, timeout: float = 15) -> Answer:
+def ask(
+    bed: Bed, method: str, path: str, body: object = None, *, timeout: float = WITHIN
+) -> Answer:
     """Send one request; a body that is not bytes is sent as JSON. Refusals raise `OSError`."""
     payload = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     namespace = bed.fabric.namespace

@@ -37,7 +37,7 @@ LARGE = 4000
 
 ALL = "TCP, UDP, fragments"
 PATIENCE, SILENCE = 3.0, 1.0
-ROUNDS = 3
+ROUNDS = 10
 """How often a row is tried that must pass: a neighbour that is not resolved costs a datagram."""
 AT_ONCE = 12
 

@@ -146,7 +146,7 @@ def provided(bed: Bed, pods: list[Pod]) -> Iterator[None]:
     assert bed.api is not None
     bed.api.put(SERVICES, "shop", "web", **service(CLUSTER_ADDRESS, *PORTS))
     put(bed, pods)
-    eventually(lambda: all(named(bed, pod) for pod in pods), "the service", within=30)
+    eventually(lambda: all(named(bed, pod) for pod in pods), "the service")
     try:
         yield
     finally:

@@ -31,7 +31,7 @@ def leading(store: Store, directory: Path) -> Iterator[Master]:
 def succeed(master: Master, store: Store) -> None:
     """Start the next leader; the dead one's lock goes, as it would at the end of its lease."""
     store.delete(keys.LEADER_LOCK)
-    master.start(within=60)
+    master.start()
 
 
 def stored(store: Store) -> Mapping[str, bytes]:

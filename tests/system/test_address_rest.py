@@ -11,7 +11,7 @@ from tests.bed.cluster import Bed
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 
-pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
 DEFAULT = next(flag.default for flag in settings.FLAGS if "address-cooldown" in flag.names)
 

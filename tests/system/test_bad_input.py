@@ -18,7 +18,7 @@ from tests.system.footprint import eventually_same, lasting_keys, steady
 from tests.system.rest import ask
 from tests.system.watcher import both_ways, unbroken
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.system]
 
 ADD = b"POST /ContivCNI.AddPod HTTP/1.1\r\nHost: a\r\n"
 JSON = b"Content-Type: application/json\r\n"

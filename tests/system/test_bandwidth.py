@@ -17,7 +17,7 @@ from tests.bed.netns import Namespace
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 
-pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
 PORT = 9000
 RATE, BURST = 1_048_000, 100_000

@@ -34,7 +34,7 @@ from tests.system.service_ways import (
 )
 from tests.system.test_service_table import CLOSED, CLOSED6, LOOPBACK, closed_rows, rows_of
 
-pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
 
 class Case(NamedTuple):

@@ -12,11 +12,11 @@ from tests.bed.cluster import AGENT_PORT
 from tests.bed.hosts import Host
 from tests.bed.netns import http_request
 from tests.bed.waiting import eventually
-from tests.system.peers import SLOW, Site, all_at_peace, peer, peers, reaches
+from tests.system.peers import Site, all_at_peace, peer, peers, reaches
 from tests.system.planes import addresses
 from tests.system.test_uplinks import CARDS, aggregate, uses
 
-pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +44,9 @@ def test_the_loss_of_one_card_is_no_loss_of_the_session(site: Site, card: str) -
     site.bed.physical.pull(host.label, card)
     try:
         for address in (BEHIND, BEHIND6):
-            eventually(partial(reaches, pod, address), f"the pod reaches {address}", within=SLOW)
+            eventually(partial(reaches, pod, address), f"the pod reaches {address}")
         for address in addresses(pod):
-            eventually(partial(site.router.reaches, address), f"{address} answers", within=SLOW)
+            eventually(partial(site.router.reaches, address), f"{address} answers")
     finally:
         site.bed.physical.push(host.label, card)
     all_at_peace(site)
@@ -60,11 +60,11 @@ def test_a_session_and_its_routes_live_on_what_is_left_of_a_bond(site: Site) -> 
         site.bed.physical.pull(host.label, card)
     try:
         uses(host, CARDS[-1])
-        eventually(partial(reaches, pod, BEHIND), "the pod reaches the outside", within=SLOW)
-        eventually(partial(site.router.reaches, pod.address), "and is reached", within=SLOW)
+        eventually(partial(reaches, pod, BEHIND), "the pod reaches the outside")
+        eventually(partial(site.router.reaches, pod.address), "and is reached")
         more = site.bed.add_pod(host, "more", network="vlan")
-        eventually(partial(site.router.reaches, more.address), "a new one too", within=SLOW)
-        eventually(partial(reaches, pod, other.address), "and a pod elsewhere", within=SLOW)
+        eventually(partial(site.router.reaches, more.address), "a new one too")
+        eventually(partial(reaches, pod, other.address), "and a pod elsewhere")
     finally:
         for card in CARDS[:-1]:
             site.bed.physical.push(host.label, card)

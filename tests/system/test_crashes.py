@@ -26,7 +26,7 @@ from tests.bed.waiting import eventually
 from tests.system.footprint import eventually_same, inspect, steady
 from tests.system.rest import Answer, create_endpoint, delete_endpoint
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.system]
 
 AT_ONCE = 10
 ROUNDS = 10
@@ -135,7 +135,7 @@ class Client:
         if answer is not None and answer.status == 200:
             return answer
         self.unknown.add(name)
-        eventually(self._led, "netmaster leads again", within=30)
+        eventually(self._led, "netmaster leads again")
         return None
 
     def _led(self) -> bool:

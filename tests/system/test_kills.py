@@ -40,7 +40,6 @@ CROWD: Final = tuple(
 )
 
 
-@pytest.mark.timeout(300)
 def test_every_kind_survives_kills(store: Store, bed_dir: Path) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")  # noqa: T201 - shown when the test fails

@@ -18,7 +18,7 @@ from tests.system.echoes import answering, dials
 from tests.system.kube_site import api_beside, api_flags
 from tests.system.questions import OUTSIDE, hears, serving
 
-pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
 NODE_PORT = 30080
 WEB = {"name": "http", "port": 80, "protocol": "TCP", "nodePort": NODE_PORT}
@@ -88,7 +88,7 @@ def test_a_node_port_leads_to_a_pod_that_serves(
     assert node_ports(host) == []
     api.put(SERVICES, "shop", "web", **service("10.96.0.10", WEB))
     api.put(SLICES, "shop", "web-a", **served_by(one))
-    eventually(lambda: node_ports(host), "a rule", within=40)
+    eventually(lambda: node_ports(host), "a rule")
     reached(bed, host, one)
     before = node_ports(host)
     api.put(SLICES, "shop", "web-a", **served_by(two))
@@ -100,7 +100,7 @@ def test_a_node_port_leads_to_a_pod_that_serves(
     api.put(SLICES, "shop", "web-a", **served_by())
     assert node_ports(host), "what is there stays while the agent is away"
     bed.agents[0].start()
-    eventually(lambda: not node_ports(host), "nobody serves any more", within=40)
+    eventually(lambda: not node_ports(host), "nobody serves any more")
     api.put(SLICES, "shop", "web-a", **served_by(one))
     eventually(lambda: node_ports(host), "a rule")
     api.delete(SERVICES, "shop", "web")
@@ -113,7 +113,7 @@ def test_pods_reach_a_service_by_its_address(api: ApiServer, pods: list[Pod]) ->
     api.put(SLICES, "shop", "web-a", **served_by(provider))
     with answering(provider.namespace, provider.address, 8080) as callers:
         reached = partial(dials, client.namespace, "10.96.0.10", 80, patience=2.0)
-        eventually(reached, "the service answers", within=40)
+        eventually(reached, "the service answers")
     assert set(callers) == {client.address}
     api.delete(SERVICES, "shop", "web")
 
@@ -133,7 +133,7 @@ def test_services_outlive_a_restart_without_an_api_server(
     api.put(SLICES, "shop", "web-a", **served_by(provider))
     with answering(provider.namespace, provider.address, 8080):
         reached = partial(dials, client.namespace, "10.96.0.10", 80, patience=2.0)
-        eventually(reached, "the service answers", within=40)
+        eventually(reached, "the service answers")
         eventually(lambda: node_ports(host), "a rule")
         before = service_flows(host), node_ports(host)
         assert before[0]
@@ -150,9 +150,7 @@ def test_services_outlive_a_restart_without_an_api_server(
         assert "503" in state["resources"]["services"]["fault"]
         api.delete(SERVICES, "shop", "web")
         api.failing = 0
-        eventually(
-            lambda: not service_flows(host), "now the server says that it is gone", within=60
-        )
+        eventually(lambda: not service_flows(host), "now the server says that it is gone")
         eventually(lambda: not node_ports(host), "its node port too")
 
 
@@ -171,7 +169,7 @@ def test_labels_place_a_pod(bed: Bed, host: Host, api: ApiServer) -> None:
         assert "app:web" in labels()
         again = kube_pod(host.label, placed.sandbox.uid, {"app": "db"})
         api.put("pods", "default", "placed", **again)
-        eventually(lambda: "app:db" in labels(), "the labels follow", within=30)
+        eventually(lambda: "app:db" in labels(), "the labels follow")
     finally:
         bed.delete_pod(placed)
     api.failing = 503

@@ -18,8 +18,6 @@ from tests.bed.waiting import eventually
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.usefixtures("no_pods_left")]
 
 OTHER_MAC = "02:00:00:00:77:77"
-SLOW = 60.0
-"""Seconds within which a lane is checked, asked for and reported, on a busy machine."""
 
 
 @contextmanager
@@ -65,17 +63,17 @@ def test_a_closed_lane_is_named_and_heals(bed: Bed) -> None:
     here, there = bed.hosts
     pods = [bed.add_pod(host, f"lane-{host.label}") for host in bed.hosts]
     near, far = pods
-    eventually(partial(passes, near, far), "the lane is open", within=SLOW)
+    eventually(partial(passes, near, far), "the lane is open")
     with arp_lost(bed, here, there):
         for one, other in ((there, here), (here, there)):
             eventually(partial(forget, one, other), "the tunnels forget")
         assert not passes(near, far)
-        eventually(partial(named, bed, here, there), "the lane is named", within=SLOW)
+        eventually(partial(named, bed, here, there), "the lane is named")
         assert not knows(here, there)
         assert not passes(near, far)
     # packets go on: it is they that keep the decision to drop alive
-    eventually(partial(passes, near, far), "the lane heals", within=SLOW)
-    eventually(lambda: not named(bed, here, there), "the fault is gone", within=SLOW)
+    eventually(partial(passes, near, far), "the lane heals")
+    eventually(lambda: not named(bed, here, there), "the fault is gone")
 
 
 def test_a_host_announces_itself_to_new_peers(bed: Bed) -> None:
@@ -91,7 +89,7 @@ def test_a_host_announces_itself_to_new_peers(bed: Bed) -> None:
         bed.agents[0].kill()
         eventually(partial(forget, there, here), "the tunnels forget")
         bed.agents[0].spawn()
-        eventually(partial(knows, there, here), "the announcement is heard", within=SLOW)
+        eventually(partial(knows, there, here), "the announcement is heard")
     finally:
         bed.agents[1].resume()
         for agent in bed.agents:
@@ -108,7 +106,7 @@ def paused(bed: Bed, host: Host) -> Iterator[None]:
     finally:
         agent.resume()
         ready = partial(answers, f"{bed.agent_url()}/readyz", namespace=host.namespace)
-        eventually(ready, "the agent is ready again", within=SLOW)
+        eventually(ready, "the agent is ready again")
 
 
 @contextmanager
@@ -126,7 +124,7 @@ def test_a_tunnel_end_that_moved_is_announced(bed: Bed) -> None:
     """Peers that do nothing themselves send to its new MAC: the agent here is paused."""
     here, there = bed.hosts
     near, far = (bed.add_pod(host, f"moved-{host.label}") for host in bed.hosts)
-    opens = partial(eventually, partial(passes, near, far), within=SLOW)
+    opens = partial(eventually, partial(passes, near, far))
     opens("the lane is open")
     with paused(bed, here):
         with another_mac(there):
@@ -144,7 +142,7 @@ def test_a_mac_that_the_kernel_knows_better_is_asked_for(bed: Bed) -> None:
     """
     here, there = bed.hosts
     near, far = (bed.add_pod(host, f"asked-{host.label}") for host in bed.hosts)
-    opens = partial(eventually, partial(passes, near, far), within=SLOW)
+    opens = partial(eventually, partial(passes, near, far))
     opens("the lane is open")
     entry = [there.address, "dev", "br-phy"]
     mac = json.loads(there.namespace.run(["ip", "-j", "link", "show", "br-phy"]).stdout)[0][
@@ -167,22 +165,18 @@ def test_a_tunnel_port_in_error_is_named_and_tried_again(bed: Bed) -> None:
     """
     here, there = bed.hosts
     near, far = (bed.add_pod(host, f"error-{host.label}") for host in bed.hosts)
-    eventually(partial(passes, near, far), "the lane is open", within=SLOW)
+    eventually(partial(passes, near, far), "the lane is open")
     error = f"no tunnel to {there.label}: could not add network device"
     with paused(bed, here):
         here.ovs.vsctl("del-port", port_names.vtep_name(IPv4Address(there.address), ()))
         other = ["set", "interface", "other", "type=vxlan", "options:key=flow"]
         other += [f"options:remote_ip={there.address}", "options:dst_port=4789"]
         here.ovs.vsctl("add-port", "br-phy", "other", "--", *other)
-    eventually(
-        lambda: error in bed.netctl("host", "inspect", here.label), "it is named", within=SLOW
-    )
+    eventually(lambda: error in bed.netctl("host", "inspect", here.label), "it is named")
     assert not passes(near, far)
     here.ovs.vsctl("del-port", "other")
-    eventually(partial(passes, near, far), "it is tried again", within=SLOW)
-    eventually(
-        lambda: error not in bed.netctl("host", "inspect", here.label), "it is well", within=SLOW
-    )
+    eventually(partial(passes, near, far), "it is tried again")
+    eventually(lambda: error not in bed.netctl("host", "inspect", here.label), "it is well")
 
 
 def passes(near: Pod, far: Pod) -> bool:

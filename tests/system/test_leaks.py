@@ -18,10 +18,7 @@ from tests.bed.waiting import eventually
 from tests.system.footprint import Footprint, eventually_same, footprint, steady, stored
 from tests.system.rest import ask, create_endpoint
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(150)]
-
-LATE = 60.0
-"""Seconds in which a dead host is surely given up: a lease's end, looks, the grace period."""
+pytestmark = [pytest.mark.system]
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +52,7 @@ def cut_off(agent: Daemon, pod: Pod, peer: Pod) -> None:
         lines = [line for line in agent.log_text().splitlines() if mentions(line, pod)]
         return any("endpoint is not connected" in ln and "reclaimed" in ln for ln in lines)
 
-    eventually(said, "the agent has said so", within=30)
+    eventually(said, "the agent has said so")
     eventually(lambda: pod.ping(peer.address) is None, "the pod is cut off")
 
 
@@ -64,7 +61,7 @@ def store_is_away(bed: Bed) -> None:
     terms, store = terms_ended(bed), bed.store
     store.kill()
     try:
-        eventually(lambda: terms_ended(bed) > terms, "nobody leads", within=30)
+        eventually(lambda: terms_ended(bed) > terms, "nobody leads")
     finally:
         store.start()
     store.end_leases(keys.SERVICES + keys.SERVICE_NETPLUGIN)
@@ -102,7 +99,7 @@ def test_a_pod_that_dies_without_a_del_is_released(bed: Bed) -> None:
     pod = bed.add_pod(bed.hosts[0], "dies")
     pod.namespace.delete()
     bed.pods.remove(pod)
-    eventually_same(bed, before, within=30)
+    eventually_same(bed, before)
     eventually(lambda: mended(bed.hosts[0]).get("pod gone") == 1, "it is counted")
     again = bed.add_pod(bed.hosts[0], "again")
     assert again.address == pod.address
@@ -115,7 +112,7 @@ def test_a_record_its_host_does_not_know_is_released(bed: Bed) -> None:
     alive = bed.add_pod(bed.hosts[0], "alive")
     before = steady(bed)
     assert create_endpoint(bed, "lost", host=bed.hosts[0].label).status == 200
-    eventually_same(bed, before, within=30)
+    eventually_same(bed, before)
     assert holds(bed, alive)
     bed.delete_pod(alive)
 
@@ -133,7 +130,7 @@ def test_hosts_that_are_away_for_too_long_are_given_up_and_no_other(bed: Bed) ->
     killed.kill()
     frozen.pause()
     store_is_away(bed)
-    eventually(lambda: not any(holds(bed, pod) for pod in lost), "both are given up", within=LATE)
+    eventually(lambda: not any(holds(bed, pod) for pod in lost), "both are given up")
     assert stored(bed) == {line for line in held if not any(mentions(line, pod) for pod in lost)}
     takers = [bed.add_pod(far, f"taker{number}") for number in (1, 2)]
     assert {pod.address for pod in takers} == {pod.address for pod in lost}
@@ -145,9 +142,7 @@ def test_hosts_that_are_away_for_too_long_are_given_up_and_no_other(bed: Bed) ->
         reached(peer, pod)
     for pod in (*lost, *takers):
         bed.delete_pod(pod)
-    eventually(
-        lambda: renumbered(footprint(bed)) == renumbered(before), "all is as before", within=30
-    )
+    eventually(lambda: renumbered(footprint(bed)) == renumbered(before), "all is as before")
     for host in near:
         new_pod_works(bed, host, peer)
     bed.delete_pod(peer)

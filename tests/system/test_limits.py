@@ -23,7 +23,6 @@ from tests.system.rest import ask
 pytestmark = [
     pytest.mark.usefixtures("no_pods_left"),
     pytest.mark.system,
-    pytest.mark.timeout(120),
 ]
 
 OFNET_PORT = 9001
@@ -193,4 +192,4 @@ def test_without_a_free_file_descriptor(bed: Bed) -> None:
             return False
         return True
 
-    eventually(recovered, "pods come and go again", within=20)
+    eventually(recovered, "pods come and go again")

@@ -17,7 +17,6 @@ from tests.system.planes import NETWORKS, add_rules, applied, planes
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.timeout(240),
     pytest.mark.usefixtures("pods"),
 ]
 

@@ -29,7 +29,6 @@ STEP: Final = 0.001
 """Seconds a master runs between two looks."""
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("subject", [*LARGE, CLEAN_UP], ids=lambda subject: subject.kind)
 def test_the_next_leader_finishes(subject: Subject, store: Store, bed_dir: Path) -> None:
     seed = random.randrange(1 << 32)
@@ -80,7 +79,7 @@ def _kill_amid(
     client = Client(master, subject, 0)
     client.start()
     try:
-        eventually(far_enough, f"{amount} keys of {subject.mark} are changed", within=60)
+        eventually(far_enough, f"{amount} keys of {subject.mark} are changed")
     finally:
         master.kill()
         client.join()
@@ -88,6 +87,4 @@ def _kill_amid(
 
 def _await(store: Store, subject: Subject, before: Mapping[str, object], whole: set[str]) -> None:
     """Wait until a change is carried out."""
-    eventually(
-        lambda: _changed(store, before, subject) == whole, f"{subject.mark} is finished", within=60
-    )
+    eventually(lambda: _changed(store, before, subject) == whole, f"{subject.mark} is finished")

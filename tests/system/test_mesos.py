@@ -22,7 +22,7 @@ from tests.bed.traffic import round_trip
 from tests.bed.waiting import eventually
 from tests.system.footprint import eventually_same, footprint
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system]
 
 PLUGIN = Path(__file__).parents[2] / "contivk8s" / "netcontiv.py"
 COMBINATIONS: tuple[Mapping[str, str], ...] = (

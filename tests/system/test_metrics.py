@@ -17,7 +17,6 @@ from tests.system.rest import ask
 pytestmark = [
     pytest.mark.usefixtures("no_pods_left"),
     pytest.mark.system,
-    pytest.mark.timeout(60),
 ]
 
 NOT_HERE = {

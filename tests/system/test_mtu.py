@@ -14,7 +14,7 @@ from tests.bed.waiting import eventually
 from tests.system.echoes import passes
 from tests.system.rest import ask
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system]
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +97,8 @@ def test_a_link_between_that_carries_less_is_reported(bed: Bed) -> None:
     assert errors(bed, "h1") == ""
     set_mtu(bed.fabric.namespace, link, 1400)
     try:
-        eventually(lambda: wanted in errors(bed, "h1"), "the path is reported", within=30)
+        eventually(lambda: wanted in errors(bed, "h1"), "the path is reported")
         assert "path to h2" in bed.netctl("host", "inspect", "h1")
     finally:
         set_mtu(bed.fabric.namespace, link, 1500)
-    eventually(lambda: errors(bed, "h1") == "", "and is no more", within=30)
+    eventually(lambda: errors(bed, "h1") == "", "and is no more")

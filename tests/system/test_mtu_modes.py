@@ -22,7 +22,7 @@ from tests.bed.waiting import eventually
 from tests.system.echoes import passes
 from tests.system.planes import FWD_MODES, NETWORKS, planes
 
-pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
 VLAN = 61
 USUAL, SMALLER = 1500, 1400

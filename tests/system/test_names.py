@@ -15,7 +15,6 @@ from tests.system.questions import OUTSIDE, asked, asking, hears, serving
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.timeout(120),
     pytest.mark.usefixtures("no_pods_left"),
 ]
 
@@ -146,7 +145,7 @@ def test_a_pod_that_floods_the_agent_disturbs_no_other(bed: Bed) -> None:
             asking(rude, server, "asker", rate=5000) as flood,
             asking(asker, server, "rude", rate=20) as questions,
         ):
-            eventually(lambda: dropped(bed) > 1000, "the flood is limited", within=30)
+            eventually(lambda: dropped(bed) > 1000, "the flood is limited")
             before = questions.heard[rude.address]
             eventually(lambda: questions.heard[rude.address] > before + 100, "the other is heard")
         print(f"{flood.heard}, {dropped(bed)} dropped")  # noqa: T201 - figures

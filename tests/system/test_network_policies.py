@@ -27,7 +27,7 @@ from tests.system.echoes import answering, dials
 from tests.system.kube_site import api_beside, api_flags
 from tests.system.planes import FWD_MODES, NETWORKS, planes
 
-pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
 OPEN, OTHER = 8080, 8081
 PATIENCE = 0.7
@@ -61,7 +61,7 @@ class Scene:
 
     def becomes(self, *clients: Pod, port: int = OPEN) -> None:
         wanted = {one.name for one in clients}
-        eventually(lambda: self.reached(port) == wanted, f"{wanted} connect to {port}", within=30)
+        eventually(lambda: self.reached(port) == wanted, f"{wanted} connect to {port}")
 
 
 @pytest.fixture(scope="module", params=FWD_MODES)
@@ -198,7 +198,7 @@ def test_policies_outlive_the_agent_and_the_api_server(scene: Scene) -> None:
     try:
         assert scene.reached() == set()
         agent.start()
-        eventually(partial(is_ready, scene.bed), "the agent is ready", within=60)
+        eventually(partial(is_ready, scene.bed), "the agent is ready")
         assert scene.reached() == set()
     finally:
         scene.api.failing = 0

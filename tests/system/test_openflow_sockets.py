@@ -16,7 +16,7 @@ from tests.system.footprint import BRIDGES, flow_ages
 from tests.system.planes import applied
 from tests.system.watcher import both_ways, unbroken
 
-pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
 PORTS = {"--vxlan-openflow-port": "6633", "--vlan-openflow-port": "6634"}
 """The original's ports, which agents before the unix sockets listened on too."""
@@ -75,7 +75,7 @@ def test_only_the_switch_s_user_may_connect(bed: Bed, pair: tuple[Pod, Pod]) -> 
     # The agent ends the connection without a word: end of file, or a reset.
     assert done.stdout == "b''\n" or "ConnectionResetError" in done.stderr, done
     assert f"not the switch's user: {NOBODY}" in bed.agents[0].log_text()
-    assert pair[0].ping(pair[1].address)
+    assert pair[0].loses_nothing_to(pair[1].address)
 
 
 def test_the_sockets_of_a_killed_agent_are_replaced(bed: Bed) -> None:

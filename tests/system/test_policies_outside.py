@@ -40,7 +40,7 @@ from tests.system.service_ways import (
     TARGET,
 )
 
-pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
 NAMESPACE = "default"
 LOCAL_ADDRESS, LOCAL_ADDRESS6, LOCAL_PORT = "10.96.0.11", "fd00:96::11", 30081
@@ -164,7 +164,7 @@ def becomes(ways: Ways, what: str, *, open_: bool) -> None:
         return found == wanted
 
     try:
-        eventually(so, what, within=30)
+        eventually(so, what)
     except TimeoutError:
         pytest.fail(f"{what}: {found}")
 
@@ -366,12 +366,12 @@ def test_an_address_of_the_host_is_forged_in_vain(scene: Scene) -> None:
         ready = endpoint_slice("web", scene.served, ports=served, family=family)
         api.put(SLICES, NAMESPACE, "web-a", **ready)
         asked = partial(asks, outside, at, 80, patience=SILENCE)
-        eventually(lambda: asked() and scene.client in callers, "the client is served", within=30)
+        eventually(lambda: asked() and scene.client in callers, "the client is served")
         nodad = ["nodad"] if scene.version == 6 else []
         outside.run(["ip", words[0], "add", *words[1:], *nodad])
         try:
             outside.call(partial(send, forged))
         finally:
             outside.run(["ip", words[0], "del", *words[1:]])
-        eventually(asked, "what was sent before has passed", within=30)
+        eventually(asked, "what was sent before has passed")
         assert forged not in callers

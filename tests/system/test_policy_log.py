@@ -16,7 +16,7 @@ from tests.bed.waiting import eventually
 from tests.system.planes import FWD_MODES, NETWORKS, planes
 from tests.system.traffic import connects
 
-pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
 OPEN, SHUT, FLOODED = 8080, 8081, 8082
 FLOOD = 1000

@@ -24,7 +24,6 @@ from tests.system.watcher import Lane, unbroken
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.timeout(240),
     pytest.mark.usefixtures("no_pods_left"),
 ]
 

@@ -18,7 +18,7 @@ from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.planes import FWD_MODES, applied
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.system]
 
 RECORDINGS = Path(__file__).parents[1] / "golden" / "reach"
 ENCAPS = {"vxlan": 1, "vlan": 2}

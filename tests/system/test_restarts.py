@@ -23,7 +23,7 @@ from tests.system.planes import applied
 from tests.system.rest import release
 from tests.system.watcher import Watcher, both_ways, unbroken
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.system]
 
 OUTAGE = 10.0
 """Seconds: shorter than a pod remembers a neighbour (23 s at least), for nobody answers its ARP."""
@@ -191,7 +191,7 @@ def test_a_killed_agent_finds_what_changed_elsewhere(bed: Bed, three: tuple[Pod,
     bed.netctl("net", "rm", "fresh")
     bed.agents[0].start()
     eventually_same(bed, before)
-    assert a.ping(c.address)
+    assert a.loses_nothing_to(c.address)
 
 
 @pytest.mark.parametrize("namespace_goes", [False, True], ids=["pod stays", "pod is gone"])
@@ -218,11 +218,11 @@ def test_an_endpoint_released_while_its_agent_was_away_is_cut_off(
     bed.agents[0].kill()
     release(bed, pod)
     bed.agents[0].start()
-    assert pod.ping(a.address) is None
+    eventually(lambda: not pod.ping(a.address), "the pod is cut off")
     bed.delete_pod(pod)
     eventually_same(bed, before)
 
 
 def netmaster_leads(bed: Bed) -> None:
     """Wait until netmaster has taken the lock again."""
-    bed.netmaster.await_ready(within=30)
+    bed.netmaster.await_ready()

@@ -15,7 +15,7 @@ from tests.integration.netctl.test_login import logging_in
 from tests.system.conftest import unforeseen
 from tests.system.rest import ask
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system]
 
 PASSWORD = "correct horse"
 

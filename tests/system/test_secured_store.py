@@ -19,7 +19,7 @@ from tests.bed.secured import (
 from tests.bed.store import Store
 from tests.bed.waiting import eventually
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system]
 
 
 class SecuredBed(Bed):
@@ -61,7 +61,7 @@ def test_pods_come_and_go_with_tls_and_a_password(secured: Bed) -> None:
     one, two = secured.add_pod(host, "one"), secured.add_pod(host, "two")
     eventually(lambda: one.ping(two.address), "pods reach each other")
     secured.store.restart()
-    secured.netmaster.await_ready(within=30)
+    secured.netmaster.await_ready()
     secured.delete_pod(two)
     three = secured.add_pod(host, "three")
     eventually(lambda: one.ping(three.address), "a pod that came later is reached")

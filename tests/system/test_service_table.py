@@ -48,7 +48,7 @@ from tests.system.service_ways import (
     unanswered,
 )
 
-pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
 KUBE_PROXY = json.loads(ANSWERS.read_text(encoding="utf-8"))["unanswered"]
 MORE = {Row("host", "externalIP")}
@@ -199,7 +199,7 @@ def lead(bed: Bed, address: str, port: int = TARGET) -> None:
     api.put(SLICES, "shop", "web-a", **served)
     api.put(SERVICES, "shop", "web", **body(version))
     there = partial(_leads_to, address=address, port=port)
-    eventually(lambda: all(map(there, bed.hosts)), f"{address} port {port}", within=60)
+    eventually(lambda: all(map(there, bed.hosts)), f"{address} port {port}")
 
 
 def _leads_to(host: Host, address: str, port: int = TARGET) -> bool:

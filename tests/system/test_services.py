@@ -22,9 +22,9 @@ from tests.bed.waiting import eventually
 from tests.system.planes import FWD_MODES, NETWORKS, add_rules, applied, planes
 from tests.system.rest import ask
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system]
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 SILENCE = 1.0
 VIPS = {"vxlan": "10.60.0.200", "vlan": "10.61.0.200"}
 
@@ -215,7 +215,7 @@ def test_connections_are_spread_over_providers_here_and_elsewhere(bed: Bed, netw
     with serving(near, far):
         answers = Counter(who(pod, vip) for pod in clients * 30)
         assert answers.keys() == {"near", "far"}
-        assert min(answers.values()) > 15
+        assert min(answers.values()) > 10, "1 in 10 000 000 by chance"
         assert who(clients[0], vip, 81, SILENCE) == "", "no port of the service"
         assert who(clients[0], near.address, 8080) == "near", "the provider itself"
 
@@ -228,7 +228,7 @@ def test_a_provider_is_removed_while_clients_run(bed: Bed, network: str) -> None
             if provider == "near":
                 assert talk.says() == "near", "nobody else is moved"
             else:
-                eventually(lambda t=talk: _is_over(t), "it ends", within=1.0)  # type: ignore[misc]
+                eventually(lambda t=talk: _is_over(t), "it ends")  # type: ignore[misc]
         eventually(lambda: {who(pod, vip) for pod in clients * 8} == {"near"}, "all are served")
         label(bed, far)
         eventually(lambda: {who(pod, vip) for pod in clients * 8} == {"near", "far"}, "both serve")
@@ -316,7 +316,7 @@ def test_a_provider_goes_while_the_agent_is_away(bed: Bed, network: str) -> None
         agent.start()
         applied(bed)
         talk = talks[served.index("far")]
-        eventually(lambda: _is_over(talk), "it ends", within=5.0)
+        eventually(lambda: _is_over(talk), "it ends")
         assert talks[served.index("near")].says() == "near"
 
 

@@ -22,13 +22,10 @@ pytestmark = [
     pytest.mark.system,
     pytest.mark.store,
     pytest.mark.stores("etcd", "consul"),
-    pytest.mark.timeout(400),
 ]
 
 AWAY = 90.0
 """Seconds the store is away: more than leases of etcd and sessions of consul live."""
-BACK = 90.0
-"""Seconds within which all is as before, on a busy machine."""
 OPEN, FORBIDDEN = 7000, 7001
 TRY_AGAIN_LATER = 11
 
@@ -90,9 +87,9 @@ def test_a_store_that_is_away_for_longer_than_leases_live(bed: Bed) -> None:
         watcher.goes_on(AWAY / 2)
         assert agent.running, "it waits for the store, and leaves the flows alone"
         bed.store.start()
-        bed.netmaster.await_ready(within=BACK)
-        agent.await_ready(within=BACK)
-        eventually_same(bed, before, within=BACK)
+        bed.netmaster.await_ready()
+        agent.await_ready()
+        eventually_same(bed, before)
         assert not any(mentions(host, pod) for host in bed.hosts for pod in going)
         applied(bed)
         fresh = [bed.add_pod(host, f"fresh-{host.label}") for host in bed.hosts]

@@ -19,7 +19,7 @@ from tests.bed.waiting import eventually
 from tests.system.conftest import unforeseen
 from tests.system.watcher import Watcher, both_ways, watching
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.system]
 
 PACE: Final = 0.01
 """Seconds between two datagrams on each way."""
@@ -91,9 +91,9 @@ def test_pods_go_on_through_the_take_over_and_the_way_back(left: OriginalBed) ->
     with watching(both_ways((a, b), (av, bv)), interval=PACE) as watcher:
         assert "to import: 4 endpoints" in run_import(bed, "--dry-run")
         assert run_import(bed).endswith("imported\n")
-        bed.netmaster.start(within=60)
+        bed.netmaster.start()
         for host, agent in zip(bed.hosts, bed.agents, strict=True):
-            agent.start(within=60)
+            agent.start()
             watcher.goes_on()
             judge(watcher, mode, f"take-over of {host.label}")
         assert addresses(bed) == had
@@ -109,9 +109,9 @@ def test_pods_go_on_through_the_take_over_and_the_way_back(left: OriginalBed) ->
             bed.load_flows(host)
         watcher.goes_on()
         judge(watcher, mode, "the way back")
-    bed.netmaster.start(within=60)
+    bed.netmaster.start()
     for agent in bed.agents:
-        agent.start(within=60)
+        agent.start()
     adopted_pods_are_like_others(bed)
 
 

@@ -25,7 +25,6 @@ from tests.system.ways import Family, Verdicts, Way, Ways
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.timeout(300),
     pytest.mark.usefixtures("no_pods_left"),
 ]
 

@@ -27,7 +27,7 @@ from ofnet.tables import mode_of
 from ofnet.world import FwdMode
 from tests.bed.cluster import Bed
 from tests.bed.pods import Pod
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 from tests.model.policy_cases import pairwise_cases
 from tests.system.echoes import answering, dials
 from tests.system.kube_site import api_beside, api_flags
@@ -110,7 +110,7 @@ def bed(
 
 
 def traced(bed: Bed, **asked: object) -> dict[str, Any]:
-    answer = ask(bed, "GET", f"/api/v2/trace?{urlencode(asked)}", timeout=30)
+    answer = ask(bed, "GET", f"/api/v2/trace?{urlencode(asked)}", timeout=WITHIN)
     assert answer.status == 200, answer.body
     found: dict[str, Any] = answer.json()
     return found

@@ -45,8 +45,6 @@ PACE = 0.01
 FORBIDDEN = 7001
 PORT = 7002
 MASTER_PORTS = (NETMASTER_PORT, 9998, 9997)
-START = 60.0
-"""Seconds in which a daemon is ready on a busy machine."""
 GUARD = re.compile("table=5, priority=201,.*tp_dst=(" + "|".join(map(str, MASTER_PORTS)) + ") ")
 BY_HAND = 100
 """Ports that are added and removed without an agent, to see what that alone costs."""
@@ -91,12 +89,12 @@ class Rolling:
         assert daemon.terminate() == 0
         run_by(daemon, None)
         if daemon in self.bed.agents:
-            daemon.start(within=START)
+            daemon.start()
             return
         daemon.spawn()  # as a follower, maybe
         port = MASTER_PORTS[self.masters.index(daemon)]
         url = f"http://{self.bed.fabric.address}:{port}/info"
-        eventually(lambda: answers(url, namespace=daemon.namespace), "it answers", within=START)
+        eventually(lambda: answers(url, namespace=daemon.namespace), "it answers")
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +205,7 @@ def test_a_rolling_upgrade_loses_nothing(
             changed(rolling, losses, f"{what} replaced")
             if daemon is rolling.masters[-1] and masters_first:
                 bed.agents[0].stop()  # one of the older release, beside masters of this one
-                bed.agents[0].start(within=START)
+                bed.agents[0].start()
                 watcher.goes_on()
             if daemon is order[2][1]:
                 install_plugin(bed, None)
@@ -383,7 +381,7 @@ def refuses(rolling: Rolling) -> None:
         assert f"schema version {schema.VERSION}, this release knows 1" in done.stderr
         assert "run the newer release" in done.stderr
         run_by(daemon, None)
-        daemon.start(within=START)
+        daemon.start()
 
 
 def goes_back(rolling: Rolling, backup: str) -> None:
@@ -396,7 +394,7 @@ def goes_back(rolling: Rolling, backup: str) -> None:
     assert rolling.schema() == schema.SchemaStamp(schema.OLDEST)
     assert not bed.store.entries(keys.LINEAGE)
     for daemon in (*rolling.masters[:1], *bed.agents):
-        daemon.start(within=START)
+        daemon.start()
     applied(bed)
     one, other = (bed.add_pod(host, f"old{host.label}", network="vxlan") for host in bed.hosts)
     eventually(lambda: one.ping(other.address), "new pods reach each other")

@@ -22,7 +22,7 @@ INTERVAL = 0.04
 FIRST_PORT = 7100
 FEW = 5
 """Datagrams by which a lane shows that it is open."""
-LINGER = 2.0
+LINGER = 10.0
 """Seconds a datagram may be on its way."""
 
 
@@ -112,7 +112,7 @@ class Watcher:
             return [str(one.lane) for one, first in lanes if one.latest < first + FEW]
 
         try:
-            eventually(lambda: not closed(), "all lanes are open", within=90)
+            eventually(lambda: not closed(), "all lanes are open")
         except TimeoutError as exc:
             raise TimeoutError(f"{exc}, but for {closed()}") from exc
 

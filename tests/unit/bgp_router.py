@@ -12,6 +12,7 @@ from os_ken.lib.packet import bgp
 
 from ofnet.bgp.connection import Streams
 from ofnet.bgp.peering import Peering
+from tests.bed.waiting import WITHIN
 
 ROUTER_AS = 65000
 ROUTER = "50.1.1.2"
@@ -66,7 +67,7 @@ class FakeRouter:
 
     async def accept(self) -> None:
         """Wait for a connection that was not there before."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN):
             while self._accepted == self._connected:
                 self._came.clear()
                 await self._came.wait()
@@ -82,7 +83,7 @@ class FakeRouter:
 
     async def hear(self, kind: type) -> Any:
         """Return the next message of a kind, passing over others."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN):
             while True:
                 header = await self.reads.readexactly(19)
                 body = await self.reads.readexactly(int.from_bytes(header[16:18], "big") - 19)

@@ -11,6 +11,7 @@ from typing import Any
 from netplugin.cni.request import GcRequest, PodRequest
 from netplugin.cni.results import PodResult
 from tests.bed.plugin import SCRIPT
+from tests.bed.waiting import WITHIN
 
 PLUGIN = SCRIPT
 """What `run_plugin` runs; conftest.py sets it."""
@@ -108,7 +109,7 @@ class FakePods:
 
     async def until_busy(self, calls: int) -> None:
         """Wait until that many calls are being worked on at once."""
-        async with asyncio.timeout(30), self._changed:
+        async with asyncio.timeout(WITHIN), self._changed:
             await self._changed.wait_for(lambda: self.busy == calls)
 
     async def _work(self) -> None:

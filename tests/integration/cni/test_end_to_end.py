@@ -21,6 +21,7 @@ from core.errors import HostError, StoreUnavailable
 from core.unix_socket import listen
 from netplugin.cni.server import MAX_BODY, serve
 from tests.bed import plugin
+from tests.bed.waiting import WITHIN
 from tests.integration.cni import calls
 from tests.integration.cni.calls import CONFIG, FakePods, environment, run_plugin
 
@@ -55,7 +56,7 @@ async def post(path: Path, raw: bytes) -> tuple[int, dict[str, str], bytes]:
     reader, writer = await asyncio.open_unix_connection(path)
     try:
         writer.write(raw)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN):
             head = await reader.readuntil(b"\r\n\r\n")
             lines = head.decode().splitlines()
             headers = dict(line.split(": ", 1) for line in lines[1:] if line)

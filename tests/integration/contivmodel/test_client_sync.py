@@ -12,6 +12,7 @@ import pytest
 
 from contivmodel.client_sync import RestClient
 from core.errors import MasterUnavailable
+from tests.bed.waiting import WITHIN
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -20,13 +21,13 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 def serving(context: ssl.SSLContext | None = None) -> Iterator[int]:
     """Answer one connection with ANSWER, for any request; yield the port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(10)
+        server.settimeout(WITHIN)
 
         def answer() -> None:
             with suppress(OSError):
                 connection, _ = server.accept()
                 with connection:
-                    connection.settimeout(10)
+                    connection.settimeout(WITHIN)
                     speaking = connection
                     if context is not None:
                         speaking = context.wrap_socket(connection, server_side=True)

@@ -87,7 +87,7 @@ async def _cut_off(
     async def none_in(state: str) -> None:
         words = ["ss", "-Htn", "state", state]
         await asyncio.to_thread(
-            eventually, lambda: not host.run(words).stdout, f"no connection is {state}", within=30
+            eventually, lambda: not host.run(words).stdout, f"no connection is {state}"
         )
 
     runner = web.ServerRunner(web.Server(handler))

@@ -15,7 +15,7 @@ from core.connections import ConnectionGuard, ConnectionLimits
 from core.guarded_protocols import guarded
 from ofnet.rpc.jsonrpc import RpcClient, RpcFailed, RpcServer
 from tests.bed.certificates import make_certificates
-from tests.bed.waiting import eventually_async
+from tests.bed.waiting import WITHIN, eventually_async
 
 HOST = "127.0.0.1"
 SHORT = 0.2
@@ -102,7 +102,7 @@ async def dialled(
 async def ended(reader: asyncio.StreamReader) -> bool:
     """Return whether the server ended the connection."""
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN):
             return await reader.read() == b""
     except ConnectionError:
         return True
@@ -132,7 +132,7 @@ def test_a_peer_that_does_not_speak_tls_is_let_go(tls: Tls, run: Any) -> None:
         async with served(tls) as (port, limited):
             async with dialled(port) as (reader, writer):
                 writer.write(b"GET / HTTP/1.1\r\n\r\n")
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(WITHIN):
                     await reader.read()
             await settles(limited, 0)
             assert limited.counters == {"TLS handshake failed": 1}

@@ -94,7 +94,7 @@ async def replayed(server: ReplayedApi) -> None:
         return not server.left() or bool(server.strange)
 
     try:
-        await eventually_async(ended, "all requests that were recorded", within=30)
+        await eventually_async(ended, "all requests that were recorded")
     except TimeoutError:
         assert server.left() == []
     assert server.strange == []

@@ -11,6 +11,7 @@ import pytest
 from core.errors import Exhausted
 from netplugin.mesos.namespace_links import NamespaceLinks
 from netplugin.mesos.server import MAX_BODY, serve
+from tests.bed.waiting import WITHIN
 from tests.integration.cni.calls import FakePods, Outcome
 
 PLUGIN = Path(__file__).parents[3] / "contivk8s" / "netcontiv.py"
@@ -93,7 +94,7 @@ async def status(agent: Path, head: str, body: bytes = b"") -> int:
     try:
         length = f"Content-Length: {len(body)}\r\n"
         writer.write(f"{head}\r\nHost: localhost\r\n{length}\r\n".encode() + body)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN):
             return int((await reader.readline()).split()[1])
     finally:
         writer.close()

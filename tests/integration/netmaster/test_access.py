@@ -54,7 +54,7 @@ from objdb.api import Delta, Snapshot
 from ofnet.rpc import control
 from ofnet.rpc.control import Node, OfnetAgent, OfnetMaster
 from ofnet.rpc.jsonrpc import RpcClient, RpcFailed, RpcServer
-from tests.bed.waiting import eventually_async
+from tests.bed.waiting import WITHIN, eventually_async
 from tests.unit.certificates import Issuer, anonymous_client, raw_client, request
 from tests.unit.netmaster.scene import NOW
 from tests.unit.netmaster.term import Term, context_of, term
@@ -707,7 +707,7 @@ async def test_an_operator_cannot_take_all_places_from_an_administrator(
                 tasks.create_task(status(operator, "GET", url)) for _ in range(limits.per_client)
             ]
             await agents.have_begun(limits.per_client)
-            async with asyncio.timeout(20):  # with a place it would wait for the agents
+            async with asyncio.timeout(WITHIN):  # with a place it would wait for the agents
                 found, text = await status(operator, "GET", url)
             assert (found, "of operator/olga" in text) == (429, True)
             held.append(tasks.create_task(status(admin, "GET", url)))

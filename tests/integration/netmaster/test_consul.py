@@ -13,8 +13,6 @@ from tests.bed.waiting import eventually
 
 pytestmark = pytest.mark.store
 
-WITHIN = 40.0
-"""Seconds a master may take to give a store up: it looks several times."""
 RIGHTS = """
 key_prefix "contiv.io/" { policy = "write" }
 session_prefix "" { policy = "write" }
@@ -67,7 +65,7 @@ def last_words(directory: Path, url: str) -> str:
     master = Master(directory, Named(url), flags=MODES)
     try:
         master.spawn()
-        eventually(lambda: not master.running, "the master ends", within=WITHIN)
+        eventually(lambda: not master.running, "the master ends")
         return master.log_text().splitlines()[-1]
     finally:
         master.kill()
@@ -77,7 +75,7 @@ def serves(directory: Path, url: str) -> None:
     """Start a master, and see that it reads and writes."""
     master = Master(directory, Named(url), flags=MODES)
     try:
-        master.start(within=30)
+        master.start()
         assert master.ask("POST", "/api/v1/tenants/t/", {"tenantName": "t"}).status == 200
         assert master.ask("GET", "/api/v1/tenants/t/").status == 200
     finally:
@@ -170,6 +168,6 @@ def test_a_consul_that_is_late_is_waited_for(
             lambda: "waiting for the store" in master.log_text(), "it says what it waits for"
         )
         consul.start()
-        master.await_ready(within=60)
+        master.await_ready()
     finally:
         master.kill()

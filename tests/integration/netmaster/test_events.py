@@ -109,7 +109,7 @@ class Writer:
                 return False
             return True
 
-        eventually(made, f"{change.method} {change.path} is answered", within=20)
+        eventually(made, f"{change.method} {change.path} is answered")
 
     def work(self, rounds: int) -> None:
         """Create, change and delete profiles."""
@@ -139,11 +139,11 @@ def test_a_watcher_misses_none_and_repeats_none(masters: list[Master]) -> None:
         writer.work(5)
         masters[0].kill()
         writer.work(5)
-        second = eventually(lambda: leading(masters[1:]), "another master leads", within=20)
+        second = eventually(lambda: leading(masters[1:]), "another master leads")
         second[0].terminate()
         writer.work(5)
         for watcher in watchers:
-            eventually(partial(watcher.has_seen, writer.done), "all was seen", within=20)
+            eventually(partial(watcher.has_seen, writer.done), "all was seen")
     finally:
         for watcher in watchers:
             watcher.stop.set()

@@ -104,7 +104,7 @@ def test_info_through_a_follower_is_the_leaders(first: Master, second: Master) -
 def test_a_leader_that_ends_hands_over_at_once(first: Master, second: Master) -> None:
     create(first, "t")
     assert first.terminate() == 0
-    eventually(lambda: leads(second), "the second leads", within=30)
+    eventually(lambda: leads(second), "the second leads")
     assert second.ask("GET", "/api/v1/tenants/t/").status == 200
     assert create(second, "u").status == 200
 
@@ -185,7 +185,7 @@ def test_a_hand_over_loses_no_acknowledged_write(first: Master, second: Master) 
 def test_a_leader_that_is_killed_is_followed_by_the_next(first: Master, second: Master) -> None:
     create(first, "t")
     first.kill()
-    eventually(lambda: create(second, "u").status == 200, "a write is served", within=30)
+    eventually(lambda: create(second, "u").status == 200, "a write is served")
     assert second.ask("GET", "/api/v1/tenants/t/").status == 200
 
 
@@ -206,7 +206,7 @@ async def test_roles_in_the_registry_follow_the_leadership(
             async def reached(service: str = service) -> bool:
                 return await roles(service) == list(wanted)
 
-            await eventually_async(reached, f"{service}: {wanted}", within=30)
+            await eventually_async(reached, f"{service}: {wanted}")
 
     await until("follower", "leader")
     first.kill()  # its registration ends with its lease
@@ -227,7 +227,7 @@ def test_without_a_leader_a_follower_says_so(first: Master, second: Master) -> N
         answers.add((answer.status, answer.text))
         return leads(second)
 
-    eventually(refused, "the second leads", within=30)
+    eventually(refused, "the second leads")
     first.resume()
     unexpected = {status for status, _ in answers} - {200, 500, 502}
     assert not unexpected
@@ -241,7 +241,7 @@ def test_a_leader_that_wakes_from_a_long_sleep_changes_nothing(
     late: list[Answer] = []
     asking = threading.Thread(target=lambda: late.append(create(first, "late")))
     asking.start()
-    eventually(lambda: leads(second), "the second leads", within=30)
+    eventually(lambda: leads(second), "the second leads")
     assert create(second, "t").status == 200
     first.resume()
     asking.join(20)
@@ -249,9 +249,7 @@ def test_a_leader_that_wakes_from_a_long_sleep_changes_nothing(
         assert_not_done(late[0])
     is_there = second.ask("GET", "/api/v1/tenants/late/").status == 200
     assert is_there == (late[0].status == 200)  # then the first had passed it on
-    eventually(
-        lambda: first.ask("GET", "/api/v1/tenants/t/").status == 200, "the first follows", within=30
-    )
+    eventually(lambda: first.ask("GET", "/api/v1/tenants/t/").status == 200, "the first follows")
     assert leads(second)
 
 
@@ -340,12 +338,12 @@ def test_the_store_may_come_late_and_go(bed_dir: Path, store: Store) -> None:
             "the master listens",
         )
         store.start()
-        eventually(lambda: leads(master), "the master leads", within=30)
+        eventually(lambda: leads(master), "the master leads")
         assert create(master, "t").status == 200
         store.kill()
         assert create(master, "u").status == 500
         store.start()
-        eventually(lambda: create(master, "v").status == 200, "writes are served", within=40)
+        eventually(lambda: create(master, "v").status == 200, "writes are served")
         assert master.ask("GET", "/api/v1/tenants/t/").status == 200
     finally:
         master.kill()

@@ -16,10 +16,9 @@ from daemons.listen_address import ListenAddress
 from netmaster.api.bodies import BodyLimits
 from netmaster.api.proxy import Proxy, ProxyTiming
 from netmaster.api.server import RestServer
-from tests.bed.waiting import eventually_async
+from tests.bed.waiting import WITHIN, eventually_async
 
 OWN = "10.0.0.1:9999"
-WITHIN = 15.0
 DONE = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone"
 SOON = 2.0
 """Seconds for what takes a minute outside of tests; a busy machine is quicker to connect."""
@@ -144,7 +143,7 @@ async def until(holds: Callable[[], bool], what: str) -> None:
     async def check() -> bool:
         return holds()
 
-    await eventually_async(check, what, within=WITHIN)
+    await eventually_async(check, what)
 
 
 async def test_info_names_the_follower_beside_the_leader() -> None:

@@ -23,9 +23,6 @@ from tests.bed.waiting import eventually
 
 pytestmark = pytest.mark.store
 
-WITHIN = 40.0
-"""Seconds a master may take to give a store up: it looks several times."""
-
 
 @pytest.fixture
 def etcd(bed_dirs: Iterator[Path]) -> Iterator[Etcd]:
@@ -72,7 +69,7 @@ def last_words(directory: Path, url: str, *flags: str) -> str:
     """Start a master that cannot use its store; return the line it ended with."""
     with master_on(directory, url, *flags) as master:
         master.spawn()
-        eventually(lambda: not master.running, "the master ends", within=WITHIN)
+        eventually(lambda: not master.running, "the master ends")
         lines = master.log_text().splitlines()
         assert "Traceback" not in master.log_text()
         return lines[-1]
@@ -82,7 +79,7 @@ def test_tls_and_a_password(secured: SecuredEtcd, bed_dir: Path) -> None:
     flags = identity_flags(secured.directory)
     dead = f"https://127.0.0.1:{free_port(None)}"
     with master_on(bed_dir, f"{dead},{secured.url}", *flags) as master:
-        master.start(within=30)
+        master.start()
         assert master.ask("POST", "/api/v1/tenants/t/", {"tenantName": "t"}).status == 200
         assert master.ask("GET", "/api/v1/tenants/t/").status == 200
         shown = Path(f"/proc/{master.pid}/cmdline").read_bytes()
@@ -159,5 +156,5 @@ def test_a_store_that_is_late_is_waited_for(bed_dir: Path, etcd: Etcd) -> None:
             lambda: "waiting for the store" in master.log_text(), "it says what it waits for"
         )
         etcd.start()
-        master.await_ready(within=30)
+        master.await_ready()
         assert "seconds=" in master.log_text()

@@ -19,7 +19,7 @@ from state.records import HostRecord
 from state.watch import AGENT_PREFIXES
 from tests.bed.secured import TOKEN, Secured, SecuredEtcd, client, with_acl
 
-pytestmark = [pytest.mark.store, pytest.mark.stores("etcd", "consul"), pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.store, pytest.mark.stores("etcd", "consul")]
 
 PASSWORD = "secret"
 MASTER_TOKEN = "44444444-4444-4444-4444-444444444444"

@@ -126,11 +126,9 @@ def test_a_master_that_starts_on_a_full_store_says_what_to_do(small: Etcd, bed_d
     master = Master(bed_dir, small)
     master.spawn()
     try:
-        eventually(
-            lambda: "etcdctl alarm disarm" in master.log_text(), "it says what to do", within=30
-        )
+        eventually(lambda: "etcdctl alarm disarm" in master.log_text(), "it says what to do")
         make_room(small)
-        master.await_ready(within=30)
+        master.await_ready()
     finally:
         master.kill()
 
@@ -213,7 +211,7 @@ def await_small(etcd: Etcd) -> None:
         etcd.put(f"{JUNK}write", b"")
         return size(etcd) < SMALL
 
-    eventually(written_and_small, "room is made", within=30)
+    eventually(written_and_small, "room is made")
 
 
 def size(etcd: Etcd) -> int:

@@ -31,7 +31,7 @@ from netplugin.kernel.pod_links import PodLink
 from netplugin.kernel.pod_places import PodPlace
 from tests.bed.janitor import Janitor
 from tests.bed.netns import Namespace, fresh_name
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 
 pytestmark = pytest.mark.ovs
 
@@ -373,7 +373,7 @@ async def test_changes_of_links_are_told(links: KernelLinks, host: Namespace) ->
     await anext(changes)
     for command in ("add up0 type veth peer name up1", "set up0 mtu 1400", "del up0"):
         host.run(["ip", "link", *command.split()])
-        await asyncio.wait_for(anext(changes), 10)
+        await asyncio.wait_for(anext(changes), WITHIN)
     host.run(["ip", "address", "add", "192.0.2.7/32", "dev", "lo"])
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(anext(changes), 0.2)

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from core.tasks import background
 from netplugin.libnetwork.engine import Engine
+from tests.bed.waiting import WITHIN
 from tests.unit.netplugin.agent import eventually
 
 NOW = 1000
@@ -75,7 +76,7 @@ async def test_an_event_between_the_first_look_and_the_subscription_leads_to_a_l
     engine = Engine(str(tmp_path / "d.sock"), "netplugin", now=lambda: NOW)
     stand_in.past = [NOW - 60]  # the first look has what it led to
     async with background("events", engine.follow(notify)):
-        await asyncio.wait_for(stand_in.answered.wait(), 10)
+        await asyncio.wait_for(stand_in.answered.wait(), WITHIN)
         await eventually(lambda: looks == 1)
         stand_in.past.append(NOW)
         stand_in.may_subscribe.set()

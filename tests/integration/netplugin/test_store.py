@@ -26,8 +26,6 @@ pytestmark = pytest.mark.store
 
 on_both = pytest.mark.stores("etcd", "consul")
 PROGRAM = Path(sys.executable).with_name("netplugin")
-WITHIN = 40.0
-"""Seconds an agent may take to give a store up: it looks several times."""
 
 
 @contextmanager
@@ -54,12 +52,12 @@ def agent_on(directory: Path, kind: str, url: str) -> Iterator[Daemon]:
 def last_words(directory: Path, kind: str, url: str) -> str:
     """Start an agent that cannot use its store; return the line it ended with."""
     with agent_on(directory, kind, url) as agent:
-        eventually(lambda: not agent.running, "the agent ends", within=WITHIN)
+        eventually(lambda: not agent.running, "the agent ends")
         return agent.log_text().splitlines()[-1]
 
 
 def says(agent: Daemon, text: str) -> None:
-    eventually(lambda: text in agent.log_text(), f"it says: {text}", within=WITHIN)
+    eventually(lambda: text in agent.log_text(), f"it says: {text}")
 
 
 @on_both
@@ -111,6 +109,5 @@ def test_a_dead_member_beside_a_wrong_one_is_waited_for(bed_dir: Path) -> None:
             eventually(
                 lambda: agent.log_text().count("waiting for the store") > 3,
                 "it waits on",
-                within=WITHIN,
             )
             assert agent.running

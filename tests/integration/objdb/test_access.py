@@ -27,7 +27,7 @@ from tests.bed.secured import (
     with_acl,
     with_tls,
 )
-from tests.bed.waiting import eventually_async
+from tests.bed.waiting import WITHIN, eventually_async
 from tests.contract.following import following
 from tests.integration.objdb.relay import relay
 
@@ -294,7 +294,7 @@ async def test_consul_denies_strangers(with_tokens: SecuredConsul, token: str | 
 
 
 async def reads_until_refused(backend: Backend) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN):
         while True:
             await backend.get(ROOT + "a")
 
@@ -340,6 +340,6 @@ async def test_a_watch_whose_token_is_taken_away_is_denied(with_tokens: SecuredC
         _, _, found = with_tokens.request("GET", "/v1/acl/policy/name/own")
         changed = f"/v1/acl/policy/{json.loads(found)['ID']}"
         assert with_tokens.request("PUT", changed, policy)[0] == 200
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN):
             with pytest.raises(StoreDenied):
                 await anext(watch)

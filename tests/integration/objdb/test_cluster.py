@@ -58,7 +58,7 @@ async def test_a_lost_member_costs_time_and_nothing_else(
             await asyncio.sleep(0.5)
             before = writer.count
             getattr(victim, way)()
-            await follower.until(lambda world: len(world) > before + 100, within=15)
+            await follower.until(lambda world: len(world) > before + 100)
         assert not lost.done()
         await follower.until(lambda world: len(world) >= writer.count)
     await lock.release()

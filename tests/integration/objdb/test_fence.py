@@ -12,6 +12,7 @@ import pytest
 from objdb.api import Change, Put
 from tests.bed.janitor import process_janitor
 from tests.bed.store import Store, store_url
+from tests.bed.waiting import WITHIN
 from tests.integration.objdb.conftest import Connect, endpoint
 from tests.integration.objdb.holder import LOCK, VALUE
 
@@ -26,7 +27,7 @@ class Holder:
 
     async def said(self) -> str:
         assert self.process.stdout is not None
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(WITHIN):
             return (await self.process.stdout.readline()).decode().strip()
 
     async def commit(self) -> str:
@@ -59,7 +60,7 @@ async def test_a_holder_frozen_past_its_lease_is_refused(store: Store, connect: 
         assert await first.commit() == "committed"
         first.process.send_signal(signal.SIGSTOP)
         lock = backend.lock(LOCK, "second", 5)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN):
             fence = await lock.acquire()
         await backend.commit([Change((), (Put(VALUE, b"second"),))], fence=fence, writer="second")
         first.process.send_signal(signal.SIGCONT)
@@ -77,6 +78,6 @@ async def test_a_killed_holders_lock_is_free_when_its_lease_ends(
         assert await first.said() == "held"
         lock = connect(endpoint(store)).lock(LOCK, "second", 5)
         first.process.kill()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN):
             await lock.acquire()
         await lock.release()

@@ -22,7 +22,7 @@ from objdb.etcd.leases import EtcdLease
 from objdb.keepalive import LEASE_THREAD
 from tests.bed.etcd import Etcd
 from tests.bed.store import Store
-from tests.bed.waiting import eventually_async
+from tests.bed.waiting import WITHIN, eventually_async
 from tests.contract.following import following
 from tests.integration.objdb.conftest import Connect, endpoint
 from tests.integration.objdb.relay import Relay, relay
@@ -94,7 +94,7 @@ async def test_a_member_that_falls_silent_is_left(store: Store, connect: Connect
         async with following(backend, ROOT) as follower:
             first.hold_requests = first.drop_answers = True
             await connect(endpoint(store)).commit([put("a")])
-            await follower.until_values({ROOT + "a": b"v"}, within=30)
+            await follower.until_values({ROOT + "a": b"v"})
             await eventually_async(
                 partial(passes_by, backend, first), "no request to the silent member"
             )
@@ -165,7 +165,7 @@ async def test_a_store_that_is_slow_to_answer_does_not_cost_a_lease(
 
         await eventually_async(lambda: lasts(granted), "the lease is renewed")
         slow.delay = lease.ttl / 5
-        await eventually_async(lambda: lasts(granted + 2 * lease.ttl), "it lasts", within=60)
+        await eventually_async(lambda: lasts(granted + 2 * lease.ttl), "it lasts")
         await lease.revoke()
 
 
@@ -184,9 +184,7 @@ async def test_a_renewal_starts_no_thread(
     monkeypatch.setattr(threading.Thread, "start", recorded)
     lease = await connect(endpoint(store)).lease(2)
     granted = lease.valid_until
-    await eventually_async(
-        partial(_lasts, lease, granted + lease.ttl), "the lease is renewed", within=30
-    )
+    await eventually_async(partial(_lasts, lease, granted + lease.ttl), "the lease is renewed")
     assert started == []
 
 
@@ -213,7 +211,7 @@ async def test_a_lease_is_lost_when_it_can_no_longer_be_relied_on(
     store.pause()
     relied_on = lease.valid_until
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN):
             await lease.lost()
     finally:
         store.resume()
@@ -248,11 +246,11 @@ async def test_a_lost_lock_is_acquired_anew_with_another_fence(
     lock = backend.lock(ROOT + "lock", "me", 2)
     old = await lock.acquire()
     store.pause()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(WITHIN):
         await lock.lost()
     assert lock.valid_until == 0.0
     store.resume()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(WITHIN):
         new = await lock.acquire()
     assert new != old
     with pytest.raises(FenceLost):
@@ -272,7 +270,7 @@ async def test_acquiring_waits_an_outage_out(store: Store, connect: Connect) -> 
         await asyncio.sleep(1)
         assert not acquired.done()
         await off_loop(store.start)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN):
             await acquired
     await lock.release()
 

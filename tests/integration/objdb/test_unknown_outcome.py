@@ -8,7 +8,7 @@ from core.errors import FenceLost, StoreUnavailable
 from core.tasks import background
 from objdb.api import Absent, Backend, Change, Committed, Delete, Put, Refused, Unchanged
 from tests.bed.store import Store
-from tests.bed.waiting import eventually_async
+from tests.bed.waiting import WITHIN, eventually_async
 from tests.integration.objdb.conftest import Connect, endpoint
 from tests.integration.objdb.relay import Relay, relay
 
@@ -203,7 +203,7 @@ async def test_a_dead_first_endpoint_leaves_no_outcome_unknown(
 async def test_a_store_that_is_away_is_said_in_time(connect: Connect) -> None:
     backend = connect("127.0.0.1:1", budget=0.5)
     with pytest.raises(StoreUnavailable, match=r"127.0.0.1:1: .*connect") as caught:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN):
             await backend.commit([create(A)], writer="w")
     assert not caught.value.outcome_unknown
 

@@ -103,13 +103,13 @@ async def running_agent(
         yield agent
 
 
-async def until(check: Callable[[], bool], what: str, *, within: float = 15.0) -> None:
+async def until(check: Callable[[], bool], what: str) -> None:
     """Wait until a condition holds."""
 
     async def holds() -> bool:
         return check()
 
-    await eventually_async(holds, what, within=within)
+    await eventually_async(holds, what)
 
 
 async def fails(call: Awaitable[object], kind: type[Exception]) -> Exception:

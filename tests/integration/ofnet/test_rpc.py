@@ -12,6 +12,7 @@ from core.connections import ConnectionLimits
 from core.errors import Invalid
 from ofnet.rpc import control, jsonrpc
 from ofnet.rpc.control import Node, OfnetAgent, OfnetMaster, Report
+from tests.bed.waiting import WITHIN
 
 
 @asynccontextmanager
@@ -94,7 +95,7 @@ async def test_connections_that_are_no_json_rpc_are_dropped(line: bytes) -> None
         async with raw(server.port) as (reader, writer):
             writer.write(line)
             with suppress(ConnectionResetError):  # it is closed before all is read
-                assert await asyncio.wait_for(reader.read(), 5) == b""
+                assert await asyncio.wait_for(reader.read(), WITHIN) == b""
         assert server.counters["dropped: not JSON-RPC"] == 1
         client = jsonrpc.RpcClient("127.0.0.1", server.port)
         assert await client.call("Test.Echo", 1) == 1
@@ -105,7 +106,7 @@ async def test_a_call_that_does_not_end_is_dropped() -> None:
     async with served({"Test.Echo": echo}, call_time=0.1) as server:
         async with raw(server.port) as (reader, writer):
             writer.write(b'{"method":')
-            assert await asyncio.wait_for(reader.read(), 5) == b""
+            assert await asyncio.wait_for(reader.read(), WITHIN) == b""
         assert server.counters["dropped: too slow"] == 1
 
 
@@ -118,7 +119,7 @@ async def test_silent_connections_make_room_for_others() -> None:
     ):
         client = jsonrpc.RpcClient("127.0.0.1", server.port)
         assert await client.call("Test.Echo", 1) == 1
-        assert await asyncio.wait_for(oldest.read(), 5) == b""
+        assert await asyncio.wait_for(oldest.read(), WITHIN) == b""
         client.close()
 
 

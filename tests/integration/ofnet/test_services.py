@@ -36,7 +36,7 @@ from tests.bed.ovs import OvsHost
 from tests.bed.waiting import eventually_async
 from tests.integration.ofnet.dialled import Dialled, dialled, running_agent, until
 
-pytestmark = [pytest.mark.ovs, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.ovs]
 
 NET = Network(
     id=NetworkId("net.tenant1"),
@@ -50,7 +50,7 @@ VIPS: dict[int, IPv4Address | IPv6Address] = {
     6: IPv6Address("fd00:9::64"),
 }
 CLIENT, PROVIDERS = 1, (2, 3, 4, 5, 6)
-PATIENCE = 2.0
+PATIENCE = 10.0
 SHORT = 1300
 """Bytes that a link is said to carry."""
 TOO_BIG = 2

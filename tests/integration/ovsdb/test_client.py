@@ -15,7 +15,7 @@ from netplugin.ovsdb import BridgeSpec, Continuity, Ovsdb, PortSpec
 from netplugin.ovsdb.changes import PLACEHOLDER
 from netplugin.ovsdb.replica import Replica
 from tests.bed.ovs import OvsHost
-from tests.bed.waiting import eventually, eventually_async
+from tests.bed.waiting import WITHIN, eventually, eventually_async
 from tests.integration.ofnet.dialled import listening
 
 pytestmark = pytest.mark.ovs
@@ -49,7 +49,7 @@ async def ovsdb(ovs_module: OvsHost) -> AsyncIterator[Ovsdb]:
 
 
 async def until(ovsdb: Ovsdb, condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN):
         while True:
             changed = ovsdb.changed()
             if condition():
@@ -175,7 +175,7 @@ async def test_hung_up_a_bridge_dials_anew_and_keeps_its_flows(
 
     server = await asyncio.start_server(answer, sock=listening(ovs_module))
     spec = replace(SPEC, controller=f"tcp:127.0.0.1:{server.sockets[0].getsockname()[1]}")
-    async with server, asyncio.timeout(20):
+    async with server, asyncio.timeout(WITHIN):
         await ovsdb.ensure_bridge(spec)
         assert await seen.get() == "dialed"
         ovs_module.ofctl("-OOpenFlow13", "add-flow", BRIDGE, "priority=7,actions=drop")
@@ -412,7 +412,7 @@ async def test_external_ids_of_a_bridge(ovs_module: OvsHost, ovsdb: Ovsdb) -> No
 async def test_a_foreign_change_is_seen(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:
     changed = ovsdb.changed()
     ovs_module.vsctl("add-port", BRIDGE, "tap0", "--", "set", "interface", "tap0", "type=internal")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN):
         await changed.wait()
     await until(ovsdb, lambda: "tap0" in ovsdb.ports(BRIDGE))
     ovs_module.vsctl("del-port", BRIDGE, "tap0")

@@ -16,7 +16,7 @@ from netplugin.world.builder import WorldBuilder
 from ofnet.world import Bridge, FwdMode
 from tests.bed.ovs import OvsHost
 
-pytestmark = [pytest.mark.ovs, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.ovs]
 
 CARDS = tuple(f"up{number}" for number in range(5))
 PATIENCE = 30.0

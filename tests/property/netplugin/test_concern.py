@@ -43,6 +43,7 @@ from state import codec
 from state.concern import Concern, networks_in
 from state.records import Encap, EndpointRecord, GlobalRecord, NetworkType, ServiceRecord
 from state.watch import AGENT_PREFIXES, Changed, Event, Held, Reached, RecordFeed, Removed
+from tests.bed.waiting import WITHIN
 from tests.unit.netplugin.records import HOST, PEER, endpoint, group, host, network
 
 FAR = HostLabel("h3")
@@ -131,7 +132,7 @@ class Agent:
 
     async def settle(self, wanted: Mapping[str, int]) -> None:
         """Take over what the store has, up to a revision of each prefix."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN):
             while any(self.reached.get(prefix, 0) < rev for prefix, rev in wanted.items()):
                 for event in await self.feed.take():
                     self._apply(event)

@@ -39,8 +39,6 @@ NETWORK: Final = {
 FIRST, SECOND, THIRD = "10.1.0.1", "10.1.0.2", "10.1.0.3"
 REFUSED: Final = {"etcd": keys.LEADER_LOCK.encode(), "consul": b"HTTP/1.1 409"}
 """What is in an answer that refuses a commit: etcd shows the lock, consul compresses its words."""
-PATIENCE: Final = 60.0
-"""Seconds within which masters must come to an agreement, on a busy machine."""
 LATE: Final = b"n.default-late"
 """What is in the commit that is kept back."""
 NO_LEADER: Final = (500, "Leader not found")
@@ -71,9 +69,7 @@ class Pair:
         """Stop the leader until another leads, and for twice its lease."""
         self.old.pause()
         self.paused = time.monotonic()
-        await eventually_async(
-            lambda: asyncio.to_thread(leads, self.new), "the new leader leads", within=PATIENCE
-        )
+        await eventually_async(lambda: asyncio.to_thread(leads, self.new), "the new leader leads")
         await asyncio.sleep(self.paused + 2 * LEASE - time.monotonic())
 
     async def agree(self) -> None:
@@ -82,7 +78,7 @@ class Pair:
         async def follows() -> bool:
             return (await asyncio.to_thread(self.old.ask, "GET", "/version")).status == 200
 
-        await eventually_async(follows, "the old leader follows", within=PATIENCE)
+        await eventually_async(follows, "the old leader follows")
         assert await asyncio.to_thread(leads, self.new)
         for path in ("/api/v1/inspect/networks/default:n/", "/api/v1/networks/"):
             through = await asyncio.to_thread(self.old.ask, "GET", path)

@@ -9,6 +9,7 @@ import pytest
 
 from contivmodel.client_sync import Answered, RestClient, _NotSent
 from core.errors import MasterRefused, MasterUnavailable
+from tests.bed.waiting import WITHIN
 
 BASE = "http://10.0.0.1:9999"
 
@@ -18,7 +19,7 @@ class Peer:
 
     def __init__(self) -> None:
         self.near, self.far = socket.socketpair()
-        self.near.settimeout(5)
+        self.near.settimeout(WITHIN)
         self.dialled: tuple[str, int] | None = None
 
     def will_answer(self, answer: bytes) -> None:
@@ -317,7 +318,7 @@ class Masters:
         if self.states[host] == "answers":
             far.sendall(answer("{}"))
         far.shutdown(socket.SHUT_WR)
-        near.settimeout(5)
+        near.settimeout(WITHIN)
         self._far.append(far)
         return near
 

@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 
 from contivmodel.http_exchange import Answer, CutShort, HttpFailure, NoAnswer, NotSendable, exchange
+from tests.bed.waiting import WITHIN
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -16,7 +17,7 @@ Ends = tuple[socket.socket, socket.socket]
 @pytest.fixture
 def ends() -> Iterator[Ends]:
     near, far = socket.socketpair()
-    near.settimeout(5)
+    near.settimeout(WITHIN)
     with closing(near), closing(far):
         yield near, far
 

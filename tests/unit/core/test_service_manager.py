@@ -12,6 +12,7 @@ import pytest
 
 from core.service_manager import READY, feed_watchdog, notify, passed_socket, watchdog_interval
 from core.tasks import background
+from tests.bed.waiting import WITHIN
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def manager(tmp_path: Path) -> Iterator[tuple[socket.socket, dict[str, str]]]:
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(str(path))
-        listening.settimeout(10)
+        listening.settimeout(WITHIN)
         yield listening, {"NOTIFY_SOCKET": str(path)}
 
 
@@ -34,7 +35,7 @@ def test_an_abstract_address_is_one_too() -> None:
     name = f"contiv-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(f"\0{name}")
-        listening.settimeout(10)
+        listening.settimeout(WITHIN)
         notify(READY, {"NOTIFY_SOCKET": f"@{name}"})
         assert listening.recv(100) == b"READY=1"
 
@@ -93,7 +94,7 @@ def test_a_call_waits_in_the_passed_socket_until_the_daemon_is_there(tmp_path: P
         listening.bind(str(path))
         listening.listen()
         client.connect(str(path))  # before anybody accepts
-        client.settimeout(30)
+        client.settimeout(WITHIN)
         with subprocess.Popen(
             [sys.executable, "-c", PASSED, str(path)],
             preexec_fn=lambda: os.dup2(listening.fileno(), 3),  # noqa: PLW1509 - no threads here

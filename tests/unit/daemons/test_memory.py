@@ -10,6 +10,7 @@ from typing import Final
 
 from core.tasks import supervisor
 from daemons.memory import reclaim_regularly
+from tests.bed.waiting import WITHIN
 
 THREADS: Final = """
 import ctypes, threading
@@ -82,5 +83,5 @@ async def test_old_garbage_is_collected_again_and_again() -> None:
             collected = asyncio.Event()
             weakref.finalize(cycle, collected.set)
             del cycle
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(WITHIN):
                 await collected.wait()

@@ -48,6 +48,7 @@ from ofnet.world import Bridge, FwdMode
 from state.intents import Fact
 from state.records import NetworkRecord, Record
 from state.watch import Changed
+from tests.bed.waiting import WITHIN
 from tests.unit.bgp_router import FakeRouter
 from tests.unit.netplugin.fakes import (
     FakeChains,
@@ -328,7 +329,7 @@ async def left_nothing(agent: Agent) -> None:
     assert agent.pods.keys() == frozenset()
 
 
-async def eventually(holds: Callable[[], bool], seconds: float = 5.0) -> None:
+async def eventually(holds: Callable[[], bool], seconds: float = WITHIN) -> None:
     """Wait until something holds."""
     async with asyncio.timeout(seconds):
         while not holds():  # noqa: ASYNC110 - what is waited for has no event of its own

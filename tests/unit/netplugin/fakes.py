@@ -56,6 +56,7 @@ from ofnet.translations import Translated
 from ofnet.world import Bridge
 from state.docker_networks import DockerPlace
 from state.records import EndpointRecord, NetworkRecord
+from tests.bed.waiting import WITHIN
 from tests.unit.netplugin.records import NET, endpoint
 
 T = TypeVar("T")
@@ -89,7 +90,7 @@ class Faults:
 
     async def until(self, step: str, times: int = 1) -> None:
         """Wait until a step has been reached so often."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN):
             while self.reached[step] < times:
                 self._news.clear()
                 await self._news.wait()

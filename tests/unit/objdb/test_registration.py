@@ -12,7 +12,7 @@ from objdb.api import Change, Put
 from objdb.memory import Faults, LostAnswer, MemoryBackend, MemoryStore
 from objdb.registration import Registration
 from objdb.shared_lease import SharedLease
-from tests.bed.waiting import eventually_async
+from tests.bed.waiting import WITHIN, eventually_async
 
 KEY = keys.service("netmaster", "10.0.0.1", 9999)
 
@@ -80,7 +80,7 @@ async def test_lost_answers_and_outages_are_waited_out(
         await eventually_async(_logged(caplog, "registration failed, retrying"), "tried")
         assert value(store) is None
         faults.reachable.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN):
             await registration.synced()
         assert value(store) == b"1"
 

@@ -9,4 +9,4 @@ async def until(check: Callable[[], bool], what: str) -> None:
     async def holds() -> bool:
         return check()
 
-    await eventually_async(holds, what, within=10.0)
+    await eventually_async(holds, what)

@@ -24,7 +24,7 @@ from state.records import (
     Record,
 )
 from state.watch import AGENT_PREFIXES, Changed, Event, Held, Reached, RecordFeed, Removed
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 from tests.unit.netplugin.records import HOST, PEER, endpoint, network
 
 RED, RED2, BLUE = (NetworkId(one) for one in ("n1.red", "n2.red", "n1.blue"))
@@ -70,7 +70,7 @@ async def feeding(
 
 async def until_reached(feed: RecordFeed, rev: int, prefix: str = keys.ENDPOINTS) -> list[Event]:
     events: list[Event] = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN):
         while not any(
             isinstance(one, Reached) and one.prefix == prefix and one.rev >= rev for one in events
         ):
@@ -114,7 +114,7 @@ async def test_a_first_pod_brings_its_tenants_endpoints_before_its_revision(
 
 
 async def until_held(feed: RecordFeed, held: dict[str, int]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN):
         while held_on(feed) != held:
             await feed.take()
 
@@ -169,7 +169,7 @@ async def test_what_is_gone_when_it_is_read_again_is_not_held(store: MemoryStore
     fill(store, lost)
     backend = _Slow(store)
     feed = RecordFeed(backend, AGENT_PREFIXES, Concern(HOST), look_after=0)
-    async with background("feed", feed.run()), asyncio.timeout(5):
+    async with background("feed", feed.run()), asyncio.timeout(WITHIN):
         await backend.looked.wait()
         store.apply([Change((), (Delete(keys.endpoint(lost.key)),))])
         await until_reached(feed, rev_of(store))

@@ -28,6 +28,7 @@ from state.watch import (
     Removed,
     Rewound,
 )
+from tests.bed.waiting import WITHIN
 from tests.unit.state.test_codec import ENDPOINT, HOST, NETWORK
 
 HOST_KEY = keys.host(HOST.label)
@@ -55,7 +56,7 @@ async def running(store: MemoryStore, *prefixes: str) -> AsyncIterator[RecordFee
 
 
 async def take(feed: RecordFeed, limit: int = 5000) -> list[Event]:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN):
         return await feed.take(limit)
 
 
@@ -338,7 +339,7 @@ def _about(event: Event) -> str:
 
 
 async def _delivered(feed: RecordFeed, key: str) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN):
         while key not in feed.records:  # noqa: ASYNC110 - the feed has no event for tests
             await asyncio.sleep(0)
 

@@ -7,6 +7,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from core.errors import NotLeader, StoreUnavailable
 from netmaster.api.proxy import Proxy, ProxyTiming
+from tests.bed.waiting import WITHIN
 
 OWN = "10.0.0.1:9999"
 
@@ -32,7 +33,7 @@ async def test_a_silent_store_is_not_waited_for_long() -> None:
 
     proxy = Proxy(leader, OWN, ProxyTiming(leader_known=0.01))
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN):
             with pytest.raises(StoreUnavailable, match="try again"):
                 await proxy.answer(make_mocked_request("GET", "/info"))
     finally:

@@ -15,6 +15,7 @@ from core.errors import Invalid
 from netplugin.diagnostics import capture
 from netplugin.diagnostics.capture import CaptureBounds, Captures, bounds_of
 from ofnet.world import Bridge
+from tests.bed.waiting import WITHIN
 from tests.unit.netplugin.diagnostics.test_pcap import PING, TCP
 
 KEY = "n1.default-c1"
@@ -132,7 +133,7 @@ async def test_so_many_run_at_a_time_and_one_that_nobody_wants_ends(
             assert "captures run on this host already" in await refused.text()
         for one in running:
             one.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN):
             while link.pairs:  # noqa: ASYNC110 - the end of a connection has no event here
                 await asyncio.sleep(0.01)
         async with session.get(f"{url}?seconds=1") as answer:

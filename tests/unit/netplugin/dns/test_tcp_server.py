@@ -16,6 +16,7 @@ from ofnet.changes import ObjectKind
 from ofnet.directory import Attachment
 from ofnet.names import Deferred, Outcome, Question, Verdict
 from ofnet.pipelines.name_port import sender_of
+from tests.bed.waiting import WITHIN
 from tests.unit.ofnet.worlds import NET, local, network
 
 LOOPBACK = IPv4Address("127.0.0.1")
@@ -121,7 +122,7 @@ async def test_a_pod_has_so_many_connections(monkeypatch: pytest.MonkeyPatch) ->
                 writer.write(b"\0\x01x")
                 assert await reader.readexactly(3) == b"\0\x01x"
             assert await heard(port, b"one", end=False) == b""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN):
             while await heard(port, b"one") != b"\0\x03one":
                 pass  # until the server has noticed
 

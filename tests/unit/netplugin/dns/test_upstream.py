@@ -13,6 +13,7 @@ import pytest
 from core.tasks import supervisor
 from netplugin.dns import upstream
 from netplugin.dns.upstream import Upstream, servers_of_host
+from tests.bed.waiting import WITHIN
 
 MESSAGE = b"\x12\x34" + b"who is there?"
 ONE, TWO, SIX = IPv4Address("127.0.0.1"), IPv4Address("127.0.0.2"), IPv6Address("::1")
@@ -29,7 +30,7 @@ def server(address: Address, *, tcp: bool = False) -> Iterator[tuple[int, list[b
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     with socket.socket(family, kind) as end:
         end.bind((str(address), 0))
-        end.settimeout(10)
+        end.settimeout(WITHIN)
         if tcp:
             end.listen()
 

@@ -8,6 +8,7 @@ import pytest
 from core.errors import HostError
 from core.tasks import background
 from netplugin.kernel.address_watch import AddressWatch
+from tests.bed.waiting import WITHIN
 
 
 async def test_changes_are_told_before_and_after_a_failure(
@@ -28,6 +29,6 @@ async def test_changes_are_told_before_and_after_a_failure(
         for change in (None, HostError("no buffer"), None):
             event = watch.changed()
             changes.put_nowait(change)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(WITHIN):
                 await event.wait()
     assert "addresses of this host not followed" in caplog.text

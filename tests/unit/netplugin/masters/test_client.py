@@ -205,7 +205,7 @@ async def test_who_waits_in_vain_is_told_why_in_time(
         if leader is None:
             calls.append(scene.masters.ready)
         for call in calls:
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(LeaderTiming().answer):
                 with pytest.raises(MasterUnavailable, match=says):
                     await call()  # type: ignore[misc]
 

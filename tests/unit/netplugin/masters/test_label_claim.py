@@ -16,6 +16,7 @@ from objdb.api import Change, Delete, Put
 from objdb.memory import LostAnswer, MemoryBackend
 from state import codec
 from state.records import HostRecord
+from tests.bed.waiting import WITHIN
 from tests.unit.netplugin.agent import eventually, stays
 from tests.unit.netplugin.starts import SETTINGS
 
@@ -151,6 +152,6 @@ async def test_a_host_record_that_was_removed_is_written_again(backend: MemoryBa
 async def test_a_label_that_was_taken_over_ends_its_former_host(backend: MemoryBackend) -> None:
     await put(backend, OTHER)
     with pytest.raises(Conflict, match=r"192.0.2.9 has taken over the host label label"):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN):
             await keep_label(backend, lambda: OWN, lambda: stored(backend), interval=0.005)
     assert stored(backend) == OTHER

@@ -15,6 +15,7 @@ from netplugin.world import port_names
 from netplugin.world.conversion import LocalPort
 from ofnet.world import Bridge
 from state.records import Encap
+from tests.bed.waiting import WITHIN
 from tests.unit.netplugin.agent import (
     Agent,
     Outside,
@@ -74,7 +75,7 @@ async def test_looking_at_rows_does_not_wait_for_calls(outside: Outside) -> None
         await eventually(lambda: key("c1") in outside.journal.entries)
         await eventually(lambda: outside.journal.entries[key("c1")].state is EntryState.PRESENT)
         await eventually(lambda: "vvport1" in outside.links.there)
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(WITHIN):
             assert await agent.pod_ports.converge()
         assert outside.faults.reached["row"] == 1
         gate.set()

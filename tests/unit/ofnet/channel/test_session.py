@@ -20,6 +20,7 @@ from ofnet.flows import Flow
 from ofnet.openflow.actions import DROP, Output
 from ofnet.openflow.match import Match
 from ofnet.tables import TableId
+from tests.bed.waiting import WITHIN
 from tests.unit.ofnet.fake_transport import FakeTransport
 
 FLOWS = [Flow(ObjectKind.LOCAL, TableId.VLAN, 10, Match(in_port=n), DROP) for n in range(1, 5)]
@@ -338,7 +339,7 @@ async def test_an_answer_that_does_not_come_ends_the_connection() -> None:
 
 async def test_a_silent_switch_gets_an_echo_request_and_is_dropped() -> None:
     peer = Peer(Timing(handshake=1.0, echo=0.01, silence=0.05)).ready()
-    assert "silent" in await asyncio.wait_for(peer.lost(), 5)
+    assert "silent" in await asyncio.wait_for(peer.lost(), WITHIN)
     assert wire.ECHO_REQUEST in {message.type for message in peer.transport.sent()}
 
 
@@ -360,17 +361,17 @@ async def test_a_switch_at_work_may_be_silent_on_all_its_bridges(
     idle, busy = (Peer(QUICK, workload=work).ready() for _ in range(2))
     writing = asyncio.gather(busy.session.write_flows(FLOWS, GONE))
     [*_, barrier] = await busy.request()
-    await asyncio.wait_for(asked_for_long(idle), 30)
+    await asyncio.wait_for(asked_for_long(idle), WITHIN)
     assert idle.session.open
     assert busy.session.open
     busy.says(wire.BARRIER_REPLY, barrier.xid)
     await writing
     # it may still be at the messages of the other bridge that came meanwhile
-    await asyncio.wait_for(asked_for_long(idle), 30)
+    await asyncio.wait_for(asked_for_long(idle), WITHIN)
     assert idle.session.open
     for peer in idle, busy:
         peer.says(wire.ECHO_REPLY)
-        assert "silent" in await asyncio.wait_for(peer.lost(), 5)
+        assert "silent" in await asyncio.wait_for(peer.lost(), WITHIN)
 
 
 async def test_a_request_waits_for_the_work_of_another_bridge(
@@ -382,7 +383,7 @@ async def test_a_request_waits_for_the_work_of_another_bridge(
     asking = asyncio.gather(peer.session.groups())
     [request] = await peer.request()
     with work.of(1):
-        await asyncio.wait_for(asked_for_long(peer), 30)
+        await asyncio.wait_for(asked_for_long(peer), WITHIN)
     assert not asking.done()
     peer.says(wire.MULTIPART_REPLY, request.xid, struct.pack(">HH4x", 7, 0))
     [found] = await asking
@@ -394,7 +395,7 @@ async def test_a_dump_may_take_its_time_for_all_flows(monkeypatch: pytest.Monkey
     peer = Peer(QUICK).ready()
     counting = asyncio.gather(peer.session.counts(ObjectKind.RULE))
     request = await peer.asked_to_dump(flows=1)
-    await asyncio.wait_for(asked_for_long(peer), 30)
+    await asyncio.wait_for(asked_for_long(peer), WITHIN)
     assert peer.session.open
     peer.says(wire.MULTIPART_REPLY, request.xid, report([], more=False))
     [found] = await counting
@@ -412,9 +413,9 @@ async def test_a_busy_agent_does_not_take_the_switch_for_silent() -> None:
     peer = Peer(QUICK).ready()
     await peer.request()
     compute(2 * QUICK.silence)
-    [echo] = await asyncio.wait_for(peer.request(), 5)
+    [echo] = await asyncio.wait_for(peer.request(), WITHIN)
     assert echo.type == wire.ECHO_REQUEST
-    assert "silent" in await asyncio.wait_for(peer.lost(), 5)
+    assert "silent" in await asyncio.wait_for(peer.lost(), WITHIN)
 
 
 MANY = [Flow(ObjectKind.LOCAL, TableId.VLAN, 10, Match(in_port=n), DROP) for n in range(1, 602)]
@@ -456,7 +457,7 @@ async def test_a_bundle_that_waits_fails_with_the_connection() -> None:
 
 async def test_a_handshake_that_does_not_end_is_dropped() -> None:
     peer = Peer(Timing(handshake=0.01))
-    assert "handshake not completed" in await asyncio.wait_for(peer.lost(), 5)
+    assert "handshake not completed" in await asyncio.wait_for(peer.lost(), WITHIN)
 
 
 async def test_an_error_that_answers_no_request_is_passed_on() -> None:

@@ -18,6 +18,7 @@ from netmaster.api.v2.event_log import EventLog
 from netmaster.api.v2.event_stream import LAST_EVENT_ID, PATH, EventStreams, StreamLimits, Watch
 from objdb.api import Delta, Entry, Snapshot
 from state.lineage import Lineage, Term
+from tests.bed.waiting import WITHIN
 
 TERM = "8f3a"
 OBJECTS: list[RestObject] = [
@@ -66,7 +67,7 @@ async def serving(limits: StreamLimits | None = None) -> AsyncIterator[Served]:
 
 async def told(stream: aiohttp.StreamReader) -> tuple[str, int]:
     """Return name and id of the next event."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WITHIN):
         lines = (await stream.readuntil(b"\n\n")).decode().splitlines()
     fields = dict(line.split(": ", 1) for line in lines if line)
     term, _, revision = fields["id"].rpartition(".")
@@ -144,7 +145,7 @@ async def test_a_client_moves_on_with_what_is_not_for_it() -> None:
 async def test_a_stream_ends_with_its_time() -> None:
     limits = StreamLimits(lifetime=0.05, idle=0.01)
     async with serving(limits) as served, served.stream() as stream:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WITHIN):
             assert (await stream.read()).startswith(b"event: ready\nid: %b.10\n" % TERM.encode())
 
 
