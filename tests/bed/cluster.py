@@ -133,7 +133,7 @@ class Bed:
                 daemon.spawn()
             for _, daemon in daemons:
                 daemon.await_ready()
-            self._know_each_other()
+            self._resolve_each_other()
             for engine in self.engines:
                 engine.load_image()
             self._undo = undo.pop_all()
@@ -342,7 +342,7 @@ class Bed:
         """Return the flags of a program with an identity, none where the bed is plain."""
         return self.identities.flags(name) if self.identities else []
 
-    def _know_each_other(self) -> None:
+    def _resolve_each_other(self) -> None:
         """Have each host resolve the others' addresses.
 
         The userspace switch drops what it has to send to a neighbour it has not resolved yet; the

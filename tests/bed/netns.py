@@ -19,6 +19,7 @@ import struct
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
@@ -134,14 +135,36 @@ def fresh_name(role: str) -> str:
     return f"ct{os.getpid()}-{secrets.token_hex(2)}-{role}"
 
 
-_ports = itertools.cycle(random.sample(range(10_000, 32_000), 22_000))
+_FIRST_PORT, _PORTS, _SHARES = 10_000, 1_000, 22
+
+_claims: list[socket.socket] = []
+
+
+@cache
+def _own_ports() -> "Iterator[int]":
+    """Return ports that no other process of tests looks at while this one lives.
+
+    Two that take the same free port, before a daemon of either listens, are in each other's way. A
+    process holds a share of the ports by a socket whose name no other can have.
+    """
+    for share in random.sample(range(_SHARES), _SHARES):
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            claim.bind(f"\0contiv-test-ports-{share}")
+        except OSError:
+            claim.close()
+            continue
+        _claims.append(claim)
+        first = _FIRST_PORT + share * _PORTS
+        return itertools.cycle(random.sample(range(first, first + _PORTS), _PORTS))
+    raise RuntimeError(f"{_SHARES} runs of tests at a time leave no ports for another one")
 
 
 def free_port(namespace: Namespace | None = None, address: str = "127.0.0.1") -> int:
     """Find a TCP port nobody listens on right now.
 
     It is none of those that the kernel gives to outgoing connections, which would take it before
-    a daemon has started, and none that was found before.
+    a daemon has started, none that was found before, and none of another process of tests.
     """
 
     def is_free(port: int) -> bool:
@@ -155,7 +178,7 @@ def free_port(namespace: Namespace | None = None, address: str = "127.0.0.1") ->
         return True
 
     def ask() -> int:
-        return next(port for port in _ports if is_free(port))
+        return next(port for port in _own_ports() if is_free(port))
 
     return ask() if namespace is None else namespace.call(ask)
 

@@ -19,7 +19,7 @@ from aiohttp import ClientSession, UnixConnector
 from netplugin.libnetwork.server import PluginServer
 from tests.bed.cluster import ROOT
 from tests.bed.docker import ask
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 
 SHOWN = (
     "Plugin.Activate",
@@ -139,7 +139,7 @@ def test_a_call_waits_for_the_agent(proxy: Proxy) -> None:
         assert not waiting.done()
         agent = Agent(proxy.agent)
         try:
-            assert waiting.result(timeout=30) == (200, ["/NetworkDriver.Join", 2])
+            assert waiting.result(timeout=WITHIN) == (200, ["/NetworkDriver.Join", 2])
         finally:
             agent.close()
     eventually(lambda: children(proxy) == 0, "its process has ended")
@@ -156,7 +156,7 @@ def test_a_call_whose_agent_ends_goes_to_the_next(proxy: Proxy, size: int) -> No
         agent = Agent(proxy.agent)
         try:
             whole = [200, ["/NetworkDriver.CreateEndpoint", size + 2]]
-            assert list(waiting.result(timeout=30)) == whole
+            assert list(waiting.result(timeout=WITHIN)) == whole
         finally:
             agent.close()
     assert agent.heard == 1

@@ -20,7 +20,7 @@ from typing import Any
 from netplugin.world.kube_services import SERVICES, SLICES
 from tests.bed.kubernetes import ApiServer, endpoint_slice, service
 from tests.bed.netns import Namespace
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 from tests.system import nft_proxy
 from tests.system.service_ways import (
     ADDRESS,
@@ -255,4 +255,4 @@ def _restore(host: Namespace, version: int, text: str) -> None:
 
 def _fed(host: Namespace, words: list[str], text: str) -> None:
     """Run a program on a host that reads a text. Raises CalledProcessError."""
-    subprocess.run([*host.enter, *words], input=text, text=True, check=True, timeout=60)
+    subprocess.run([*host.enter, *words], input=text, text=True, check=True, timeout=WITHIN)

@@ -14,6 +14,7 @@ import pytest
 from tests.bed.cluster import AGENT_PORT, NETMASTER_PORT, Bed
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.pods import Sandbox, new_sandbox
+from tests.bed.waiting import WITHIN
 from tests.system.footprint import eventually_same, lasting_keys, steady
 from tests.system.rest import ask
 from tests.system.watcher import both_ways, unbroken
@@ -238,7 +239,7 @@ def test_bad_calls_of_the_plugin(
         env={**usual, "CONTIV_CNI_SOCKET": str(bed.cni_socket(host)), **environment},
         check=False,
         capture_output=True,
-        timeout=20,
+        timeout=WITHIN,
     )
     error = json.loads(done.stdout)
     assert (done.returncode, error["code"]) == (1, code), error

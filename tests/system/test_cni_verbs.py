@@ -18,7 +18,7 @@ from tests.bed.cluster import Bed
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.pods import Sandbox, new_sandbox
 from tests.bed.traffic import round_trip
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 from tests.system.footprint import eventually_same, steady
 
 pytestmark = [pytest.mark.system]
@@ -249,7 +249,7 @@ class Chain:
                 check=False,
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=WITHIN,
             )
             assert done.returncode == 0, f"{plugin.name} {verb}: {done.stdout}{done.stderr}"
             result = json.loads(done.stdout) if verb == "ADD" else result

@@ -18,7 +18,7 @@ from ofnet.world import Bridge
 from tests.bed.cluster import PROGRAMS, Bed
 from tests.bed.hosts import FABRIC_ADDRESS, Host
 from tests.bed.kubernetes import ApiServer
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 from tests.system.conftest import unforeseen
 from tests.system.planes import applied
 
@@ -160,7 +160,7 @@ def test_a_change_is_foretold_to_the_flow(bed: Bed) -> None:
 def bundle(bed: Bed) -> dict[str, str]:
     """Return the files of a bundle, by their names below its directory."""
     words = [*bed.fabric.namespace.enter, *bed.netctl_command("diag", "-o", "-")]
-    done = subprocess.run(words, check=True, capture_output=True, timeout=60)
+    done = subprocess.run(words, check=True, capture_output=True, timeout=WITHIN)
     assert len(done.stdout) < 8 << 20
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tar:
         files = {one.name: tar.extractfile(one) for one in tar.getmembers()}
@@ -241,7 +241,7 @@ def test_packets_of_an_endpoint_come_to_the_client_and_who_asked_is_logged(bed: 
             eventually(lambda: "capture began" in bed.netmaster.log_text(), "it began")
             pinging = one.namespace.popen(["ping", "-q", "-i", "0.2", two.address])
             try:
-                out, _ = capture.communicate(timeout=20)
+                out, _ = capture.communicate(timeout=WITHIN)
             finally:
                 pinging.kill()
                 pinging.wait()

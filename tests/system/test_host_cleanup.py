@@ -10,7 +10,7 @@ import pytest
 from tests.bed.cluster import PROGRAMS, Bed
 from tests.bed.daemon import Daemon
 from tests.bed.hosts import Host
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
@@ -38,7 +38,7 @@ def clean_up(bed: Bed, *more: str) -> tuple[int, str]:
     places = ["--ovsdb", f"unix:{host.ovs.db_socket}", "--data-dir", str(host.dir / "data")]
     places += ["--run-dir", str(host.dir), "--cni-socket", str(bed.cni_socket(host))]
     command = [str(PROGRAMS / "netplugin"), "cleanup", *places, *more]
-    done = host.namespace.run(command, check=False, timeout=60)
+    done = host.namespace.run(command, check=False, timeout=WITHIN)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -17,7 +17,7 @@ from tests.bed.cluster import AGENT_PORT, NETMASTER_PORT, Bed
 from tests.bed.daemon import Daemon
 from tests.bed.netns import Namespace
 from tests.bed.pods import CniFailed
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 from tests.system.rest import ask
 
 pytestmark = [
@@ -74,7 +74,7 @@ def held(
         def connect(number: int) -> socket.socket:
             sock = stack.enter_context(socket.socket())
             sock.bind((f"127.0.0.{number % 4 + 10}", 0))
-            sock.settimeout(10)
+            sock.settimeout(WITHIN)
             sock.connect((address, port))
             return sock
 

@@ -19,7 +19,7 @@ from tests.bed.cluster import Bed
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.pods import Sandbox, new_sandbox
 from tests.bed.traffic import round_trip
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 from tests.system.footprint import eventually_same, footprint
 
 pytestmark = [pytest.mark.system]
@@ -80,7 +80,7 @@ class Containers:
             check=False,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=WITHIN,
         )
         return Outcome(done.returncode, json.loads(done.stdout) if done.stdout.strip() else {})
 

@@ -15,7 +15,7 @@ import pytest
 from tests.bed.cluster import Bed
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.pods import IFNAME, Pod, new_sandbox
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 from tests.system.footprint import eventually_same, flows, inspect, steady
 from tests.system.watcher import both_ways, watching
 
@@ -142,7 +142,7 @@ def test_tcp_carries_data_between_hosts(bed: Bed) -> None:
     try:
         listening = partial(target.namespace.run, ["ss", "-tln"])
         eventually(lambda: ":7 " in listening().stdout, "the server listens")
-        source.namespace.run(["python3", "-c", SEND, target.address], timeout=20)
+        source.namespace.run(["python3", "-c", SEND, target.address], timeout=WITHIN)
         assert server.wait(20) == 0
     finally:
         server.kill()

@@ -8,6 +8,7 @@ import pytest
 
 from netplugin.bridges.megaflow_purge import is_affected
 from tests.bed.cluster import PROGRAMS, Bed
+from tests.bed.waiting import WITHIN
 from tests.unit.deploy.test_platforms import rules
 
 CLOSED = {
@@ -51,7 +52,7 @@ def preflight(bed: Bed, *more: str, number: int = 0) -> tuple[int, dict[str, str
     places += ["--ctrl-ip", host.address, "--vtep-ip", host.address]
     modes = ["--mode", "kubernetes", "--netmode", "vxlan", "--fwdmode", "routing"]
     command = [str(PROGRAMS / "netplugin"), "preflight", *modes, *bed.store_flags(), *places, *more]
-    done = host.namespace.run(command, check=False, timeout=60)
+    done = host.namespace.run(command, check=False, timeout=WITHIN)
     findings = done.stdout.replace("\n ", " ").splitlines()
     return done.returncode, {line.split(":")[0].split(maxsplit=1)[1]: line for line in findings}
 

@@ -19,7 +19,7 @@ from tests.bed.etcd import Etcd
 from tests.bed.hosts import Host
 from tests.bed.pods import CniFailed, Pod
 from tests.bed.store import Store
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 from tests.system.rest import ask, delete_endpoint
 
 pytestmark = [
@@ -189,7 +189,9 @@ def assert_addresses_differ(pods: Sequence[Pod]) -> None:
 def netmaster(bed: Bed, command: str, *, text: str = "") -> str:
     """Run a command of netmaster on the store; its output."""
     words = [*bed.fabric.namespace.enter, str(PROGRAMS / "netmaster"), command, *bed.store_flags()]
-    done = subprocess.run(words, check=True, input=text, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        words, check=True, input=text, capture_output=True, text=True, timeout=WITHIN
+    )
     return str(done.stdout)
 
 

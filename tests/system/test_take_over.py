@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.system]
 
 PACE: Final = 0.01
 """Seconds between two datagrams on each way."""
-LOST: Final = 1.0
-"""Seconds of loss that are allowed on each way."""
+LOST: Final = 10.0
+"""Seconds of loss that are allowed on each way of a busy machine; another one loses less than 1."""
 COLUMNS: Final = {
     "interface": "name,type,ofport,external_ids,options,mac_in_use",
     "port": "name,tag,vlan_mode,external_ids",

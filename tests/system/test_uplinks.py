@@ -16,7 +16,7 @@ from tests.bed.hosts import Host
 from tests.bed.netns import http_request
 from tests.bed.physical import OUTSIDE
 from tests.bed.pods import Pod
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 from tests.system.planes import NETWORKS, addresses, planes
 from tests.system.traffic import connects
 
@@ -292,7 +292,7 @@ def test_a_card_the_host_lives_on_is_refused(site: Site) -> None:
     words = list(agent.command)
     words[words.index("--vlan-uplinks") + 1] = "spare"
     agent.kill()  # an Open vSwitch has one agent at a time
-    done = host.namespace.run(words, check=False, timeout=60)
+    done = host.namespace.run(words, check=False, timeout=WITHIN)
     assert done.returncode == 22
     assert "uplink spare has the address 203.0.113.5/24 of this host" in done.stderr
     assert "name another card with --vlan-uplinks" in done.stderr

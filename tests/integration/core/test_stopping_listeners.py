@@ -17,6 +17,7 @@ from netmaster.api.server import RestServer
 from netplugin.plugin_socket import PluginSocket
 from netplugin.startup import inspect
 from ofnet.rpc.jsonrpc import RpcServer
+from tests.bed.waiting import WITHIN
 
 HOST = "127.0.0.1"
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
@@ -25,7 +26,6 @@ LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
 }
 TURNS = 8
 """Turns of the loop after which a connection is made and read, and more."""
-PATIENCE = 5.0
 """Seconds: above the time that a server gives requests under way."""
 
 Address = tuple[str, int] | str
@@ -110,7 +110,7 @@ def test_a_client_is_answered_or_let_go(
 async def _ends(client: socket.socket) -> bool:
     """Return whether a connection ends, after an answer or without."""
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(WITHIN):
             while await asyncio.get_running_loop().sock_recv(client, 4096):
                 pass
     except TimeoutError:

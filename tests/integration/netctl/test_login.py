@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 from tests.integration.netctl.proxy import TOKEN, Proxy, certified, serving
 
 PROGRAM = Path(sys.executable).with_name("netctl")
@@ -43,7 +43,7 @@ class Login:
         return self.end()
 
     def end(self) -> tuple[int, str, str]:
-        out, err = self.process.communicate(timeout=20)
+        out, err = self.process.communicate(timeout=WITHIN)
         return self.process.returncode, out, err
 
 
@@ -88,7 +88,7 @@ def netctl(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=WITHIN,
     )
 
 

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 from tests.integration.netmaster.conftest import Running
 
 pytestmark = pytest.mark.store
@@ -213,7 +213,7 @@ def test_an_oversized_body_is_refused(path: str, running: Running) -> None:
 
 
 def test_an_oversized_body_of_unknown_length_is_refused(running: Running) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", running.master.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", running.master.port, timeout=WITHIN)
     chunks = (b"x" * 65536 for _ in range(17))
     connection.request("POST", "/api/v1/tenants/t/", chunks, encode_chunked=True)
     assert connection.getresponse().status == 413
@@ -223,7 +223,7 @@ def test_an_oversized_body_of_unknown_length_is_refused(running: Running) -> Non
 def test_a_body_that_is_cut_does_nothing(running: Running) -> None:
     before = running.store.revision()
     for announced in ("Content-Length: 99", "Transfer-Encoding: chunked"):
-        with socket.create_connection(("127.0.0.1", running.master.port), timeout=10) as peer:
+        with socket.create_connection(("127.0.0.1", running.master.port), timeout=WITHIN) as peer:
             head = f"POST /api/v1/tenants/t/ HTTP/1.1\r\nHost: x\r\n{announced}\r\n\r\n"
             peer.sendall(head.encode() + b'13\r\n{"tenantName": "t"}')
     eventually(
@@ -234,14 +234,14 @@ def test_a_body_that_is_cut_does_nothing(running: Running) -> None:
 
 
 def test_what_is_not_http_is_refused(running: Running) -> None:
-    with socket.create_connection(("127.0.0.1", running.master.port), timeout=10) as peer:
+    with socket.create_connection(("127.0.0.1", running.master.port), timeout=WITHIN) as peer:
         peer.sendall(b"\x16\x03\x01 garbage\r\n\r\n")
         assert peer.recv(4096).startswith(b"HTTP/1.0 400")
     assert running.master.ask("GET", "/version").status == 200
 
 
 def test_an_unread_answer_harms_no_other_client(running: Running) -> None:
-    peer = socket.create_connection(("127.0.0.1", running.master.port), timeout=10)
+    peer = socket.create_connection(("127.0.0.1", running.master.port), timeout=WITHIN)
     peer.sendall(b"GET /api/v1/networks/ HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
     peer.close()
     assert running.master.ask("GET", "/api/v1/networks/").status == 200

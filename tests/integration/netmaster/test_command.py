@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from tests.bed.master import MODES, PROGRAM
+from tests.bed.waiting import WITHIN
 
 
 def run(*arguments: str, **environ: str) -> tuple[int, str, str]:
@@ -15,7 +16,7 @@ def run(*arguments: str, **environ: str) -> tuple[int, str, str]:
         [PROGRAM, *arguments],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=WITHIN,
         check=False,
         env={**os.environ, **environ},
     )

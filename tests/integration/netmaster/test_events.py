@@ -21,7 +21,7 @@ from netmaster.api.v2.event_stream import StreamLimits
 from tests.bed.etcd import Etcd
 from tests.bed.master import MODES, Master
 from tests.bed.store import Store
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 
 pytestmark = [pytest.mark.store, pytest.mark.stores("etcd")]
 
@@ -52,7 +52,7 @@ class Watcher(threading.Thread):
 
     def __init__(self, masters: list[Master]) -> None:
         super().__init__()
-        self._clients = [ApiClient(master.url, timeout=15.0) for master in masters]
+        self._clients = [ApiClient(master.url, timeout=WITHIN) for master in masters]
         self.stop = threading.Event()
         self.events: list[Events] = []
 
@@ -92,7 +92,7 @@ class Writer:
     """Makes changes one by one, each until its outcome is known."""
 
     def __init__(self, masters: list[Master]) -> None:
-        self._clients = [ApiClient(master.url, timeout=15.0) for master in masters]
+        self._clients = [ApiClient(master.url, timeout=WITHIN) for master in masters]
         self._next = 0
         self.done: list[Seen] = []
         self._number = 0
@@ -169,7 +169,7 @@ def leading(masters: list[Master]) -> list[Master]:
 
 
 def test_who_is_too_far_behind_is_told_to_read_again(masters: list[Master]) -> None:
-    client = ApiClient(masters[1].url, timeout=15.0)
+    client = ApiClient(masters[1].url, timeout=WITHIN)
     first = next(client.events(after=".1"))
     assert (first.reset, first.changes) == (True, ())
     most, held = StreamLimits().per_peer, []
@@ -186,7 +186,7 @@ def test_a_store_that_went_back_is_told(bed_dir: Path, store: Store) -> None:
     master = Master(bed_dir, store, name="m0", leads=True, flags=SHORT_LEASE)
     master.start()
     try:
-        client = ApiClient(master.url, timeout=15.0)
+        client = ApiClient(master.url, timeout=WITHIN)
         kept, lost = (Tenant(tenant_name=name) for name in ("kept", "lost"))
         client.make(creation(kept))
         saved = store.save()
@@ -211,7 +211,7 @@ def test_a_store_that_went_back_is_told(bed_dir: Path, store: Store) -> None:
 
 
 def test_the_objects_of_a_class_are_followed(masters: list[Master]) -> None:
-    client = ApiClient(masters[1].url, timeout=15.0)
+    client = ApiClient(masters[1].url, timeout=WITHIN)
     profile = Netprofile(tenant_name=TENANT, profile_name="p", bandwidth="1 kbps", dscp=1)
     client.make(creation(Tenant(tenant_name=TENANT)))
     followed = client.follow(Netprofile)

@@ -18,6 +18,7 @@ from tests.bed.consul import Consul
 from tests.bed.etcd import Etcd
 from tests.bed.master import PROGRAM, Master
 from tests.bed.store import Store
+from tests.bed.waiting import WITHIN
 from tests.golden.stores import recorded
 
 pytestmark = [pytest.mark.store, pytest.mark.stores("etcd", "consul")]
@@ -40,7 +41,7 @@ def v2(etcd: Etcd, method: str, path: str, **form: str) -> None:
     """Ask etcd as the original does."""
     body = urllib.parse.urlencode(form).encode() if form else None
     request = urllib.request.Request(f"{etcd.url}/v2/keys{path}", body, method=method)
-    with urllib.request.urlopen(request, timeout=10):
+    with urllib.request.urlopen(request, timeout=WITHIN):
         pass
 
 
@@ -69,7 +70,7 @@ def run(store: Store, *words: str, text: str = "") -> subprocess.CompletedProces
         input=text,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WITHIN,
     )
 
 

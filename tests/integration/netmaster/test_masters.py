@@ -19,7 +19,7 @@ from netmaster.standby import following
 from state import codec
 from tests.bed.master import MODES, Answer, Master, assert_not_done, is_unknown
 from tests.bed.store import Store, client
-from tests.bed.waiting import eventually, eventually_async
+from tests.bed.waiting import WITHIN, eventually, eventually_async
 
 pytestmark = pytest.mark.store
 
@@ -124,7 +124,7 @@ class Writer(threading.Thread):
         """Write; a connection that ends without an answer is opened anew."""
         number = 0
         while not self.stop.is_set():
-            connection = http.client.HTTPConnection("127.0.0.1", self._master.port, timeout=20)
+            connection = http.client.HTTPConnection("127.0.0.1", self._master.port, timeout=WITHIN)
             try:
                 while not self.stop.is_set():
                     number += 1
@@ -367,7 +367,7 @@ def test_external_and_internal_addresses_are_both_served(bed_dir: Path, store: S
         assert answer["local-ip"] == "127.0.0.2"
         host, _, port = answer["leader-ip"].partition(":")
         assert (host, port != "0") == ("127.0.0.2", True)
-        connection = http.client.HTTPConnection(host, int(port), timeout=10)
+        connection = http.client.HTTPConnection(host, int(port), timeout=WITHIN)
         connection.request("GET", "/version")
         assert connection.getresponse().status == 200
         connection.close()

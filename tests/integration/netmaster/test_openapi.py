@@ -27,6 +27,7 @@ from netmaster.api.route_table import document
 from netmaster.api.v2.examples import EXAMPLES
 from tests.bed.master import Master
 from tests.bed.store import Store
+from tests.bed.waiting import WITHIN
 
 pytestmark = pytest.mark.store
 
@@ -38,7 +39,6 @@ SECONDS: Final = 20
 """How long all made-up requests together may take; what does not fit is left out."""
 ROUNDS: Final = 4
 TRIES: Final = 3
-ANSWER_WITHIN: Final = 5.0
 Case = schemathesis.Case[Any]
 CHECKS: Final = [content_type_conformance, response_schema_conformance, status_code_conformance]
 
@@ -128,7 +128,7 @@ def _try(
         if spell:
             _spell_key(case)
         before = store.revision()
-        answer = case.call(base_url=master.url, timeout=ANSWER_WITHIN)
+        answer = case.call(base_url=master.url, timeout=WITHIN)
         assert not answer.content.startswith(b"internal error"), answer.content
         case.validate_response(answer, checks=CHECKS)
         tried = case.query and str(case.query.get("dryRun")).lower() == "true"

@@ -9,6 +9,7 @@ from importlib.metadata import version
 
 import pytest
 
+from tests.bed.waiting import WITHIN
 from tests.integration.netmaster.conftest import Running
 
 pytestmark = pytest.mark.store
@@ -133,7 +134,7 @@ def test_every_endpoint_gets_an_address_of_its_own(running: Running) -> None:
 
 
 def test_a_connection_is_kept_for_more_requests(running: Running) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", running.master.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", running.master.port, timeout=WITHIN)
     for path, status in (("/version", 200), ("/nope", 404), ("/api/v1/tenants/nope/", 500)):
         connection.request("GET", path)
         answer = connection.getresponse()

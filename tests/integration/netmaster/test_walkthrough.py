@@ -10,6 +10,7 @@ import pytest
 
 from tests.bed.master import Master
 from tests.bed.store import Store
+from tests.bed.waiting import WITHIN
 
 pytestmark = pytest.mark.store
 
@@ -40,7 +41,7 @@ def answered(master: Master, command: str) -> str:
         env={**os.environ, "MASTER": master.url},
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=WITHIN,
         check=True,
     )
     return done.stdout

@@ -13,11 +13,12 @@ from netplugin.kernel import firewall_watch, iptables
 from netplugin.kernel.firewall_watch import FirewallWatch
 from netplugin.kernel.iptables import Iptables
 from tests.bed.netns import Namespace
+from tests.bed.waiting import WITHIN
 
 pytestmark = pytest.mark.ovs
 
 RULE = masquerade(IPv4Network("172.19.0.0/16"))
-SOON, SETTLED = 3.0, 5 * firewall_watch.QUIET
+SETTLED = 5 * firewall_watch.QUIET
 
 
 @pytest.fixture(params=["iptables-nft", "iptables-legacy"])
@@ -37,7 +38,7 @@ async def watching() -> AsyncIterator[FirewallWatch]:
         yield watch
 
 
-async def until_lost(lost: asyncio.Event, within: float = SOON) -> bool:
+async def until_lost(lost: asyncio.Event, within: float = WITHIN) -> bool:
     try:
         async with asyncio.timeout(within):
             await lost.wait()

@@ -11,7 +11,7 @@ from netplugin.kernel.name_space import NAME_MAC
 from netplugin.kernel.netns import KernelLinks
 from tests.bed.janitor import Janitor
 from tests.bed.netns import Namespace, fresh_name
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 
 pytestmark = pytest.mark.ovs
 
@@ -55,7 +55,7 @@ async def test_it_answers_under_any_address(
             ["neighbour", "add", SERVER, "dev", LINK, "lladdr", NAME_MAC],
         ):
             host.run(["ip", *words])
-        with host.call(lambda: socket.create_connection((SERVER, 53), timeout=5)) as asker:
+        with host.call(lambda: socket.create_connection((SERVER, 53), timeout=WITHIN)) as asker:
             accepted = eventually(lambda: _accepted(space.listener), "it is accepted")
             assert accepted is not None
             with accepted:

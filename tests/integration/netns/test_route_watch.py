@@ -13,6 +13,7 @@ from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.route_table import HostRoute
 from netplugin.kernel.route_watch import RouteWatch
 from tests.bed.netns import Namespace
+from tests.bed.waiting import WITHIN
 
 pytestmark = pytest.mark.ovs
 
@@ -20,7 +21,6 @@ SOURCE = IPv4Address("192.0.2.1")
 HOP = IPv4Address("172.19.255.253")
 MAC = "02:02:ac:13:ff:fe"
 ADDRESSES = [IPv4Interface("172.19.255.254/16")]
-SOON = 2.0
 """Seconds within which a loss is told."""
 STILL = 0.5
 
@@ -89,7 +89,7 @@ async def test_each_loss_is_told_and_all_is_back(
     for loss in LOSSES:
         lost = watch.lost()
         ip(host, loss)
-        async with asyncio.timeout(SOON):
+        async with asyncio.timeout(WITHIN):
             await lost.wait()
         await converge(links)
         assert picture() == before, loss

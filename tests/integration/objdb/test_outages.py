@@ -225,7 +225,7 @@ async def test_a_lock_outlives_a_restart_shorter_than_its_lease(
     store: Store, connect: Connect
 ) -> None:
     backend = connect(endpoint(store))
-    lock = backend.lock(ROOT + "lock", "me", 10)
+    lock = backend.lock(ROOT + "lock", "me", 60)
     fence = await lock.acquire()
     async with background("lost", lock.lost()) as lost:
         store.kill()

@@ -18,7 +18,7 @@ from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.world import World
 from tests.bed.netns import Namespace, fresh_name, tx_checksum_off
 from tests.bed.ovs import DATAPATH, OvsHost
-from tests.bed.waiting import eventually_async
+from tests.bed.waiting import WITHIN, eventually_async
 from tests.integration.ofnet.dialled import Dialled, dialled, running_agent, until
 from tests.unit.ofnet.worlds import address, local, mac, remote, world
 
@@ -35,7 +35,7 @@ class Pod:
     number: int
 
     def run(self, *command: str) -> str:
-        return self.namespace.run(command, check=False, timeout=10).stdout
+        return self.namespace.run(command, check=False, timeout=WITHIN).stdout
 
     def datagrams(self, port: int) -> socket.socket:
         def make() -> socket.socket:
