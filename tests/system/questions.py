@@ -136,7 +136,7 @@ def hears(
 
 
 @contextmanager
-def asking(pod: Pod, server: str, name: str, rate: int) -> Iterator["Asker"]:
+def asking(pod: Pod, server: str, name: str, rate: int, tries: int = TRIES) -> Iterator["Asker"]:
     """Ask for a name again and again, so many times a second, by one socket."""
 
     def make() -> socket.socket:
@@ -145,7 +145,7 @@ def asking(pod: Pod, server: str, name: str, rate: int) -> Iterator["Asker"]:
     with pod.namespace.call(make) as end:
         end.connect((server, 53))
         end.setblocking(False)
-        asker = Asker(end, name, 1 / rate)
+        asker = Asker(end, name, 1 / rate, tries)
         thread = threading.Thread(target=asker.run)
         thread.start()
         try:
@@ -156,15 +156,15 @@ def asking(pod: Pod, server: str, name: str, rate: int) -> Iterator["Asker"]:
 
 
 class Asker:
-    """Asks as a stub resolver does: what has no answer after a second is asked again, twice."""
+    """Asks as a stub resolver does: what has no answer after a second is asked again."""
 
-    def __init__(self, end: socket.socket, name: str, pause: float) -> None:
+    def __init__(self, end: socket.socket, name: str, pause: float, tries: int) -> None:
         self.ended = threading.Event()
         self.heard: Counter[str] = Counter()
         """How often each address was told."""
 
         self.unanswered = 0
-        """Questions that had no answer when they had been asked three times."""
+        """Questions that had no answer when they had been asked `tries` times."""
 
         self.again = 0
         """Questions that were asked more than once."""
@@ -172,6 +172,7 @@ class Asker:
         self._end = end
         self._name = name
         self._pause = pause
+        self._tries = tries
         self._open: dict[int, tuple[float, int]] = {}
 
     def run(self) -> None:
@@ -184,7 +185,7 @@ class Asker:
             for number, (since, times) in list(self._open.items()):
                 if time.monotonic() - since < 1:
                     continue
-                if times == TRIES:
+                if times == self._tries:
                     self.unanswered += 1
                     del self._open[number]
                 else:

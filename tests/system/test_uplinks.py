@@ -276,10 +276,10 @@ def test_a_restarted_agent_finds_its_uplink_again_and_converts_it_if_told(site: 
     assert numbers(host) == before
     if site.bonded:
         restart_with(site, cards[0])
-        assert numbers(host).keys() == {cards[0]}
+        eventually(lambda: numbers(host).keys() == {cards[0]}, "the other card is let go")
         assert BOND not in host.ovs.vsctl("list-ports", "contivVlanBridge")
         restart_with(site, *cards)
-        assert numbers(host).keys() == set(cards)
+        eventually(lambda: numbers(host).keys() == set(cards), "it is taken again")
         uses(host, *cards)
         reach_each_other(site)
 
@@ -316,4 +316,4 @@ def test_cleanup_lets_the_cards_go(site: Site) -> None:
     links = json.loads(host.namespace.run(["ip", "-json", "link"]).stdout)
     assert set(site.bed.cards) <= {link["ifname"] for link in links}
     agent.start()
-    assert numbers(host).keys() == set(site.bed.cards)
+    eventually(lambda: numbers(host).keys() == set(site.bed.cards), "the cards are taken again")

@@ -16,7 +16,7 @@ from tests.bed.daemon import LOG_TAIL
 from tests.bed.hosts import Fabric
 from tests.bed.master import MODES, Master
 from tests.bed.netns import fresh_name, http_request
-from tests.bed.waiting import WITHIN, eventually
+from tests.bed.waiting import eventually
 from tests.system.faults.evidence import Evidence, Told, group_of
 from tests.system.faults.nodes import Node
 from tests.system.faults.stores import NewMembers
@@ -53,7 +53,7 @@ class Cluster:
                 undo.callback(master.kill)
                 master.spawn()
             for master in self.masters:
-                master.await_ready(within=2 * WITHIN)
+                master.await_ready()
             self._undo = undo.pop_all()
         return self
 
@@ -98,7 +98,7 @@ class Cluster:
             found = {network: one for network, one in told.items() if one is not None}
             return Evidence(after, found) if same and len(found) == len(told) else None
 
-        found = eventually(look, "a store that stays the same", within=2 * WITHIN)
+        found = eventually(look, "a store that stays the same")
         assert found is not None
         return found
 

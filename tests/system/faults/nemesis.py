@@ -56,9 +56,6 @@ BORNE_BY_OTHERS: Final = (0.1, 1.5)
 WAIT: Final = 0.5
 """Seconds, at most, before the next fault of a round begins."""
 
-LONGEST_END: Final = 30.0
-"""Seconds a daemon that is told to end may take, on a busy machine and without its store."""
-
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -161,7 +158,7 @@ def _killed(daemon: Daemon) -> Callable[[], None]:
 
 
 def _ended(daemon: Daemon) -> Callable[[], None]:
-    status = daemon.terminate(within=LONGEST_END)
+    status = daemon.terminate()
     assert status == 0, f"{daemon.name} ended with {status} when it was told to end"
     return daemon.spawn
 

@@ -14,7 +14,7 @@ from tests.bed.consul import Consul
 from tests.bed.etcd import Etcd
 from tests.bed.hosts import Fabric
 from tests.bed.store import Store
-from tests.bed.waiting import WITHIN, eventually
+from tests.bed.waiting import eventually
 from tests.system.faults.nodes import Node
 
 CLIENT_PORT: Final = 2379
@@ -58,7 +58,7 @@ class Members:
         for server in self.servers:
             server.spawn()
         for server in self.servers:
-            server.await_ready(within=2 * WITHIN)
+            server.await_ready()
 
     def stop(self) -> None:
         """End every server."""

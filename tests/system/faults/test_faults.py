@@ -18,7 +18,7 @@ import pytest
 from core import ids, keys
 from core.ids import NetworkId
 from tests.bed.daemon import LOG_TAIL
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 from tests.system.conftest import UNFORESEEN
 from tests.system.faults.checker import violations
 from tests.system.faults.clients import Crowd
@@ -38,7 +38,7 @@ pytestmark = [
     pytest.mark.system,
     pytest.mark.store,
     pytest.mark.stores("etcd", "consul"),
-    pytest.mark.timeout(400 + OPERATIONS // 10),
+    pytest.mark.timeout(1800 + OPERATIONS // 10),
 ]
 
 CLIENTS: Final = [f"c{number:02d}" for number in range(50)]
@@ -46,8 +46,6 @@ SMALL, LARGE = "small", "large"
 NETWORKS: Final = (SMALL, LARGE)
 PROGRESS: Final = max(50, OPERATIONS // 500)
 """Requests to be acknowledged between two rounds of faults."""
-PATIENCE: Final = 60.0
-"""Seconds within which a cluster must come to itself, on a busy machine."""
 
 
 @pytest.fixture
@@ -79,9 +77,9 @@ def test_nobody_is_wronged(
         for faults in rounds(crowd, chance):
             print(", ".join(map(str, faults)))  # noqa: T201 - shown when the test fails
             nemesis.perform(faults)
-            cluster.await_led(within=PATIENCE)
-            crowd.work(PROGRESS, within=PATIENCE)
-        history = crowd.finish(within=PATIENCE)
+            cluster.await_led(within=WITHIN)
+            crowd.work(PROGRESS, within=WITHIN)
+        history = crowd.finish(within=WITHIN)
     print(f"{crowd.given_ahead} addresses were given by hosts")  # noqa: T201 - likewise
     print(f"{crowd.asked} requests: {figures(history)}")  # noqa: T201 - likewise
     print(dict(Counter(nemesis.began)))  # noqa: T201 - likewise
@@ -104,8 +102,8 @@ def test_nobody_is_wronged(
 def test_whoever_is_wronged_is_found(cluster: Cluster, chance: Random) -> None:
     """Rob one client behind netmaster's back, and give its address to another."""
     with crowd_of(cluster, chance) as crowd:
-        crowd.work(10 * PROGRESS, within=PATIENCE)
-        history = crowd.finish(within=PATIENCE)
+        crowd.work(10 * PROGRESS, within=WITHIN)
+        history = crowd.finish(within=WITHIN)
     evidence = cluster.evidence(NETWORKS)
     assert violations(history, evidence) == []
     (robbed, address), (other, grant) = sorted(evidence.endpoints(SMALL).items())[:2]
@@ -119,9 +117,7 @@ def test_whoever_is_wronged_is_found(cluster: Cluster, chance: Random) -> None:
     assert f"{nid}-{other} uses {grant} on {SMALL} without holding it" in found
 
     thief = history.invoke(Verb.CREATE, CLIENTS[0], SMALL, "thief")
-    eventually(
-        lambda: cluster.create_endpoint(SMALL, "thief", address), "the theft", within=PATIENCE
-    )
+    eventually(lambda: cluster.create_endpoint(SMALL, "thief", address), "the theft", within=WITHIN)
     history.end(thief, Done(address))
     found = violations(history, cluster.evidence(NETWORKS))
     assert f"{address} on {SMALL} was held by {robbed} and thief at once" in found
@@ -158,7 +154,7 @@ def release_all(cluster: Cluster) -> None:
                     cluster.release_address(network, address)
         return not left
 
-    eventually(emptied, "nothing is held", within=PATIENCE)
+    eventually(emptied, "nothing is held", within=WITHIN)
 
 
 def unforeseen(cluster: Cluster) -> list[str]:
