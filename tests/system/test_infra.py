@@ -107,7 +107,7 @@ def test_long_packets_of_a_host_without_pods_arrive(bed: Bed) -> None:
     shown = partial(host.namespace.run, ["ip", "-json", "link", "show", GATEWAY])
     eventually(lambda: json.loads(shown().stdout)[0]["mtu"] == 1450, f"{GATEWAY} has its MTU")
     eventually(partial(passes, host.namespace, pod.address, 1450), "1450 bytes pass")
-    longer = ["ping", "-q", "-n", "-c1", "-W2", "-s", "1472", pod.address]
+    longer = ["ping", "-q", "-n", "-c1", "-W30", "-s", "1472", pod.address]
     assert host.namespace.run(longer, check=False).returncode == 0, "longer ones in pieces"
     bed.delete_pod(pod)
 

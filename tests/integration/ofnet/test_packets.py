@@ -128,7 +128,7 @@ async def run_in(asker: Pod, *command: str) -> str:
 
 async def test_arp_is_answered_by_the_router_and_pods_reach_each_other(bridge: Dialled) -> None:
     async with two_pods(bridge) as (one, two, both), running_agent(bridge, both) as agent:
-        out = await run_in(one, "ping", "-c3", "-i0.2", "-W1", str(address(2)))
+        out = await run_in(one, "ping", "-c3", "-i0.2", "-W30", str(address(2)))
         assert "3 received" in out
         for asker, target in ((one, address(2)), (two, address(1)), (one, address(9))):
             await resolved(asker, target)
@@ -138,7 +138,7 @@ async def test_arp_is_answered_by_the_router_and_pods_reach_each_other(bridge: D
 
 async def test_neighbour_discovery_is_answered_by_the_router(bridge: Dialled) -> None:
     async with two_pods(bridge) as (one, two, both), running_agent(bridge, both) as agent:
-        out = await run_in(one, "ping", "-6", "-c3", "-i0.2", "-W1", str(address6(2)))
+        out = await run_in(one, "ping", "-6", "-c3", "-i0.2", "-W30", str(address6(2)))
         assert "3 received" in out
         for asker, target in ((one, 2), (two, 1), (one, 9)):
             await resolved(asker, address6(target))
