@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from tests.bed.cluster import AGENT_PORT, Bed
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 from tests.system.footprint import BRIDGES, flows
 from tests.system.planes import applied
 from tests.system.rest import ask
@@ -152,7 +152,9 @@ def test_a_second_agent_on_the_same_switch_is_refused(bed: Bed) -> None:
         command[command.index(flag) + 1] = value
     ports = ("vxlan-rpc", "vlan-rpc", "vxlan-openflow", "vlan-openflow")
     command += [word for port in ports for word in (f"--{port}-port", "0")]
-    done = host.namespace.run(["timeout", "60", *command], check=False, env=host.ovs.environment)
+    done = host.namespace.run(
+        ["timeout", f"{WITHIN:g}", *command], check=False, env=host.ovs.environment, timeout=None
+    )
     assert done.returncode == 1, done.stderr
     assert "another agent controls the Open vSwitch" in done.stderr, done.stderr
     assert "host h1" in done.stderr

@@ -29,9 +29,6 @@ pytestmark = [
     pytest.mark.stores("etcd", "consul"),
 ]
 
-NOTICED = 30.0
-"""Seconds within which all is as it should be, on a busy machine."""
-
 
 @pytest.fixture
 def store(bed: Bed) -> Store:
@@ -173,7 +170,7 @@ def are_stored(store: Store, pods: Sequence[Pod]) -> bool:
 
 def new_pod(bed: Bed, host: Host) -> Pod:
     """Return a new pod; a runtime tries again as well."""
-    give_up_at = time.monotonic() + NOTICED
+    give_up_at = time.monotonic() + WITHIN
     while True:
         try:
             return bed.add_pod(host, f"new-{host.label}")

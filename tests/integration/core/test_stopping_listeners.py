@@ -26,7 +26,6 @@ LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
 }
 TURNS = 8
 """Turns of the loop after which a connection is made and read, and more."""
-"""Seconds: above the time that a server gives requests under way."""
 
 Address = tuple[str, int] | str
 Serving = Callable[[Path], AbstractAsyncContextManager[Address]]

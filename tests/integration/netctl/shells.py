@@ -17,9 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.bed.waiting import WITHIN
-
 PROGRAMS: Final = Path(sys.executable).parent
+WITHIN: Final = 45.0
 """Seconds a shell may take, on a slow machine; less than a command waits for netmaster's answer."""
 PROMPT: Final = "asked: "
 ALL_MATCHES: Final = b"\x18a"

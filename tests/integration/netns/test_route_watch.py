@@ -21,7 +21,6 @@ SOURCE = IPv4Address("192.0.2.1")
 HOP = IPv4Address("172.19.255.253")
 MAC = "02:02:ac:13:ff:fe"
 ADDRESSES = [IPv4Interface("172.19.255.254/16")]
-"""Seconds within which a loss is told."""
 STILL = 0.5
 
 
