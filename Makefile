@@ -15,7 +15,7 @@ OLD ?= aa5f26e
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s conformance spread overload docker-cycles upgrade-check kernel-check kube-proxy-answers docker-plugin contivk8s swarm-check trace-check alerts-check ui-check bench-scale long-run adversary matrix
+.PHONY: help root setup demo demo-down test test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s conformance spread overload docker-cycles upgrade-check kernel-check kube-proxy-answers docker-plugin contivk8s swarm-check trace-check alerts-check ui-check clients-check bench-scale long-run adversary matrix
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -33,6 +33,7 @@ help:
 	@echo 'make trace-check  TRACE_WAYS=100 traces of each case of rules beside real packets, TRACE_BREAKS=50 broken clusters in each mode'
 	@echo 'make alerts-check   every alert rule under a real Prometheus, on a cluster that fails as the rule says'
 	@echo 'make ui-check     every view of the user interface in headless Chromium, beside 10, 1 000 and 10 000 endpoints'
+	@echo 'make clients-check   clients that two generators make from /openapi.json, against a cluster'
 	@echo 'make kube-proxy-answers KUBE_PROXY=PROGRAM   record anew what the table of services is compared with'
 	@echo 'make faults       clients while masters, store and network fail, OPERATIONS=100000 requests on etcd and on consul;'
 	@echo '                  BLOCKS=4: hosts give addresses that they hold ahead'
@@ -179,6 +180,11 @@ alerts-check: root setup
 ui-check: root
 	@scripts/setup chromium=chromium
 	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/ui/views.py tests/ui/roles.py tests/ui/hosts.py
+
+# two minutes, with generators from pypi.org and npmjs.org; not part of `make test`
+clients-check: root
+	@scripts/setup node=nodejs npm=npm
+	@$(PYTHON) -m pytest -q -o cache_dir=.pytest_cache/$@ --timeout=900 tests/clients/generated.py
 
 # what a real kube-proxy answers for the rows of the table of services
 kube-proxy-answers: root setup

@@ -54,6 +54,13 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
         "port": 80,
         "action": "allow",
     },
+    "aciGws": {
+        "name": "aciGw",
+        "physicalDomain": "fabric",
+        "enforcePolicies": "yes",
+        "includeCommonTenant": "no",
+        "nodeBindings": "topology/pod-1/node-101",
+    },
     "appProfiles": {
         "tenantName": "blue",
         "appProfileName": "shop",
@@ -66,13 +73,6 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
         "ipAddress": "10.36.0.100",
         "ports": ["80:8080:TCP"],
         "selectors": ["app=shop"],
-    },
-    "aciGws": {
-        "name": "aciGw",
-        "physicalDomain": "fabric",
-        "enforcePolicies": "yes",
-        "includeCommonTenant": "no",
-        "nodeBindings": "topology/pod-1/node-101",
     },
     "Bgps": {
         "hostname": "host1",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import ContivError
+from core.errors import ContivError, NotFound
 from core.ids import EndpointKey
 from netmaster.plan.show import inspect
 from tests.unit.netmaster.scene import Scene
@@ -78,6 +78,14 @@ def test_labels_are_shown_as_go_does_and_containers_are_found(scene: Scene) -> N
     oper = inspect.endpoint(scene.view, "cid-1")
     assert oper["labels"] == "map[a:1 b:2]"
     assert oper["containerID"] == "cid-1"
+
+
+def test_an_endpoint_is_found_by_its_key_before_any_name(scene: Scene) -> None:
+    scene.endpoint("ep2")
+    _edit(scene, "n1.default-ep2", common_name="n1.default-ep1")
+    assert inspect.find_endpoint(scene.view, "n1.default-ep1").key == "n1.default-ep1"
+    with pytest.raises(NotFound):
+        inspect.find_endpoint(scene.view, "n1.default-ep1", set())
 
 
 _PARTS = st.text("ab1", min_size=1, max_size=3)
