@@ -241,7 +241,8 @@ image: root
 
 # minutes; not part of `make test`
 image-check: image
-	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/packaging/image.py
+	@scripts/setup mmdebstrap=mmdebstrap
+	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/packaging/image.py tests/packaging/quadlets.py
 
 manifests:
 	@scripts/manifests

@@ -36,8 +36,8 @@ mount -t tmpfs tmpfs "$root/dev"
 mkdir "$root/dev/shm" "$root/dev/pts" "$root/dev/net"
 for device in null zero full random urandom tty net/tun; do
   [ -e "/dev/$device" ] || continue
-  touch "$root/dev/$device"
-  mount --bind "/dev/$device" "$root/dev/$device"
+  # nodes of its own: crun gives /dev/null, the input of a container, to the user that it runs as
+  cp -a "/dev/$device" "$root/dev/$device"
 done
 ln -s /proc/self/fd "$root/dev/fd"
 mount -t tmpfs tmpfs "$root/dev/shm"

@@ -14,6 +14,7 @@ from core.version import VERSION
 ROOT = Path(__file__).parents[2]
 REPEATING = [
     *(ROOT / page for page in ("README.md", "docs/installation.md", "docs/quick-start.md")),
+    *sorted((ROOT / "deploy/quadlets").iterdir()),
     *sorted(path for path in (ROOT / "deploy/kubernetes").rglob("*") if path.is_file()),
 ]
 
