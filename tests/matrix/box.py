@@ -19,7 +19,7 @@ mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount -t sysfs sysfs "$root/sys"
 for group in /sys/fs/cgroup; do mount --rbind "$group" "$root$group"; done
-mount -t tmpfs tmpfs "$root/dev"
+mount -t tmpfs -o mode=755 tmpfs "$root/dev"
 mkdir "$root/dev/shm" "$root/dev/pts" "$root/dev/net"
 for device in null zero full random urandom tty net/tun fuse kmsg; do
   [ -e "/dev/$device" ] || continue

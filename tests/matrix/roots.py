@@ -5,6 +5,7 @@ before it can begin. Next is `tests.matrix.box`.
 """
 
 import fcntl
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -19,9 +20,8 @@ TREE: Final = "root/contiv"
 """Where a root has its clone of this tree."""
 AUTHORITIES: Final = "etc/ssl/certs/ca-certificates.crt"
 _PACKAGES: Final = "ca-certificates,git,make,python3,python3-venv,procps,iproute2"
-_MIRROR: Final = "http://deb.debian.org/debian"
-
-
+_MIRROR: Final = os.environ.get("MIRROR", "http://deb.debian.org/debian")
+"""Of Debian's archive, as for scripts/image."""
 _PATIENCE: Final = 1200
 """Seconds that the archive may take; one that hangs must not keep all others waiting."""
 
