@@ -20,7 +20,7 @@ from tests.bed.cluster import AGENT_PORT
 from tests.bed.hosts import UPLINK, Host
 from tests.bed.netns import http_request
 from tests.bed.pods import Pod
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 from tests.system.peers import (
     BEHIND_SUBNET,
     BEHIND_SUBNET6,
@@ -96,7 +96,7 @@ def pinging(pod: Pod, address: str, log: Path) -> Iterator[Callable[[], int]]:
 
     def lost() -> int:
         process.send_signal(signal.SIGINT)
-        process.wait(30)
+        process.wait(WITHIN)
         said = log.read_text()
         counts = re.search(r"(\d+) packets transmitted, (\d+) received", said)
         assert counts, said

@@ -150,7 +150,7 @@ def test_a_watcher_misses_none_and_repeats_none(masters: list[Master]) -> None:
         for master in masters:
             master.kill()
         for watcher in watchers:
-            watcher.join(20)
+            watcher.join(WITHIN)
     for watcher in watchers:
         assert not watcher.is_alive()
         assert watcher.seen() == writer.done

@@ -244,7 +244,7 @@ def test_a_leader_that_wakes_from_a_long_sleep_changes_nothing(
     eventually(lambda: leads(second), "the second leads")
     assert create(second, "t").status == 200
     first.resume()
-    asking.join(20)
+    asking.join(WITHIN)
     if late[0].status != 200 and not is_unknown(late[0]):
         assert_not_done(late[0])
     is_there = second.ask("GET", "/api/v1/tenants/late/").status == 200

@@ -22,12 +22,12 @@ def on_all_clients(work: Callable[[int], None]) -> None:
     ready = threading.Barrier(CLIENTS)
 
     def client(number: int) -> None:
-        ready.wait(10)
+        ready.wait(WITHIN)
         work(number)
 
     with ThreadPoolExecutor(CLIENTS) as pool:
         for done in [pool.submit(client, number) for number in range(CLIENTS)]:
-            done.result(60)
+            done.result(WITHIN)
 
 
 def tenant(running: Running, name: str) -> str:

@@ -20,7 +20,7 @@ from core import ids, keys
 from core.ids import NetworkId
 from tests.bed.master import MODES, Answer, Master, assert_not_done, is_unknown
 from tests.bed.store import Store
-from tests.bed.waiting import eventually_async
+from tests.bed.waiting import WITHIN, eventually_async
 from tests.integration.objdb.conftest import endpoint
 from tests.integration.objdb.relay import Relay, relay
 from tests.system.faults.cluster import LEASE
@@ -90,7 +90,7 @@ class Sent:
     """A request that lies before a master that is stopped."""
 
     def __init__(self, master: Master, method: str, path: str, body: object = None) -> None:
-        self._connection = HTTPConnection(master.host, master.port, timeout=30)
+        self._connection = HTTPConnection(master.host, master.port, timeout=WITHIN)
         payload = None if body is None else json.dumps(body)
         self._connection.request(method, path, payload, {"Content-Type": "application/json"})
 

@@ -101,7 +101,7 @@ def test_a_call_waits_in_the_passed_socket_until_the_daemon_is_there(tmp_path: P
             pass_fds=(3,),
         ) as daemon:
             assert client.recv(100) == b"served"
-            assert daemon.wait(30) == 0
+            assert daemon.wait(WITHIN) == 0
     assert path.exists(), "it is the manager's to remove"
 
 
