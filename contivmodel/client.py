@@ -55,6 +55,9 @@ close it just as a request is sent."""
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
 """For SO_LINGER: closing ends the connection at once, by a reset."""
 
+_TOLD: Final = 200
+"""Characters of an answer that an error repeats."""
+
 _HEADERS: Final = {"Content-Type": "application/json"}
 """The route compares this text exactly (docs/original/netmaster-daemon.md §7)."""
 
@@ -244,6 +247,20 @@ class MasterClient:
     ) -> None:
         """Forget a network of docker's swarm; one that is not known is no error."""
         await self._post("freeNetwork", request, base_url)
+
+    async def check_ready(self, *, base_url: str | None = None) -> None:
+        """Return if the netmaster says that it can do its work. Raises MasterUnavailable."""
+        url = f"{(self._base_url if base_url is None else base_url).rstrip('/')}/readyz"
+        try:
+            async with self._open().get(
+                url, allow_redirects=False, ssl=self._ssl() if self._ssl else True
+            ) as response:
+                answer = await response.text(errors="replace")
+                status = response.status
+        except (aiohttp.ClientError, TimeoutError) as exc:
+            raise MasterUnavailable(f'Get "{url}": {str(exc) or "no answer in time"}') from exc
+        if status == HTTPStatus.SERVICE_UNAVAILABLE:
+            raise MasterUnavailable(f"it is not ready: {answer.strip()[:_TOLD]}")
 
     async def _post(
         self, route: str, request: WireModel, base_url: str | None

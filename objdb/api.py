@@ -282,6 +282,9 @@ class Backend(Protocol):
         are further behind resume with a snapshot.
         """
 
+    async def check_room(self) -> None:
+        """Return if the store takes puts, as far as it says so. Raises StoreFull."""
+
     async def close(self) -> None:
         """Stop renewals and watches and close connections. Leases then expire."""
 

@@ -78,6 +78,10 @@ _TO_PODS: Final = port_names.OWN_LINKS
 _TRANSLATED: Final = ("-m", "conntrack", "--ctstate", "DNAT")
 _NO_MARK: Final = "0x0/0xffffffff"
 FORWARDING: Final = Path("/proc/sys/net/ipv4/ip_forward")
+FORWARDING_OFF: Final = (
+    "net.ipv4.ip_forward is 0: pods cannot reach addresses outside the cluster: "
+    "sysctl net.ipv4.ip_forward=1, also after a reboot"
+)
 
 
 def masquerade(private: IPv4Network) -> IptablesRule:
@@ -483,11 +487,8 @@ def _subnets(network: NetworkRecord) -> Iterator[tuple[Subnet, str]]:
 
 
 def forwards(switch: Path = FORWARDING) -> bool:
-    """Return whether this host forwards packets."""
-    return switch.read_text(encoding="ascii").strip() != "0"
-
-
-def warn_unless_forwarding(switch: Path = FORWARDING) -> None:
-    """Log a warning if this host does not forward packets, which cuts its pods off outside."""
-    if not forwards(switch):
-        log.warning("pods cannot reach addresses outside: net.ipv4.ip_forward is 0 on this host")
+    """Return whether this host forwards packets. Raises HostError."""
+    try:
+        return switch.read_text(encoding="ascii").strip() != "0"
+    except OSError as exc:
+        raise HostError(f"{switch} cannot be read: {exc.strerror}") from exc

@@ -7,8 +7,9 @@ that keep rules (`netplugin.bridges.reconcile_loop`). Nothing here knows what th
 
 # A removal counts if it concerns a chain of the agent's own or one of those of the kernel, in which
 # the agent has rules that lead there: kube-proxy for one replaces the contents of its chains all
-# the time. So does a new chain that the kernel asks, or a new policy of one: a firewall that starts
-# may drop what pods send, and the host then says so. The kernel names who asked for a change by the
+# the time. So does a new rule in one of them, which may drop what a rule of the agent behind it
+# accepts; and a new chain that the kernel asks, or a new policy of one: a firewall that starts may
+# drop what pods send, and the host then says so. The kernel names who asked for a change by the
 # port of its netlink socket, the process id as a rule: what the agent's own programs changed does
 # not count.
 
@@ -52,8 +53,9 @@ _ATTRIBUTE: Final = struct.Struct("=HH")
 _DELETED_TABLE: Final = 2
 _NEW_CHAIN: Final = 3
 _DELETED_CHAIN: Final = 5
+_NEW_RULE: Final = 6
 _DELETED_RULE: Final = 8
-_CHAIN_NAME: Final = {_DELETED_CHAIN: 3, _DELETED_RULE: 2}
+_CHAIN_NAME: Final = {_DELETED_CHAIN: 3, _NEW_RULE: 2, _DELETED_RULE: 2}
 """The attribute with the chain's name in each message (NFTA_CHAIN_NAME, NFTA_RULE_CHAIN)."""
 _CHAIN_HOOK: Final = 4
 """NFTA_CHAIN_HOOK: the kernel asks this chain by itself."""
@@ -83,7 +85,7 @@ def note_own(process: int) -> None:
 
 
 def changes(data: bytes) -> Iterator[tuple[int, str]]:
-    """Yield who asked for each removal in some netlink messages, and from which chain.
+    """Yield who asked for each change in some netlink messages, and of which chain.
 
     The chain is "" where a whole table is removed, and for new chains that the kernel asks.
     """

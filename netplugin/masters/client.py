@@ -275,6 +275,21 @@ class LeaderClient:
         """As `MasterApi.ready`."""
         await self._wait_for_leader(time.monotonic() + self._wait(), outcome_unknown=False)
 
+    async def ask(self) -> None:
+        """Return if the leader answers and can do its work. Raises MasterUnavailable.
+
+        Nothing is waited for, and what requests know of an outage does not change.
+        """
+        if self._leader is None:
+            raise MasterUnavailable("no netmaster leads: start one, or wait for the election")
+        try:
+            await self._client.check_ready(base_url=f"{self._client.scheme}://{self._leader}")
+        except MasterUnavailable as exc:
+            raise MasterUnavailable(
+                f"netmaster {self._leader}: {exc}: is it up, and does a firewall let this host "
+                f"reach it?"
+            ) from exc
+
     def _set_leader(self, value: bytes | None) -> None:
         leader = value.decode("utf-8", "replace") if value else None
         if leader != self._leader:

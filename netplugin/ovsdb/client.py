@@ -19,7 +19,7 @@ from core.errors import ContivError, SwitchUnavailable
 from core.patience import patient
 from core.tasks import backoff
 from netplugin.ovsdb import changes
-from netplugin.ovsdb.replica import Job, Replica, fetch_schema
+from netplugin.ovsdb.replica import Job, Replica, fetch_schema, ping
 from netplugin.ovsdb.rows import NOTHING, BridgeRow, BridgeSpec, OvsdbView, PortRow, PortSpec
 
 log = logging.getLogger(__name__)
@@ -38,6 +38,7 @@ class Ovsdb:
     def __init__(self, *, limit: float, port_ready: float = patient(10.0)) -> None:
         self._limit = limit
         self.port_ready = port_ready
+        self._remote = ""
         self._loop = asyncio.get_running_loop()
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="ovsdb")
         self._view = OvsdbView()
@@ -108,6 +109,19 @@ class Ovsdb:
     def changed(self) -> asyncio.Event:
         """Return the event of the next change or reconnection: take it, read, then wait for it."""
         return self._changed.next
+
+    async def ping(self) -> None:
+        """Return if the server answers now. Raises SwitchUnavailable.
+
+        A server that hangs keeps its connections, and its clients take minutes to see it.
+        """
+        try:
+            await asyncio.to_thread(ping, self._remote)
+        except OSError as exc:
+            raise SwitchUnavailable(
+                f"ovsdb-server at {self._remote} does not answer: {exc.strerror}: restart "
+                f"openvswitch-switch; pods keep their connections"
+            ) from exc
 
     def ports(self, bridge: str | None = None) -> Mapping[str, PortRow]:
         """Return the ports of a bridge, or of all, by name."""
@@ -228,6 +242,7 @@ class Ovsdb:
 
     async def _start(self, remote: str, lock: str | None) -> None:
         schema = await self._schema(remote)
+        self._remote = remote
         self._replica = Replica(remote, schema, self._on_view, lock=lock)
         self._run = self._loop.run_in_executor(self._thread, self._replica.run)
         self._run.add_done_callback(self._on_end)

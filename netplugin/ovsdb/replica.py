@@ -323,6 +323,18 @@ def fetch_schema(remote: str) -> Any:
     return helper
 
 
+def ping(remote: str) -> None:
+    """Return if the server answers on a new connection. Blocks; raises OSError."""
+    error, stream = ovs.stream.Stream.open_block(ovs.stream.Stream.open(remote), timeout=_SCHEMA_MS)
+    if error:
+        raise OSError(error, os.strerror(error))
+    connection = ovs.jsonrpc.Connection(stream)
+    try:
+        _ask(connection, ovs.jsonrpc.Message.create_request("list_dbs", []))
+    finally:
+        connection.close()
+
+
 def _ask(connection: Any, request: Any) -> Any:
     """Return the reply to a request, within a time limit that the library's call lacks."""
     deadline = time.monotonic() + _SCHEMA_MS / 1000

@@ -38,6 +38,10 @@ T = TypeVar("T")
 _SUFFIX: Final = ".json"
 _ASIDE: Final = ".unreadable"
 _HALF: Final = ".tmp"
+_PROBE: Final = "probe"
+"""The stem of a file that is written to see whether files can be."""
+_PROBE_SIZE: Final = 4096
+"""Bytes, more than an entry has: a disk that takes fewer takes no entry."""
 _REMOVING: Final = ".removing"
 """Of a file whose entry is REMOVING, whatever is written in it."""
 _KINDS: Final[dict[str, type | tuple[type, ...]]] = {
@@ -179,6 +183,10 @@ class Journal:
         """Return when no entry with this key is on disk. Raises HostError."""
         await self._call(lambda: self._remove(key))
 
+    async def probe(self) -> None:
+        """Return if an entry could be written now. Raises HostError."""
+        await self._call(self._probe)
+
     async def _call(self, work: Callable[[], T]) -> T:
         try:
             done = asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -247,11 +255,15 @@ class Journal:
         return os.path.exists(stem + _REMOVING)
 
     def _write_half(self, half: str, entry: JournalEntry) -> None:
-        content = json.dumps(asdict(entry)).encode()
-        with open(half, "wb", buffering=0) as file:
-            if file.write(content) != len(content):  # a disk that is almost full takes a part
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(file.fileno())
+        _write_synced(half, json.dumps(asdict(entry)).encode())
+
+    def _probe(self) -> None:
+        # Its name ends as that of a half-written entry: the next agent removes one that is left.
+        path = f"{self._directory}/{_PROBE}{_HALF}"
+        try:
+            _write_synced(path, bytes(_PROBE_SIZE))
+        finally:
+            _unlink(path)
 
     def _remove(self, key: EndpointKey) -> None:
         stem = self._stem(key)
@@ -270,6 +282,13 @@ class Journal:
             os.fsync(directory)
         finally:
             os.close(directory)
+
+
+def _write_synced(path: str, content: bytes) -> None:
+    with open(path, "wb", buffering=0) as file:
+        if file.write(content) != len(content):  # a disk that is almost full takes a part
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(file.fileno())
 
 
 def _unlink(path: str) -> None:

@@ -1,6 +1,7 @@
 """Tells whether an ADD can be carried out now: the CNI verb STATUS, and the checks of `/readyz`.
 
-An ADD needs Open vSwitch, the store and a leading netmaster. Without Open vSwitch existing pods may
+An ADD needs Open vSwitch, the store, a leading netmaster, and what else is looked at every few
+seconds (`netplugin.diagnostics.host_checks`). Without Open vSwitch existing pods may
 lack what the agent answers for them (ARP, DNS, first packets to services), which has a code of its
 own.
 """
@@ -8,6 +9,7 @@ own.
 import asyncio
 from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from core import keys
@@ -23,9 +25,11 @@ from ofnet.world import Bridge
 STORE_ANSWER: Final = 3.0
 """Seconds for the store to answer; runtimes ask every few seconds."""
 
+NOTHING: Final[Mapping[str, Check]] = MappingProxyType({})
+
 
 class Readiness:
-    """What an ADD needs. One per agent; `store_answer` in seconds."""
+    """What an ADD needs. One per agent; `store_answer` in seconds, `further` checks by name."""
 
     def __init__(
         self,
@@ -34,12 +38,15 @@ class Readiness:
         ovsdb: Ovsdb,
         bridges: Mapping[Bridge, BridgeAgent],
         store_answer: float = STORE_ANSWER,
+        *,
+        further: Mapping[str, Check] = NOTHING,
     ) -> None:
         self._store = store
         self._master = master
         self._ovsdb = ovsdb
         self._bridges = bridges
         self._store_answer = store_answer
+        self._further = further
 
     async def status(self) -> None:
         """Return if an ADD can be carried out. Raises NotReady."""
@@ -54,6 +61,7 @@ class Readiness:
             # The last known leader is kept while the store is away, so the store is asked as well.
             "store": self._store_answers,
             "netmaster": self._master_leads,
+            **self._further,
         }
 
     async def _ovsdb_answers(self) -> None:

@@ -46,6 +46,7 @@ from netplugin.startup.cluster_settings import cluster_settings
 from netplugin.startup.context import Context
 from netplugin.startup.dataplane import Dataplane, build_dataplane, start_switches, uplink_macs
 from netplugin.startup.early_health import EarlyHealth
+from netplugin.startup.host_checks import build_host_checks
 from netplugin.startup.host_services import build_host_services
 from netplugin.startup.kubernetes import (
     build_kubernetes,
@@ -129,7 +130,10 @@ async def _start(context: Context, kube_config: KubeConfig) -> None:
     host_services = build_host_services(context, clients, dataplane, master)
     kubernetes = build_kubernetes(context, dataplane, kube_config) if in_kubernetes else None
     place = kubernetes.placement.place if kubernetes is not None else place_as_asked
-    pod_services = await build_pod_services(context, clients, dataplane, master, place)
+    checks = build_host_checks(settings, clients, dataplane, master.ask)
+    pod_services = await build_pod_services(
+        context, clients, dataplane, master, place, needed=checks.ready()
+    )
     health.step = "reading services and pods from Kubernetes"
     # Kubernetes precedes the resync too: a service that is not known when the World is complete
     # is gone, and its flows are deleted.
@@ -138,6 +142,7 @@ async def _start(context: Context, kube_config: KubeConfig) -> None:
     await resync(context, clients, dataplane, host_services, pod_services)
     start_kubernetes_loops(context, clients, dataplane, kubernetes, pod_services.host)
     context.supervisor.supervise("garbage collection", pod_services.garbage_collector.run())
+    context.supervisor.supervise("host checks", checks.run())
     stored = partial(dataplane.world.peers.record, settings.host)
     context.supervisor.supervise(
         "own addresses", own.follow(clients.address_watch.changed, settings.audit_interval)

@@ -6,11 +6,13 @@ the journal. `netplugin.startup.resync` compares the journal with the host and r
 """
 
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from core.errors import HostError
 from core.ids import EndpointKey
+from daemons.health import Check
 from netplugin.bridges.bridges import USERSPACE
 from netplugin.bridges.host_ports import InterfaceContext
 from netplugin.bridges.name_ports import NamePorts
@@ -34,7 +36,7 @@ from netplugin.pods.link_keeper import LinkKeeper
 from netplugin.pods.mtu import PodMtus
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.pods.port_mappings import MappingTools, PortMappings
-from netplugin.pods.readiness import Readiness
+from netplugin.pods.readiness import NOTHING, Readiness
 from netplugin.pods.teardown import Teardown
 from netplugin.settings import Settings
 from netplugin.startup.clients import Clients
@@ -71,8 +73,13 @@ async def build_pod_services(
     dataplane: Dataplane,
     master: MasterApi,
     place: PlacePod = place_as_asked,
+    *,
+    needed: Mapping[str, Check] = NOTHING,
 ) -> PodServices:
-    """Read the links' MTUs and the journal, and return the services of pods, none running."""
+    """Read the links' MTUs and the journal, and return the services of pods, none running.
+
+    `needed` are checks of what else an ADD needs, by name.
+    """
     settings = context.settings
     registry = EndpointRegistry()
     blocks = BlockRenewal(
@@ -131,7 +138,7 @@ async def build_pod_services(
     # The journal is taken over before any port number is handed out: numbers of endpoints that
     # were made, or half made, by the agent before this one must not be given again.
     pods.recover(await clients.journal.load())
-    readiness = Readiness(clients.store, master, clients.ovsdb, dataplane.agents)
+    readiness = Readiness(clients.store, master, clients.ovsdb, dataplane.agents, further=needed)
     check = PodCheck(host, mtus, ports, mappings)
     return PodServices(
         host=host,

@@ -18,7 +18,6 @@ from core.ids import EndpointKey, HostLabel, NetworkId, network_id
 from core.logs import fields
 from core.tasks import backoff
 from netplugin.bridges.bridges import USERSPACE
-from netplugin.bridges.host_access import warn_unless_forwarding
 from netplugin.bridges.lanes import Lanes
 from netplugin.bridges.path_mtu import PathMtu, ProbeTiming
 from netplugin.bridges.record_events import RecordEvents
@@ -139,7 +138,6 @@ async def _publish_ports(
         await host_services.host_access.converge()
     except ContivError as exc:  # `HostAccess.run` retries
         log.warning("host access not in sync, retrying later", extra=fields(error=exc))
-    warn_unless_forwarding()
     # After host access: the address of an interface to the host is derived from `contivh0`'s.
     pod_services.host_interfaces.publish()
 

@@ -88,6 +88,9 @@ class ConsulBackend:
         """Wait until cancelled: consul keeps no history."""
         await asyncio.Event().wait()
 
+    async def check_room(self) -> None:
+        """Return at once: consul has no limit of its own."""
+
     async def close(self) -> None:
         """Stop renewals and watches and close connections."""
         await self._leases.stop()

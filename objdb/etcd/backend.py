@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from aetcd import rpc
 
 from core import keys
+from core.errors import StoreFull
 from objdb.access import Access
 from objdb.api import (
     Change,
@@ -27,6 +28,7 @@ from objdb.api import (
 from objdb.etcd.channel import Channels
 from objdb.etcd.commit import LIMITS, EtcdCommitter, entry
 from objdb.etcd.compaction import compact_history
+from objdb.etcd.errors import ALARM, FULL
 from objdb.etcd.leases import EtcdLeases
 from objdb.etcd.locks import EtcdLock
 from objdb.etcd.watching import EtcdWatcher
@@ -82,6 +84,14 @@ class EtcdBackend:
     async def compact_history(self, older_than: float, now: Callable[[], float]) -> None:
         """Delete revisions older than so many seconds, repeatedly, until cancelled."""
         await compact_history(self._channels, self._committer, older_than, now)
+
+    async def check_room(self) -> None:
+        """Return if no member has raised the alarm NOSPACE. Raises StoreFull."""
+        status = await self._channels.call(
+            lambda member: member.maintenance.Status, rpc.StatusRequest()
+        )
+        if any(ALARM in error for error in status.errors):
+            raise StoreFull(FULL)
 
     async def close(self) -> None:
         """Stop renewals and watches and close connections."""

@@ -66,6 +66,7 @@ class EtcdMember:
         self.lease = rpc.LeaseStub(self.channel)
         self.watch = rpc.WatchStub(self.channel)
         self.auth = rpc.AuthStub(self.channel)
+        self.maintenance = rpc.MaintenanceStub(self.channel)
 
 
 class Channels(Failover[EtcdMember]):

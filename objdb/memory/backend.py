@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
-from core.errors import FenceLost, StoreRewound, StoreUnavailable
+from core.errors import FenceLost, StoreFull, StoreRewound, StoreUnavailable
 from objdb.api import (
     Change,
     Delta,
@@ -119,6 +119,12 @@ class MemoryBackend:
     ) -> None:
         """Wait until cancelled: there is no history."""
         await asyncio.Event().wait()
+
+    async def check_room(self) -> None:
+        """Return if no test says that the store is full. Raises StoreFull."""
+        await self._check_reachable()
+        if self.faults.full:
+            raise StoreFull("the store is full")
 
     async def close(self) -> None:
         """Stop renewals and watches. Leases then expire."""

@@ -47,5 +47,8 @@ class Faults:
     silent_rewrites: bool = False
     """A put of the current value produces no delta."""
 
+    full: bool = False
+    """The store says that it takes no puts."""
+
     delay: float = 0.0
     """Seconds before each call is served and before each delta is delivered."""

@@ -88,6 +88,7 @@ class Host:
     def start(self, fabric: Fabric) -> "Host":
         """Make the host and plug it into the fabric."""
         self.namespace.create()
+        self.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
         self.ovs.start()
         fabric.join(self.namespace, self.link)
         # The kernel's stack on the card hears ARP requests for the bridge's address too. If it

@@ -160,3 +160,19 @@ async def test_a_closed_client_opens_again(serve: Serve) -> None:
     await client.close()
     await client.release_address(ReleaseAddressRequest())
     await client.close()
+
+
+async def test_a_netmaster_that_cannot_work_says_why(serve: Serve) -> None:
+    answers = [web.Response(text='{"ready": true}'), web.Response(status=503, text="no store")]
+
+    async def handler(request: web.Request) -> web.Response:
+        assert request.path == "/readyz"
+        return answers.pop(0)
+
+    async with MasterClient(await serve(handler)) as client:
+        await client.check_ready()
+        with pytest.raises(MasterUnavailable, match="it is not ready: no store"):
+            await client.check_ready()
+    async with MasterClient("http://127.0.0.1:1") as client:
+        with pytest.raises(MasterUnavailable, match="readyz"):
+            await client.check_ready()

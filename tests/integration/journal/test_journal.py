@@ -163,6 +163,10 @@ async def main(directory):
         await journal.write(dataclasses.replace(ENTRY, key="n1.default-other"))
     except HostError as exc:
         print(exc)
+    try:
+        await journal.probe()
+    except HostError as exc:
+        print(exc)
     await journal.write(removing)
     print(*(path.suffix for path in directory.iterdir()))
     journal.close()
@@ -184,4 +188,14 @@ def test_an_entry_can_be_removed_on_a_full_disk(tmp_path: Path) -> None:
     script = ["unshare", "--mount", "sh", "-c", mounted, place, sys.executable, "-c", _FULL, place]
     done = subprocess.run(script, check=True, capture_output=True, text=True)
     full = f"journal {tmp_path}/endpoints: No space left on device"
-    assert done.stdout.splitlines() == [full, ".removing", "True", "[]"]
+    assert done.stdout.splitlines() == [full, full, ".removing", "True", "[]"]
+
+
+async def test_a_probe_leaves_nothing(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "endpoints")
+    with pytest.raises(HostError, match="No such file or directory"):
+        await journal.probe()
+    await journal.load()
+    await journal.probe()
+    assert [*(tmp_path / "endpoints").iterdir()] == []
+    journal.close()

@@ -9,7 +9,7 @@ import pytest
 from aetcd import rpc
 
 from core import keys
-from core.errors import StoreUnavailable
+from core.errors import StoreFull, StoreUnavailable
 from core.tasks import background
 from objdb.access import Access
 from objdb.api import Backend, Change, Put
@@ -136,6 +136,18 @@ async def test_a_full_store_is_compacted(store: Etcd, connect: Connect) -> None:
     finally:
         store.alarm("DEACTIVATE")
     assert store.is_compacted(noted.revision - 1)
+
+
+async def test_a_full_store_says_so(store: Etcd, connect: Connect) -> None:
+    backend = connect(endpoint(store))
+    await backend.check_room()
+    store.alarm("ACTIVATE")
+    try:
+        with pytest.raises(StoreFull, match="etcdctl alarm disarm"):
+            await backend.check_room()
+    finally:
+        store.alarm("DEACTIVATE")
+    await backend.check_room()
 
 
 async def test_a_failed_compaction_is_tried_again(

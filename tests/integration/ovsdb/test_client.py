@@ -530,3 +530,15 @@ async def test_a_lock_outlasts_a_restart_of_the_server(ovs_module: OvsHost) -> N
         await until(ovsdb, lambda: ovsdb.connected)
         assert await ovsdb.hold_lock(10)
         await ovsdb.ensure_bridge(SPEC)
+
+
+async def test_a_server_that_hangs_does_not_answer(ovs: OvsHost) -> None:
+    async with connected(ovs) as ovsdb:
+        await ovsdb.ping()
+        ovs.server.pause()
+        try:
+            with pytest.raises(SwitchUnavailable, match=r"ovsdb-server at .* does not answer"):
+                await ovsdb.ping()
+        finally:
+            ovs.server.resume()
+        await ovsdb.ping()

@@ -11,7 +11,7 @@ import pytest
 from core import keys
 from core.errors import Conflict, HostError
 from netplugin.bridges import reconcile_loop
-from netplugin.bridges.host_access import FORWARD, accepted, masquerade, warn_unless_forwarding
+from netplugin.bridges.host_access import FORWARD, accepted, forwards, masquerade
 from netplugin.bridges.host_routes import NEXT_HOP6
 from netplugin.kernel.foreign_chains import BaseChain
 from netplugin.kernel.route_table import HostRoute
@@ -325,14 +325,13 @@ async def test_another_private_subnet_replays_everything(outside: Outside) -> No
         await agent.pods.delete(request())
 
 
-def test_a_host_that_forwards_nothing_is_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_kernel_says_whether_this_host_forwards(tmp_path: Path) -> None:
     switch = tmp_path / "ip_forward"
-    for value, said in (("1\n", False), ("0\n", True)):
+    with pytest.raises(HostError, match="ip_forward cannot be read"):
+        forwards(switch)
+    for value, expected in (("1\n", True), ("0\n", False)):
         switch.write_text(value)
-        warn_unless_forwarding(switch)
-        assert ("ip_forward" in caplog.text) is said
+        assert forwards(switch) is expected
 
 
 async def test_a_pod_more_changes_its_own_route_alone(

@@ -64,6 +64,11 @@ class FakeClient(MasterClient):
     ) -> EndpointConfig:
         return await self._answer(request, base_url)
 
+    async def check_ready(self, *, base_url: str | None = None) -> None:
+        address = (base_url or "").removeprefix("http://")
+        if failure := self.behaviour[address]:
+            raise failure
+
     async def _answer(
         self, request: CreateEndpointRequest | DeleteEndpointRequest, url: str | None
     ) -> EndpointConfig:
@@ -169,6 +174,18 @@ async def test_ready_once_somebody_leads() -> None:
         await scene.lead("a:1")
         await asked
         assert not scene.client.asked
+
+
+async def test_a_leader_that_does_not_answer_is_named_without_waiting() -> None:
+    async with following() as scene:
+        with pytest.raises(MasterUnavailable, match="no netmaster leads: start one"):
+            await scene.masters.ask()
+        scene.client.behaviour = {"a:1": None, "b:2": MasterUnavailable("refused")}
+        await scene.lead("a:1")
+        await scene.masters.ask()
+        await scene.lead("b:2")
+        with pytest.raises(MasterUnavailable, match=r"netmaster b:2: refused: .* firewall"):
+            await scene.masters.ask()
 
 
 async def test_nobody_is_asked_while_nobody_leads() -> None:

@@ -54,3 +54,22 @@ async def test_without_a_store(outside: Outside) -> None:
         with pytest.raises(NotReady, match="no store at") as caught:
             await readiness.status()
         assert caught.value.code == NOT_AVAILABLE
+
+
+async def test_what_else_an_add_needs(outside: Outside) -> None:
+    async with running(outside) as agent:
+
+        async def full() -> None:
+            raise NotReady("no space", code=LIMITED)
+
+        readiness = Readiness(
+            MemoryBackend(),
+            outside.master,
+            agent.clients.ovsdb,
+            agent.dataplane.agents,
+            further={"data directory": full},
+        )
+        with pytest.raises(NotReady, match="no space") as caught:
+            await readiness.status()
+        assert caught.value.code == LIMITED
+        assert "data directory" in readiness.checks()

@@ -1,0 +1,104 @@
+"""What is looked at every few seconds on this host, beside what its loops keep.
+
+In come the agent's clients; out come the checks that `netplugin.diagnostics.host_checks` repeats.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from core import keys
+from core.errors import HostError
+from netplugin.bridges.host_access import FORWARDING_OFF, forwards
+from netplugin.cni.errors import LIMITED, NOT_AVAILABLE
+from netplugin.diagnostics.host_checks import HostCheck, HostChecks
+from netplugin.settings import Settings
+from netplugin.startup.clients import Clients
+from netplugin.startup.dataplane import Dataplane
+from ofnet.world import FwdMode
+
+PATIENCE: Final = 4.0
+"""Seconds for which a program must have been silent: one that is busy is not dead."""
+
+
+def build_host_checks(
+    settings: Settings,
+    clients: Clients,
+    dataplane: Dataplane,
+    ask_master: Callable[[], Awaitable[None]],
+) -> HostChecks:
+    """Return the checks of this host, not running; `ask_master` returns if the leader answers."""
+
+    async def data_directory() -> None:
+        try:
+            await clients.journal.probe()
+        except HostError as exc:
+            raise HostError(
+                f"no pod can be added: {exc}: make room there, mount it writable, or name another "
+                f"with --data-dir"
+            ) from exc
+
+    async def store() -> None:
+        await clients.store.get(keys.LEADER_LOCK)
+        await clients.store.check_room()
+
+    async def vswitchd() -> None:
+        await clients.vswitchd.call("version")
+
+    async def forwarding() -> None:
+        # networks of mode bridge have their gateways outside of this host
+        if dataplane.world.forwarding.fwd_mode is FwdMode.ROUTING and not forwards():
+            raise HostError(FORWARDING_OFF)
+
+    return HostChecks(
+        [
+            HostCheck(
+                name="data directory",
+                probe=data_directory,
+                silence=f"no pod can be added: the disk of {settings.journal} does not answer",
+                interval=5.0,
+                code=NOT_AVAILABLE,
+            ),
+            HostCheck(
+                name="ovsdb-server",
+                probe=clients.ovsdb.ping,
+                silence="ovsdb-server does not answer: restart openvswitch-switch; pods keep "
+                "their connections",
+                patience=PATIENCE,
+                code=LIMITED,
+            ),
+            HostCheck(
+                name="ovs-vswitchd",
+                probe=vswitchd,
+                silence="ovs-vswitchd does not answer: look at its log, restart openvswitch-switch",
+                patience=PATIENCE,
+                code=LIMITED,
+            ),
+            HostCheck(
+                name="store writes",
+                probe=store,
+                silence="the store does not answer this host: is it up, and does a firewall let "
+                "this host reach it?",
+                interval=3.0,
+                patience=PATIENCE,
+                code=NOT_AVAILABLE,
+                shared=True,
+            ),
+            HostCheck(
+                name="netmaster answers",
+                probe=ask_master,
+                silence="the leading netmaster does not answer this host: does a firewall let it "
+                "reach its port?",
+                interval=3.0,
+                patience=PATIENCE,
+                code=NOT_AVAILABLE,
+                shared=True,
+            ),
+            HostCheck(
+                name="forwarding",
+                probe=forwarding,
+                silence="the kernel does not say whether it forwards",
+            ),
+        ],
+        dataplane.progress.show,
+        hosts=dataplane.world.peers.count,
+    )

@@ -1,0 +1,112 @@
+"""What keeps pods from being added, or packets from passing, is an error of the host meanwhile."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+
+import pytest
+
+from tests.bed.cluster import AGENT_PORT, Bed
+from tests.bed.etcd import Etcd
+from tests.bed.netns import http_request
+from tests.bed.waiting import eventually
+from tests.system.rest import ask
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+
+WITHIN = 40.0
+
+
+def faults(bed: Bed, host: int) -> str:
+    return "\n".join(ask(bed, "GET", f"/hosts/{bed.hosts[host].label}").json()["errors"])
+
+
+def readyz(bed: Bed, host: int) -> tuple[int, str]:
+    url = f"http://127.0.0.1:{AGENT_PORT}/readyz"
+    status, body = http_request(url, namespace=bed.hosts[host].namespace)
+    return status, body.decode()
+
+
+def is_ready(bed: Bed, host: int) -> bool:
+    return readyz(bed, host)[0] == 200
+
+
+def is_well(bed: Bed, host: int) -> bool:
+    return not faults(bed, host) and is_ready(bed, host)
+
+
+@pytest.fixture
+def undo(bed: Bed) -> Iterator[ExitStack]:
+    """Undo what a test broke, and see that no error and no host that is not ready is left."""
+    with ExitStack() as undo:
+        yield undo
+    for host in range(2):
+        eventually(partial(is_well, bed, host), "no errors any more, and ready", within=WITHIN)
+
+
+def break_with(undo: ExitStack, bed: Bed, doing: list[str], undoing: list[str]) -> None:
+    """Run a command in the second host's namespaces now, and another one at the end."""
+    inside = ["nsenter", "-t", str(bed.agents[1].pid), "-n", "-m", "--"]
+    bed.hosts[1].namespace.run([*inside, *doing])
+    undo.callback(bed.hosts[1].namespace.run, [*inside, *undoing])
+
+
+def test_what_is_wrong_with_the_host_and_its_store(bed: Bed, undo: ExitStack) -> None:
+    data = str(bed.hosts[1].dir / "data")
+    forward = "net.ipv4.ip_forward="
+    break_with(undo, bed, ["mount", "-o", "bind,ro", data, data], ["umount", "-l", data])
+    break_with(undo, bed, ["sysctl", "-qw", forward + "0"], ["sysctl", "-qw", forward + "1"])
+    expected = [
+        *("Read-only file system", "--data-dir"),
+        *("net.ipv4.ip_forward is 0", "sysctl net.ipv4.ip_forward=1"),
+    ]
+    if isinstance(bed.store, Etcd):
+        undo.callback(bed.store.alarm, "DEACTIVATE")
+        bed.store.alarm("ACTIVATE")
+        expected.append("etcdctl alarm disarm")
+
+    def told() -> bool:
+        found = faults(bed, 1)
+        return all(text in found for text in expected)
+
+    eventually(told, f"the host tells {expected}", within=WITHIN)
+    status, text = readyz(bed, 1)
+    assert status == 503
+    assert "Read-only file system" in text
+    assert "ip_forward" not in text, "pods can be added all the same"
+
+
+@pytest.mark.parametrize("part", ["ovsdb-server", "ovs-vswitchd"])
+def test_a_part_of_the_switch_that_hangs(bed: Bed, undo: ExitStack, part: str) -> None:
+    # Only `/readyz` is asked: with ovs-vswitchd hangs the way of this host's reports.
+    ovs = bed.hosts[1].ovs
+    daemon = ovs.server if part == "ovsdb-server" else ovs.vswitchd
+    daemon.pause()
+    undo.callback(daemon.resume)
+
+    def told() -> bool:
+        status, text = readyz(bed, 1)
+        return status == 503 and json.loads(text)["checks"].get(part, "ok") != "ok"
+
+    eventually(told, f"{part} does not answer", within=WITHIN)
+
+
+def test_masters_out_of_reach(bed: Bed, undo: ExitStack) -> None:
+    rule = ["OUTPUT", "-p", "tcp", "--dport", "9999", "-j", "DROP"]
+    break_with(undo, bed, ["iptables", "-I", *rule], ["iptables", "-D", *rule])
+    eventually(lambda: "does not answer" in faults(bed, 1), "the host says so", within=WITHIN)
+    assert "netmaster answers" in readyz(bed, 1)[1]
+    assert not is_ready(bed, 1)
+
+
+def test_a_rule_that_refuses_all_comes_behind_the_agents_own(bed: Bed, undo: ExitStack) -> None:
+    drop = ["FORWARD", "-j", "DROP"]
+    break_with(undo, bed, ["iptables", "-I", *drop], ["iptables", "-D", *drop])
+
+    def behind() -> bool:
+        listed = bed.hosts[1].namespace.run(["iptables", "-S", "FORWARD"]).stdout.splitlines()
+        marked = [number for number, line in enumerate(listed) if "contiv-forward" in line]
+        return bool(marked) and max(marked) < listed.index("-A FORWARD -j DROP")
+
+    eventually(behind, "pods' packets pass", within=WITHIN)

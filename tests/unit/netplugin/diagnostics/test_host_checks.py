@@ -1,0 +1,133 @@
+"""Checks of the host: a fault is told once it has lasted, clears by itself, and stops ADDs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from core.errors import HostError
+from core.tasks import background
+from netplugin.cni.errors import LIMITED, NOT_AVAILABLE, NotReady
+from netplugin.diagnostics import host_checks
+from netplugin.diagnostics.host_checks import HOSTS, HostCheck, HostChecks
+from tests.unit.netplugin.agent import eventually
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_checks, "AGAIN", 0.001)
+    monkeypatch.setattr(host_checks, "LIMIT", 0.01)
+
+
+class Part:
+    """A part of the host that works, fails or is silent; counts how often it was asked."""
+
+    def __init__(self) -> None:
+        self.fault = ""
+        self.silent = False
+        self.asked = 0
+        self.now = 0.0
+        self.shown: dict[str, list[str]] = {}
+
+    async def probe(self) -> None:
+        self.asked += 1
+        if self.silent:
+            await asyncio.Event().wait()
+        if self.fault:
+            raise HostError(self.fault)
+
+    def show(self, subject: str, faults: Iterable[str]) -> None:
+        self.shown[subject] = list(faults)
+
+    def check(
+        self, *, patience: float = 0.0, interval: float = 0.001, code: int | None = LIMITED
+    ) -> HostCheck:
+        return HostCheck(
+            name="disk",
+            probe=self.probe,
+            silence="the disk is silent",
+            interval=interval,
+            patience=patience,
+            code=code,
+            shared=True,
+        )
+
+    @asynccontextmanager
+    async def checked(self, check: HostCheck) -> AsyncIterator[HostChecks]:
+        checks = HostChecks([check], self.show, clock=lambda: self.now)
+        async with background("checks", checks.run()):
+            await eventually(lambda: self.asked > 0)
+            yield checks
+
+    async def asked_again(self) -> None:
+        """Return once two probes that began after this call have ended."""
+        seen = self.asked
+        await eventually(lambda: self.asked > seen + 2)
+
+
+async def test_a_fault_is_told_and_clears() -> None:
+    part = Part()
+    async with part.checked(part.check()) as checks:
+        ready = checks.ready()["disk"]
+        await ready()
+        part.fault = "no space"
+        await eventually(lambda: part.shown.get("disk") == ["no space"])
+        with pytest.raises(NotReady, match="no space") as refused:
+            await ready()
+        assert refused.value.code == LIMITED
+        part.fault = ""
+        await eventually(lambda: part.shown["disk"] == [])
+        await ready()
+
+
+async def test_a_part_that_does_not_answer_has_a_fault() -> None:
+    part = Part()
+    async with part.checked(part.check()):
+        part.silent = True
+        await eventually(lambda: part.shown.get("disk") == ["the disk is silent"])
+
+
+async def test_what_passes_soon_is_not_told() -> None:
+    part = Part()
+    async with part.checked(part.check(patience=4.0)) as checks:
+        part.fault = "late"
+        await part.asked_again()
+        part.now = 3.9
+        await part.asked_again()
+        await checks.ready()["disk"]()
+        part.fault = ""
+        await part.asked_again()
+        part.fault, part.now = "late", 10.0
+        await part.asked_again()
+        await checks.ready()["disk"]()
+        part.now = 14.0
+        await eventually(lambda: part.shown["disk"] == ["late"])
+        with pytest.raises(NotReady):
+            await checks.ready()["disk"]()
+
+
+async def test_what_no_add_needs_does_not_stop_one() -> None:
+    part = Part()
+    async with part.checked(part.check(code=None)) as checks:
+        part.fault = "no forwarding"
+        await eventually(lambda: part.shown.get("disk") == ["no forwarding"])
+        assert checks.ready() == {}
+
+
+@pytest.mark.parametrize(("hosts", "pause"), [(1, 3.0), (HOSTS, 3.0), (10 * HOSTS, 30.0)])
+async def test_many_hosts_ask_what_they_share_less_often(
+    monkeypatch: pytest.MonkeyPatch, hosts: int, pause: float
+) -> None:
+    part, slept = Part(), asyncio.Queue[float]()
+    forever = asyncio.Event().wait
+
+    async def sleep(seconds: float) -> None:
+        slept.put_nowait(seconds)
+        await forever()
+
+    check = part.check(interval=3.0, code=NOT_AVAILABLE)
+    checks = HostChecks([check], part.show, hosts=lambda: int(hosts))
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    async with background("checks", checks.run()):
+        assert await slept.get() == pause
