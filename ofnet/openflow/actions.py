@@ -449,24 +449,20 @@ class Resubmit:
 class Deal:
     """Put a number below `count` into register 0, by a hash of the packet's addresses and ports.
 
-    With `by_source`, by a hash of its source address alone. Open vSwitch's NXAST_MULTIPATH, which
-    knows the ports of UDP too.
+    Open vSwitch's NXAST_MULTIPATH, which knows the ports of UDP too.
     """
 
     name: ClassVar = "deal"
 
     count: int
-    by_source: bool = False
 
     def pack(self) -> bytes:
         """Return the action's bytes."""
-        fields = _SOURCE_ALONE if self.by_source else _PORTS_OF_UDP_TOO
-        head = (0xFFFF, _MULTIPATH.size, _NICIRA, 10, fields)
+        head = (0xFFFF, _MULTIPATH.size, _NICIRA, 10, _PORTS_OF_UDP_TOO)
         return _MULTIPATH.pack(*head, 0, 0, self.count - 1, 0, 31, _REG0)
 
     def __str__(self) -> str:
-        fields = "nw_src" if self.by_source else "symmetric_l3l4+udp"
-        return f"multipath({fields},0,modulo_n,{self.count},0,NXM_NX_REG0[])"
+        return f"multipath(symmetric_l3l4+udp,0,modulo_n,{self.count},0,NXM_NX_REG0[])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -513,8 +509,9 @@ class Conjunction:
 class Learn:
     """Remember a choice: add a flow that puts `value` into register 1 (NXAST_LEARN).
 
-    The flow matches packets of this packet's VRF, from its source address, to its destination and
-    port. The switch removes it `idle` seconds after the last packet that matched it.
+    The flow matches packets of this packet's VRF, from its source address to its destination, of a
+    protocol and, of TCP and UDP, to a port: 0 for later fragments of datagrams. The switch removes
+    it `idle` seconds after the last packet that matched it.
     """
 
     name: ClassVar = "learn"
@@ -525,6 +522,7 @@ class Learn:
     idle: int
     eth_type: int
     protocol: int
+    port: int
     value: int
 
     def pack(self) -> bytes:
@@ -538,7 +536,8 @@ class Learn:
     def _matches(self) -> tuple[bytes, ...]:
         v6 = self.eth_type == oxm.ETH_IPV6
         source, destination = _IPV6_ENDS if v6 else _IPV4_ENDS
-        port = _TCP_DST if self.protocol == oxm.PROTO_TCP else _UDP_DST
+        field = {oxm.PROTO_TCP: _TCP_DST, oxm.PROTO_UDP: _UDP_DST}.get(self.protocol)
+        port = () if field is None else (_number_spec(16, 0, self.port, field),)
         size = 128 if v6 else 32
         return (
             _field_spec(VRF.width, _METADATA_FIELD, VRF.shift),
@@ -546,18 +545,19 @@ class Learn:
             _number_spec(8, 0, self.protocol, _IP_PROTO),
             _field_spec(size, source),
             _field_spec(size, destination),
-            _field_spec(16, port),
+            *port,
         )
 
     def __str__(self) -> str:
         vrf = f"OXM_OF_METADATA[{VRF.shift}..{VRF.shift + VRF.width - 1}]"
         v6 = self.eth_type == oxm.ETH_IPV6
         ends = "NXM_NX_IPV6_SRC[],NXM_NX_IPV6_DST[]" if v6 else "NXM_OF_IP_SRC[],NXM_OF_IP_DST[]"
-        port = "NXM_OF_TCP_DST[]" if self.protocol == oxm.PROTO_TCP else "NXM_OF_UDP_DST[]"
+        field = {oxm.PROTO_TCP: "tcp_dst", oxm.PROTO_UDP: "udp_dst"}.get(self.protocol)
+        port = "" if field is None else f"{field}={self.port},"
         return (
             f"learn(table={self.table:d},idle_timeout={self.idle},priority={self.priority:d},"
             f"cookie={self.cookie:#x},{vrf},eth_type={self.eth_type:#x},nw_proto={self.protocol},"
-            f"{ends},{port},load:{self.value:#x}->NXM_NX_REG1[])"
+            f"{ends},{port}load:{self.value:#x}->NXM_NX_REG1[])"
         )
 
 
@@ -575,7 +575,6 @@ def _number_spec(bits: int, kind: int, value: int, field: bytes) -> bytes:
 
 _MULTIPATH: Final = struct.Struct(">HHIHHH2xHHI2xH4s")
 _PORTS_OF_UDP_TOO: Final = 3
-_SOURCE_ALONE: Final = 4
 _LEARN: Final = struct.Struct(">HHIHHHHQHBxHH")
 _LOAD: Final = 1 << 11
 _IMMEDIATE: Final = 1 << 13

@@ -344,8 +344,6 @@ class _TenantFlows:
         }
         priority = Priority.MATCH if own else Priority.SHARED
         near = Priority.ABOVE_MATCH if own else Priority.SHARED_BESIDE
-        if self._service.affinity:
-            yield from self._remembered(new, providers)
         yield from self._any_of(priority, new, providers)
         for block, beside in self._beside(providers):
             yield from self._any_of(
@@ -373,8 +371,8 @@ class _TenantFlows:
     ) -> Iterator[Flow]:
         if self._service.affinity or new["ip_proto"] == oxm.PROTO_UDP:
             # A group of OpenFlow 1.3 chooses without the ports of UDP in the userspace datapath:
-            # every query of a client would go to one provider. Nor does it choose by the source
-            # alone, as affinity needs.
+            # every query of a client would go to one provider. Nor can it ask first what the switch
+            # has learned of the client, as affinity needs.
             yield from self._dealt(priority, new, providers)
             return
         buckets = tuple(
@@ -387,14 +385,17 @@ class _TenantFlows:
     def _dealt(
         self, priority: Priority, new: MatchFields, providers: list[Provider]
     ) -> Iterator[Flow]:
-        affinity = bool(self._service.affinity)
-        deal = Deal(len(providers), by_source=affinity)
-        remembered = (Lookup(TableId.AFFINITY),) if affinity else ()
+        deal = Deal(len(providers))
+        remembered = (Lookup(TableId.AFFINITY),) if self._service.affinity else ()
         first = Instructions((deal, *remembered), goto=TableId.CHOICE)
         yield self._flow(TableId.SERVICES, priority, new, first)
         for number, provider in enumerate(providers):
+            chosen = self._chosen(new, provider)
             dealt: MatchFields = {**new, "reg0": number}
-            yield self._flow(TableId.CHOICE, priority, dealt, self._chosen(new, provider))
+            yield self._flow(TableId.CHOICE, priority, dealt, chosen)
+            if self._service.affinity:
+                known: MatchFields = {**new, "reg1": _number(provider)}
+                yield self._flow(TableId.CHOICE, Priority.EXEMPT, known, chosen)
 
     def _first_in_pieces(self, providers: list[Provider]) -> Iterator[Flow]:
         """Yield the flows for later fragments of a connection's first datagram."""
@@ -409,31 +410,35 @@ class _TenantFlows:
         nat = Nat("dst", provider.address, provider.port)
         return Conntrack(TableId.SERVICES, self._zone, commit=True, nat=nat)
 
-    def _remembered(self, new: MatchFields, providers: list[Provider]) -> Iterator[Flow]:
-        """Yield the flows for connections of clients whose provider is known."""
-        for provider in providers:
-            known: MatchFields = {**new, "reg1": _number(provider)}
-            chosen = self._chosen(new, provider)
-            yield self._flow(TableId.CHOICE, Priority.EXEMPT, known, chosen)
-
     def _chosen(self, new: MatchFields, provider: Provider) -> Instructions:
         """Return what sends a new connection to its provider; with affinity, remembers it."""
-        if not self._service.affinity or "ip_frag" in new:  # a later fragment tells no port
-            return Instructions((self._commit(provider),))
         # The flow that the switch learns names the provider by a digest. One whose provider has
-        # gone finds no flow in CHOICE, and the number that was dealt decides. Connections that
-        # come before the switch heeds what it learned are dealt the same number: it depends on the
-        # client alone.
-        learn = Learn(
+        # gone finds no flow in CHOICE, and the number that was dealt decides. That number depends
+        # on the connection, so that a client is not led to the same provider after its time.
+        commit = self._commit(provider)
+        if not self._service.affinity:
+            return Instructions((commit,))
+        # A later fragment tells no port. It has a flow of its own, and learns both: whichever
+        # fragment the switch sees first chooses for the other one.
+        protocol, port = new["ip_proto"], new.get("ct_tp_dst", 0)
+        asked = {(protocol, port)}
+        datagrams = [one.port for one in self._service.ports if one.protocol == oxm.PROTO_UDP]
+        if protocol != oxm.PROTO_TCP and len(datagrams) == 1:
+            asked = {(oxm.PROTO_UDP, datagrams[0]), (_later(self._service.address.version), 0)}
+        learned = (self._learn(new["eth_type"], *one, provider) for one in sorted(asked))
+        return Instructions((*learned, commit))
+
+    def _learn(self, eth_type: int, protocol: int, port: int, provider: Provider) -> Learn:
+        return Learn(
             TableId.AFFINITY,
             Priority.MATCH,
             cookie_of_kind(ObjectKind.AFFINITY),
             min(self._service.affinity, MAX_AFFINITY),
-            new["eth_type"],
-            new["ip_proto"],
+            eth_type,
+            protocol,
+            port,
             _number(provider),
         )
-        return Instructions((learn, self._commit(provider)))
 
     def _provider(self, protocol: int, provider: Provider) -> Iterator[Flow]:
         """Yield the flows of a provider's answers, and of connections to its own address."""

@@ -91,7 +91,7 @@ class TrackingSwitch:
 
     def __init__(self, choose: Callable[[int], int]) -> None:
         self.tables: Tables = {}
-        self.learned: dict[tuple[object, ...], int] = {}
+        self.learned: dict[tuple[int, Ends], int] = {}
         self.connections: dict[tuple[int, Ends], Connection] = {}
         self.path: tuple[LookedUp, ...] = ()
         """The look-ups of the packet that was received last."""
@@ -167,7 +167,9 @@ class TrackingSwitch:
 
     def _remember(self, action: Learn | ConntrackCommit, packet: Packet) -> None:
         if isinstance(action, Learn):
-            self.learned[_client(packet)] = action.value
+            vrf, ends = _client(packet)
+            asked = ends._replace(protocol=action.protocol, destination_port=action.port)
+            self.learned[vrf, asked] = action.value
         else:
             self._commit(action.zone, packet)
 
@@ -257,7 +259,7 @@ def _put(packet: Packet, ends: Ends) -> Packet:
     return packet.put(f"{kind}_src", ends.source_port).put(f"{kind}_dst", ends.destination_port)
 
 
-def _client(packet: Packet) -> tuple[object, ...]:
+def _client(packet: Packet) -> tuple[int, Ends]:
     """Return what a learned flow matches (`ofnet.openflow.actions.Learn`)."""
     ends = ends_of(packet)
     return packet.number("metadata") & VRF.mask, ends._replace(source_port=0)

@@ -483,6 +483,47 @@ async def test_a_client_with_affinity_keeps_its_provider(
         assert await here.asks(CLIENT, 20, v=version) == {moved: 20}
 
 
+@VERSIONS
+async def test_the_provider_of_a_client_with_affinity_is_forgotten_after_its_time(
+    ovs_module: OvsHost, pods: dict[int, Namespace], version: int
+) -> None:
+    wanted = service(*PROVIDERS, version=version, affinity=1)
+    async with site(ovs_module, pods, FwdMode.ROUTING, wanted) as here:
+        (first,) = await here.asks(CLIENT, v=version)
+        met = first
+        for _ in range(60):  # all by chance at the first one: once in 10^41
+            if met != first:
+                break
+            await until(lambda: not _learned(here), "the switch forgets the client")
+            (met,) = await here.asks(CLIENT, v=version)
+        assert met in PROVIDERS
+        assert met != first, "chosen anew"
+
+
+@VERSIONS
+async def test_fragments_go_to_the_provider_of_a_client_with_affinity(
+    ovs_module: OvsHost, pods: dict[int, Namespace], version: int
+) -> None:
+    wanted = service(*PROVIDERS, version=version, affinity=60)
+    for size in (1, LONG):
+        async with site(ovs_module, pods, FwdMode.ROUTING, wanted) as here:
+            ask = partial(here.asks, CLIENT, kind=socket.SOCK_DGRAM, v=version)
+            (kept,) = await ask(size=size)
+            assert await ask(times=10, size=LONG) == {kept: 10}
+            assert await ask(times=10) == {kept: 10}
+            others = [one for one in PROVIDERS if one != kept]
+            await here.serve(service(*others, version=version, affinity=60))
+            here.bridge.ovs.appctl("revalidator/wait")
+            (moved,) = await ask(size=size)
+            assert moved in others
+            assert await ask(times=10, size=LONG) == {moved: 10}
+            assert await ask(times=10) == {moved: 10}
+
+
+def _learned(here: Site) -> bool:
+    return "NXM_NX_REG1" in here.bridge.ofctl("dump-flows", "table=13")
+
+
 async def test_a_learned_choice_survives_a_comparison(
     ovs_module: OvsHost, pods: dict[int, Namespace]
 ) -> None:

@@ -140,7 +140,7 @@ def test_ipv6_in_the_same_way() -> None:
 def test_affinity_remembers_the_provider_of_each_client() -> None:
     flows = owned(flows_of_services(service(BOB.ip, FAR.ip, affinity=10800)))
     (new,) = lines([one for one in flows if "ct_tp_dst" in str(one)], TableId.SERVICES)
-    dealt = "multipath(nw_src,0,modulo_n,2,0,NXM_NX_REG0[])"
+    dealt = "multipath(symmetric_l3l4+udp,0,modulo_n,2,0,NXM_NX_REG0[])"
     assert new.endswith(f"actions={dealt},resubmit(,13),goto_table:14")
     chosen = [dict(one.match.fields) for one in flows if one.table == TableId.CHOICE]
     assert {one["reg0"] for one in chosen if "reg0" in one} == {0, 1}
