@@ -391,3 +391,35 @@ def test_uninstall_removes_what_is_in_no_namespace(tmp_path: Path) -> None:
         if "namespace" not in each["metadata"]:
             assert f"{each['kind'].lower()}/{each['metadata']['name']}" in deleted
     assert {f"spec.signerName={signer}" for signer in enrolment.SIGNERS} <= deleted
+
+
+@pytest.mark.parametrize("layout", sorted(path.name for path in (DEPLOY / "layouts").iterdir()))
+def test_a_layout_moves_directories_of_the_runtime_which_uninstall_follows(
+    layout: str, tmp_path: Path
+) -> None:
+    (patch,) = documents(DEPLOY / "layouts" / layout / "netplugin.yaml")
+    agent = one("DaemonSet", "contiv-netplugin")
+    assert patch["metadata"] == {key: agent["metadata"][key] for key in ("name", "namespace")}
+    assert patch["spec"]["template"]["spec"].keys() == {"volumes"}
+    moved = {
+        volume["name"]: volume["hostPath"]["path"]
+        for volume in patch["spec"]["template"]["spec"]["volumes"]
+    }
+    assert moved.keys() == {"cni-bin", "cni-conf"}, "by these names uninstall looks for them"
+    assert moved.keys() <= {
+        volume["name"] for volume in agent["spec"]["template"]["spec"]["volumes"]
+    }
+    document = (DEPLOY.parents[1] / "docs" / "kubernetes.md").read_text()
+    assert all(f"`{path}`" in document for path in moved.values())
+
+    applied, kubectl = tmp_path / "applied", tmp_path / "kubectl"
+    answers = [f"*'\"{name}\"'*) echo {path};;" for name, path in moved.items()]
+    kubectl.write_text(
+        f"#!/bin/sh\ncase \"$*\" in {' '.join(answers)} *' -f -') cat >{applied};; esac\n"
+    )
+    kubectl.chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    subprocess.run([DEPLOY / "uninstall"], env=environ, capture_output=True, check=True)
+    (cleanup,) = documents(applied)
+    volumes = {each["name"]: each for each in cleanup["spec"]["template"]["spec"]["volumes"]}
+    assert {name: volumes[name]["hostPath"]["path"] for name in moved} == moved
