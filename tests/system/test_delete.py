@@ -5,6 +5,7 @@ After each: no address or record, no link, no switch port, no flow, no journal f
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 
 import pytest
@@ -121,6 +122,29 @@ def test_an_add_right_behind(bed: Bed, pod: Pod, before: Footprint) -> None:
         eventually(partial(again.ping, peer.address), "the pod works again")
     bed.delete_pod(peer)
     delete(bed, pod)
+    eventually_same(bed, before)
+    forget(bed, pod)
+
+
+@pytest.mark.parametrize("where", [0, 1], ids=["beside it", "on another host"])
+def test_a_pod_deleted_by_force_whose_successor_runs(
+    where: int, bed: Bed, pod: Pod, before: Footprint
+) -> None:
+    """Its node is late: the DEL comes when the next pod of its name has a network."""
+    with ExitStack() as late:
+        if where:
+            late.callback(bed.agents[0].resume)
+            bed.agents[0].pause()
+        sandbox = new_sandbox(pod.name, Namespace(fresh_name("next")))
+        bed.pods.append(
+            successor := bed.runtime.add(bed.hosts[where], bed.conf(bed.hosts[where]), sandbox)
+        )
+    assert successor.address != pod.address
+    delete(bed, pod)
+    peer = bed.add_pod(bed.hosts[1 - where], "peer")
+    eventually(partial(peer.ping, successor.address), "the successor keeps its network")
+    for one in (peer, successor):
+        bed.delete_pod(one)
     eventually_same(bed, before)
     forget(bed, pod)
 

@@ -10,8 +10,9 @@ from tests.bed.cluster import PROGRAMS, Bed
 from tests.bed.daemon import Daemon
 from tests.bed.hosts import Host
 from tests.bed.netns import http_request
+from tests.bed.pods import Pod
 from tests.bed.waiting import WITHIN, eventually
-from tests.system.footprint import flow_ages
+from tests.system.footprint import flow_ages, stored
 from tests.system.rest import ask
 
 pytestmark = [pytest.mark.system]
@@ -144,3 +145,64 @@ def test_the_next_leader_says_the_same(bed: Bed, second: Daemon) -> None:
     finally:
         for pod in pods:
             bed.delete_pod(pod)
+
+
+def set_flags(agent: Daemon, **flags: str) -> None:
+    """Give an agent that has ended other values of some flags."""
+    for name, value in flags.items():
+        agent.command[agent.command.index(f"--{name.replace('_', '-')}") + 1] = value
+
+
+def readdress(bed: Bed, host: Host, address: str) -> None:
+    """Give a host an address; the switches of it and of the first host learn who has it."""
+    host.namespace.run(["ip", "-4", "address", "flush", "dev", "br-phy"])
+    host.namespace.run(["ip", "address", "add", f"{address}/24", "dev", "br-phy"])
+    first = bed.hosts[0]
+    for asker, asked in ((host, first.address), (first, address)):
+        asker.namespace.run(["ping", "-q", "-c", "1", "-W", "30", asked])
+
+
+@pytest.fixture
+def pair(bed: Bed) -> Iterator[tuple[Pod, Pod]]:
+    """Run a pod on each host, the first of which stays as it is."""
+    peer, pod = (bed.add_pod(host, f"on-{host.label}") for host in bed.hosts)
+    eventually(lambda: peer.ping(pod.address), "the pods reach each other")
+    yield peer, pod
+    for one in (peer, pod):
+        if one in bed.pods:
+            bed.delete_pod(one)
+
+
+def test_a_host_at_another_address_keeps_its_pods(bed: Bed, pair: tuple[Pod, Pod]) -> None:
+    (peer, pod), host, agent = pair, bed.hosts[1], bed.agents[1]
+    elsewhere = host.address.rpartition(".")[0] + ".77"
+    for address in (elsewhere, host.address):
+        agent.stop()
+        readdress(bed, host, address)
+        set_flags(agent, ctrl_ip=address, vtep_ip=address)
+        agent.start()
+        eventually(lambda: peer.ping(pod.address), f"the pod is reached at {address}")
+
+
+def test_a_host_under_another_name_ends_the_pods_of_the_first(
+    bed: Bed, pair: tuple[Pod, Pod]
+) -> None:
+    (peer, pod), agent = pair, bed.agents[1]
+    before = stored(bed)
+
+    def rename(name: str) -> None:
+        agent.stop()
+        set_flags(agent, host=name)
+        agent.start()
+
+    rename("renamed")
+    eventually(lambda: peer.ping(pod.address), "the pod keeps its network")
+    bed.delete_pod(pod)
+    bed.netctl("host", "rm", "h2")  # refused while there is an endpoint on it
+    new = bed.add_pod(bed.hosts[1], "new")
+    eventually(lambda: peer.ping(new.address), "the new pod is reached")
+    bed.delete_pod(new)
+    rename("h2")
+    bed.netctl("host", "rm", "renamed")
+    eventually(lambda: applied(bed) == ALL, "there are the two hosts of before")
+    eventually(lambda: stored(bed) < before, "no record of the pods is left")
