@@ -1,6 +1,7 @@
 """A host whose files are read-only: the daemons write where their settings say, nowhere else."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -55,4 +56,5 @@ def test_the_daemons_write_where_their_settings_say_and_nowhere_else(bed: Bed) -
     for pod in pods:
         bed.delete_pod(pod)
     for host in bed.hosts:
-        assert answers(f"http://{host.address}:9090/readyz", namespace=host.namespace)
+        ready = partial(answers, f"http://{host.address}:9090/readyz", namespace=host.namespace)
+        eventually(ready, f"{host.label}: its agent is ready")
