@@ -28,14 +28,14 @@ SWARM = "swarm-mode"
 
 NAME_SERVER: Final = "192.0.2.53"
 """A name server that is nowhere: the agent hears what containers ask it."""
-_ASKS_AS_HOST: Final = 28
-"""The docker from which on servers of the host's own settings are asked from the host."""
+_ASKS_AS_HOST: Final = 26
+"""From this docker on servers at loopback addresses are asked from the host, as 28 asks all."""
 
 
 def named_servers(said: str) -> tuple[str, ...]:
     """Return flags of an engine whose version says this, by which its containers ask the agent.
 
-    As docs/docker.md says, servers have to be named to docker itself since 28.
+    As docs/docker.md says, servers have to be named to docker itself then.
     """
     found = re.search(r"version (\d+)", said)
     return ("--dns", NAME_SERVER) if found and int(found[1]) >= _ASKS_AS_HOST else ()

@@ -9,7 +9,7 @@ from tests.bed.engines import NAME_SERVER, named_servers
     ("said", "flags"),
     [
         ("Docker version 20.10.24+dfsg1, build 297e128\n", ()),
-        ("Docker version 26.1.5+dfsg1, build a72d7cd\n", ()),
+        ("Docker version 26.1.5+dfsg1, build a72d7cd\n", ("--dns", NAME_SERVER)),
         ("Docker version 28.5.2+dfsg4, build ecc6942\n", ("--dns", NAME_SERVER)),
         ("Docker version 100.0.0\n", ("--dns", NAME_SERVER)),
         ("?", ()),

@@ -1,5 +1,7 @@
 """Which engine asks for names where no agent hears it."""
 
+from ipaddress import ip_address
+
 import pytest
 
 from core.errors import HostError
@@ -30,3 +32,20 @@ def test_unless_servers_are_named_for_docker() -> None:
 def test_settings_that_cannot_be_read_are_a_fault(settings: str) -> None:
     with pytest.raises(HostError, match="is not JSON"):
         found("28.5.2", settings)
+
+
+@pytest.mark.parametrize(
+    ("version", "servers", "hidden"),
+    [
+        ("26.1.5", ["127.0.0.1"], True),
+        ("26.1.5", ["10.0.0.53", "::1"], True),
+        ("26.1.5", ["10.0.0.53"], False),
+        ("20.10.24", ["127.0.0.1"], False),
+    ],
+)
+def test_a_server_at_a_loopback_address_is_asked_from_the_host_earlier(
+    version: str, servers: list[str], hidden: bool
+) -> None:
+    of_host = [ip_address(one) for one in servers]
+    assert isinstance(found(version, "", of_host), Note) == hidden
+    assert isinstance(found(version, '{"dns": ["10.0.0.53"]}', of_host), str)
