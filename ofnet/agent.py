@@ -65,6 +65,10 @@ class BridgeObserver(Protocol):
         """Take what ARP or ND said that came in by an uplink without a tag."""
 
 
+def _no_receiver(_ofport: int, _frame: bytes) -> None:
+    """Take an answer that nobody waits for."""
+
+
 class BridgeAgent:
     """The desired state of one bridge and the task that realises it. `stats` counts packets.
 
@@ -104,6 +108,7 @@ class BridgeAgent:
         self._asked = False
         """True once this connection's switch has said what its datapath can do."""
         self._observer: BridgeObserver | None = None
+        self._receive_probe: Callable[[int, bytes], None] = _no_receiver
         self._complete = asyncio.Event()
         self._note_complete(world)
         self.garp_sender = GarpSender(switch, bridge, world, self.stats, self.wait_synced)
@@ -117,9 +122,13 @@ class BridgeAgent:
         """Notify one observer of Worlds and of neighbours."""
         self._observer = observer
 
-    def send(self, out: PacketOut) -> None:
-        """Have the switch send a packet, if one is connected."""
-        self._switch.send_packet(out.data, out.actions, in_port=out.in_port)
+    def set_probe_receiver(self, receive: Callable[[int, bytes], None]) -> None:
+        """Pass answers to probes of tunnels on: the port that one came by, and its frame."""
+        self._receive_probe = receive
+
+    def send(self, out: PacketOut) -> bool:
+        """Have the switch send a packet; False if none is connected, or it is too busy."""
+        return self._switch.send_packet(out.data, out.actions, in_port=out.in_port)
 
     async def update(self, world: World, changes: Changes) -> None:
         """Take over a changed World; return when the switch has acknowledged the change.
@@ -345,6 +354,9 @@ class BridgeAgent:
             return
         if packet.table in policy_log.TABLES:
             self._note(packet)
+            return
+        if packet.table == TableId.VLAN:
+            self._receive_probe(packet.in_port, packet.data)
             return
         mode = mode_of(self.bridge, self._world.fwd_mode)
         reaction = react(packet, mode, self._directory, self._world, self._resolve)

@@ -78,7 +78,7 @@ class Reaction:
     neighbour: Neighbour | None = None
     """A machine on the BGP peer's network, which may be the next hop of a route."""
 
-    later: Callable[[Callable[[PacketOut], None]], None] | None = None
+    later: Callable[[Callable[[PacketOut], object]], None] | None = None
     """Sends an answer that takes time: to be called once, with what sends a packet."""
 
 
@@ -288,8 +288,11 @@ def _back(packet: PacketIn, frame: bytes) -> PacketOut:
     return PacketOut(data=frame, actions=(Output(packet.in_port),))
 
 
-def _send_later(packet: PacketIn, answer: Deferred, send: Callable[[PacketOut], None]) -> None:
-    answer.ask(lambda frame: send(_back(packet, frame)))
+def _send_later(packet: PacketIn, answer: Deferred, send: Callable[[PacketOut], object]) -> None:
+    def reply(frame: bytes) -> None:
+        send(_back(packet, frame))
+
+    answer.ask(reply)
 
 
 def _forward(packet: PacketIn, counters: tuple[str, ...]) -> Reaction:

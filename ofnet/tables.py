@@ -12,6 +12,7 @@ Ids and priorities are the original's. The paths of packets through the tables:
 * from a pod's interface to its host: 0, 4, 5, 8;
 * a pod's answers to its host: 0, 1, 3, 4; to another host: 0, 1, 3, 4, 16;
 * ARP and ND requests: 0, 10, 11;
+* probes of tunnels: 0, 1, and back, answers to the agent;
 * DNS of pods: 0, 23, then to the agent, or back to 0 and on as any packet;
 * DNS to the agent's own address: as any packet to table 7 or 9, and from there to the agent.
 """
@@ -280,7 +281,7 @@ _DECLARED: Final = (
     Table(
         id=TableId.VLAN,
         matches=frozenset({"in_port", "eth_type", "tunnel_id", "vlan_vid"}),
-        actions=frozenset({"meter", "ip_dscp", "push_vlan", "vlan_vid"}),
+        actions=frozenset({"meter", "ip_dscp", "push_vlan", "vlan_vid", "tunnel_id", "output"}),
         writes=VRF.mask | SOURCE_GROUP.mask | RX_VTEP.mask | FROM_HOST.mask,
         next=frozenset(
             {TableId.INGRESS_GROUP, TableId.SRV_PROXY_DNAT, TableId.DST_GRP, TableId.SRV_PROXY_SNAT}

@@ -272,6 +272,7 @@ def decode_host(key: str, value: bytes) -> HostRecord:
         schema=fields.number("schema") or 1,
         addresses=fields.texts("addresses"),
         next_hops=fields.texts("nextHops"),
+        answers_probes=fields.flag("answersProbes"),
     )
 
 
@@ -429,6 +430,7 @@ def _host(record: HostRecord) -> dict[str, Any]:
         **({"schema": record.schema} if record.schema > 1 else {}),
         **({"addresses": record.addresses} if record.addresses else {}),
         **({"nextHops": record.next_hops} if record.next_hops else {}),
+        **({"answersProbes": True} if record.answers_probes else {}),
     }
 
 

@@ -237,6 +237,8 @@ class HostRecord:
     """Further addresses of the host; records of earlier versions have none."""
     next_hops: tuple[str, ...] = ()
     """The neighbours that its routes lead to, those of the agent itself left out."""
+    answers_probes: bool = False
+    """Whether its switch answers probes of tunnels (`ofnet.pipelines.tunnel_probes`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

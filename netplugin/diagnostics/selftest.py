@@ -1,9 +1,9 @@
 """GET /inspect/selftest: whether this host reaches the others, and can do its work.
 
 In come the agent's own means: the checks of `/readyz`, the echo requests of
-`netplugin.bridges.path_mtu`, a comparison of the switch's flows, the name server. Out goes, for
-each kind of check, how many passed, and what failed and why. netmaster asks all hosts
-(`netmaster.api.selftest`). Changes nothing.
+`netplugin.bridges.path_mtu`, what `netplugin.bridges.tunnel_probes` found, a comparison of the
+switch's flows, the name server. Out goes, for each kind of check, how many passed, and what failed
+and why. netmaster asks all hosts (`netmaster.api.selftest`). Changes nothing.
 """
 
 import asyncio
@@ -62,7 +62,8 @@ class Outcomes:
 class SelfTest:
     """What a host tests. `peers` are the others' tunnel ends, `size` a tunnel's longest packet.
 
-    `settle` is how many seconds flows may differ from what is wanted.
+    `tunnel_faults` says what probes inside the tunnels found, `settle` is how many seconds flows
+    may differ from what is wanted.
     """
 
     ready: Mapping[str, Check]
@@ -71,6 +72,7 @@ class SelfTest:
     peers: Callable[[], Mapping[HostLabel, IPv4Address]]
     size: Callable[[], int]
     probe: Probe
+    tunnel_faults: Callable[[], Mapping[HostLabel, str]] = dict
     seconds: float = SECONDS
     settle: float = 1.0
 
@@ -150,6 +152,9 @@ class SelfTest:
         known = {vtep.ip for vtep in self.agents[Bridge.VXLAN].world.vteps.values()}
 
         async def one(host: HostLabel, address: IPv4Address) -> None:
+            if fault := self.tunnel_faults().get(host):
+                outcomes.note(host, fault)
+                return
             if address not in known:
                 outcomes.note(host, f"no tunnel port to {address}")
                 return

@@ -34,6 +34,7 @@ def host_record(
         version=version,
         host_id=host_id,
         schema=schema.VERSION,
+        answers_probes=True,
     )
 
 

@@ -131,6 +131,18 @@ PATHS: Final = _metric(
     _G,
     "Hosts to which short packets pass and those of the tunnels' full size do not.",
 )
+TUNNEL_LOSS: Final = _metric(
+    "tunnel_loss_ratio",
+    _G,
+    "Share of the last 100 probes of a tunnel that were lost, there or back.",
+    "peer",
+)
+TUNNEL_SECONDS: Final = _metric(
+    "tunnel_round_trip_seconds",
+    _G,
+    "Median time of these probes there and back, that of the agent itself included.",
+    "peer",
+)
 BGP_UP: Final = _metric(
     "bgp_session_up", _G, "1 while the session with the BGP peer is up; absent without a peer."
 )

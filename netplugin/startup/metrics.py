@@ -121,7 +121,15 @@ class AgentMetrics:
         mtus = self.pod_services.mtus
         yield labelled(names.POD_MTU, {str(bridge): mtus.of(bridge) for bridge in Bridge})
         yield single(names.PATHS, self.dataplane.progress.fault_counts().get("paths", 0))
+        yield from self._tunnels()
         yield from self._bgp()
+
+    def _tunnels(self) -> Iterator[Reading]:
+        records = self.pod_services.tunnel_probes.records.items()
+        yield labelled(names.TUNNEL_LOSS, {str(host): one.loss for host, one in records})
+        seconds = {str(host): one.seconds for host, one in records}
+        known = {host: one for host, one in seconds.items() if one is not None}
+        yield labelled(names.TUNNEL_SECONDS, known)
 
     def _bgp(self) -> Iterator[Reading]:
         speaker = self.host_services.bgp.speaker

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from core.errors import HostError
-from core.ids import EndpointKey
+from core.ids import EndpointKey, HostLabel
 from daemons.health import Check
 from netplugin.bridges.bridges import USERSPACE
 from netplugin.bridges.host_ports import InterfaceContext
 from netplugin.bridges.name_ports import NamePorts
+from netplugin.bridges.tunnel_probes import TunnelProbes
 from netplugin.cni.request import Delivery
 from netplugin.dns.tcp_server import TcpServer
+from netplugin.kernel import icmp
 from netplugin.masters.client import MasterApi
 from netplugin.pods import mapping_rules
 from netplugin.pods.add import PodAdd
@@ -43,6 +45,7 @@ from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context
 from netplugin.startup.dataplane import Dataplane
 from ofnet.pipelines.name_port import RELAYED_DSCP
+from ofnet.world import Bridge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,7 @@ class PodServices:
     blocks: BlockRenewal
     adoption: Adoption
     name_ports: NamePorts
+    tunnel_probes: TunnelProbes
 
 
 async def build_pod_services(
@@ -162,6 +166,27 @@ async def build_pod_services(
         blocks=blocks,
         adoption=Adoption(host, ports, teardown, _delivery(settings)),
         name_ports=_name_ports(context, clients, dataplane, host),
+        tunnel_probes=_tunnel_probes(settings, dataplane, mtus),
+    )
+
+
+def _tunnel_probes(settings: Settings, dataplane: Dataplane, mtus: PodMtus) -> TunnelProbes:
+    def answering(host: HostLabel) -> bool:
+        record = dataplane.world.peers.record(host)
+        return record is not None and record.answers_probes
+
+    def report_faults(faults: Mapping[HostLabel, str]) -> None:
+        told = (f"tunnel to {host}: {fault}" for host, fault in sorted(faults.items()))
+        dataplane.progress.show("tunnel probes", told)
+
+    return TunnelProbes(
+        own=settings.host,
+        agent=dataplane.agents[Bridge.VXLAN],
+        answering=answering,
+        size=lambda: mtus.of(Bridge.VXLAN),
+        port=settings.vxlan_port,
+        echo=partial(icmp.passes, source=settings.vtep_ip),
+        report_faults=report_faults,
     )
 
 

@@ -214,6 +214,7 @@ def _start_loops(
     if context.settings.probe_interval:
         path_mtu = _build_path_mtu(context.settings, dataplane, pod_services.mtus, lanes)
         supervise("path MTU", path_mtu.run())
+        supervise("tunnel probes", pod_services.tunnel_probes.run())
     supervise("interfaces to the host", pod_services.host_interfaces.run())
 
 

@@ -131,6 +131,7 @@ async def start_servers(
         peers=dataplane.world.peers.tunnel_ends,
         size=lambda: pod_services.mtus.of(Bridge.VXLAN) + VXLAN_OVERHEAD,
         probe=partial(icmp.passes, source=settings.vtep_ip),
+        tunnel_faults=lambda: pod_services.tunnel_probes.faults,
     )
     captures = Captures(dataplane.agents, clients.ovsdb, inspector.asked_by_master)
     live = LiveTraces(tracer, dataplane.agents, clients.ovsdb, inspector.asked_by_master)

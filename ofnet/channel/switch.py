@@ -204,11 +204,12 @@ class Switch:
         """
         await self._require().forget(ended)
 
-    def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> None:
-        """Send a packet out; one that cannot be sent now is dropped and counted."""
+    def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> bool:
+        """Send a packet out; one that cannot be sent now is dropped and counted, and False."""
         session = self._session
         sent = session is not None and session.send_packet(data, actions, in_port=in_port)
         self.counters["packet_out" if sent else "packet_out_dropped"] += 1
+        return sent
 
     async def barrier(self) -> None:
         """Return when the switch has processed all that was sent. Raises SwitchUnavailable."""

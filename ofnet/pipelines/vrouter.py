@@ -47,6 +47,7 @@ from ofnet.pipelines import (
     service_nat,
     source_guard,
     stages,
+    tunnel_probes,
 )
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId, fragment_zone_of
@@ -57,6 +58,7 @@ def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VROUTER)
     yield from stages.dns_interception(world)
     yield from fragments.flows()
+    yield from tunnel_probes.flows()
     yield stages.multicast_source_drop()
     if not world.guard:
         yield ingress_group.unknown_sources()

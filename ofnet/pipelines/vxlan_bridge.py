@@ -26,6 +26,7 @@ from ofnet.pipelines import (
     pod_guard,
     policy,
     stages,
+    tunnel_probes,
 )
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
@@ -36,6 +37,7 @@ def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VXLAN)
     yield from stages.dns_interception(world)
     yield from fragments.flows()
+    yield from tunnel_probes.flows()
     yield from policy.neighbour_discovery()
     yield stages.multicast_source_drop()
     if world.guard:

@@ -269,6 +269,11 @@ def hears_errors(ours: Line, _case: object = None) -> bool:
     return (ours.table, ours.priority) == (2, 102) and ours.match.startswith("icmp,")
 
 
+def probes_tunnels(ours: Line, _case: object = None) -> bool:
+    """Tell whether a flow answers probes of tunnels, or brings answers to the agent."""
+    return ours.table == 1 and ours.match in {"tun_id=0xfffffe", "tun_id=0xffffff"}
+
+
 def _group_source(ours: Line, case: Case) -> bool:
     """Tell whether the recording drops frames from group addresses one priority below."""
     lower = ours._replace(priority=100)
@@ -325,4 +330,5 @@ ADDED: Final[Mapping[str, Callable[[Line, Case], bool]]] = {
     "host-errors": hears_errors,
     "kube-policies": lambda ours, _case: 24 <= ours.table <= 31,
     "services-by-switch": translates_services,
+    "tunnel-probes": probes_tunnels,
 }

@@ -37,6 +37,7 @@ from tests.golden.deviations import (
     hears_errors,
     judge,
     judges_fragments,
+    probes_tunnels,
     translates_services,
 )
 from tests.golden.recordings import FLOWS, lines
@@ -62,7 +63,7 @@ OCCURRING: Mapping[Mode, set[str]] = {
     Mode.VXLAN: {
         *EVERYWHERE,
         *("arp-mode-kept", "flood-without-groups", "rules-spare-neighbours", "tunnel-by-services"),
-        "group-source",
+        *("group-source", "tunnel-probes"),
     },
     Mode.VLROUTER: {
         *EVERYWHERE,
@@ -71,6 +72,7 @@ OCCURRING: Mapping[Mode, set[str]] = {
     Mode.VROUTER: {
         *EVERYWHERE,
         *("dns-of-host", "group-source", "host-errors", "host-port-found-again"),
+        "tunnel-probes",
     },
 }
 
@@ -173,6 +175,7 @@ def test_every_object_of_the_vrouter() -> None:
         if answers_neighbours(line)
         or hears_errors(line)
         or judges_fragments(line)
+        or probes_tunnels(line)
         or translates_services(line)
         or line.table in KUBE_POLICIES
     }

@@ -392,6 +392,9 @@ def no_api_server(site: Site) -> Iterator[None]:
 
 
 Failure = Callable[[Site], AbstractContextManager[None]]
+LOST: Final = {"ContivTunnelLoss"}
+"""A switch that does not forward loses probes of its tunnels too."""
+
 FAILURES: Final[Mapping[str, tuple[Failure, set[str], set[str]]]] = {
     "no leader": (no_leader, {"ContivNoLeader"}, set()),
     "another store": (a_master_of_another_store, {"ContivTwoLeaders"}, set()),
@@ -413,14 +416,14 @@ FAILURES: Final[Mapping[str, tuple[Failure, set[str], set[str]]]] = {
         {"ContivAgentDown", "ContivHostsWithoutAgent"},
         {"ContivHostsBehind"},
     ),
-    "no switch": (no_switch, {"ContivSwitchGone", "ContivHostsBehind", "ContivAgentBehind"}, set()),
-    "missing flows": (partial(flows_taken_away, pause=0.0), {"ContivFlowsMissing"}, set()),
-    "drift": (partial(flows_taken_away, pause=7.0), {"ContivFlowsDrift"}, set()),
+    "no switch": (no_switch, {"ContivSwitchGone", "ContivHostsBehind", "ContivAgentBehind"}, LOST),
+    "missing flows": (partial(flows_taken_away, pause=0.0), {"ContivFlowsMissing"}, LOST),
+    "drift": (partial(flows_taken_away, pause=7.0), {"ContivFlowsDrift"}, LOST),
     "refused flows": (a_switch_that_refuses, {"ContivFlowsRefused"}, set()),
     "failing ADDs": (pods_of_no_network, {"ContivAddsFail"}, set()),
-    "slow ADDs": (a_slow_switch, {"ContivAddsSlow"}, {"ContivAddsFail"}),
-    "tunnel taken": (a_tunnel_that_is_taken, {"ContivTunnelsMissing"}, set()),
-    "narrow path": (a_narrow_path, {"ContivPathMtu"}, set()),
+    "slow ADDs": (a_slow_switch, {"ContivAddsSlow"}, {"ContivAddsFail", *LOST}),
+    "tunnel taken": (a_tunnel_that_is_taken, {"ContivTunnelsMissing"}, LOST),
+    "narrow path": (a_narrow_path, {"ContivPathMtu", *LOST}, set()),
     "no BGP peer": (no_bgp_peer, {"ContivBgpDown"}, set()),
     "no API server": (no_api_server, {"ContivKubernetesFeed"}, set()),
 }

@@ -828,9 +828,10 @@ class FakeSwitch(Switch):
     def connected(self) -> bool:
         return self._online
 
-    def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> None:
+    def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> bool:
         assert actions, f"nothing is done with what comes from {in_port}"
         self.packets.append(data)
+        return True
 
     def hear(self, in_port: int, frame: bytes) -> None:
         """Bring a packet up."""

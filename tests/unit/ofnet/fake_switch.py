@@ -134,8 +134,9 @@ class FakeSwitch(Switch):
             raise SwitchRefused("this switch is older than 3.1")
         self.forgotten += sorted(ended, key=str)
 
-    def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> None:
+    def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> bool:
         self.packets.append((data, tuple(actions), in_port))
+        return True
 
     def _change(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
         self.table.update((flow.key, flow) for flow in add)

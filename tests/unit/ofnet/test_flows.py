@@ -27,7 +27,7 @@ FLOW = Flow(ObjectKind.LOCAL, TableId.VLAN, 10, Match(in_port=3), goto(TableId.S
     ("table", "match", "instructions"),
     [
         (TableId.POLICY, Match(in_port=1), DROP),
-        (TableId.VLAN, Match(), Instructions((Output(1),))),
+        (TableId.POLICY, Match(), Instructions((Output(1),))),
         (TableId.VLAN, Match(), Instructions((SetField("eth_dst", "02:02:00:00:00:01"),))),
         (TableId.VLAN, Match(), Instructions(metadata=DESTINATION_GROUP.put(1))),
         (TableId.IP, Match(), Instructions(metadata=VRF.put(1))),

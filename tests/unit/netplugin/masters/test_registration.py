@@ -28,6 +28,7 @@ def test_the_host_record_names_both_addresses() -> None:
         version="1.2",
         host_id="id1",
         schema=schema.VERSION,
+        answers_probes=True,
     )
 
 

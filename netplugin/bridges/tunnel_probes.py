@@ -1,0 +1,304 @@
+"""Probes the tunnels to other hosts with packets of the tunnels, short ones and of full size.
+
+In come the tunnels of the World and the answers that the switch hands to the agent
+(`ofnet.pipelines.tunnel_probes`); out go questions by packet-out, and a fault for each host of
+which too few come back. The other host's switch answers, so that its agent may be away.
+`TunnelRecord` decides and does no I/O; `TunnelProbes` sends and looks once a second.
+
+An answer that comes late is no loss, however late. Nothing is judged after a pause of this process,
+whose answers wait unread, nor while this host's switch is away. A host that answers neither here
+nor an echo request may be switched off, which is no fault of a tunnel.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import groupby
+from statistics import median
+from typing import Final
+
+from core.errors import HostError
+from core.ids import HostLabel
+from core.logs import fields
+from netplugin.bridges.path_mtu import MAX_CONCURRENT, SHORT, Probe
+from ofnet.agent import BridgeAgent
+from ofnet.packetin import PacketOut
+from ofnet.pipelines import tunnel_probes as frames
+from ofnet.world import Vtep
+
+log = logging.getLogger(__name__)
+
+PERIOD: Final = 1.0
+"""Seconds between two probes of a peer; short and long ones take turns."""
+WAIT: Final = 3.0
+"""Seconds until a probe without an answer is taken for lost."""
+WINDOW: Final = 100
+"""Probes of a peer that are judged together."""
+SILENT: Final = 5
+"""So many in a row, all lost: nothing passes."""
+LONG: Final = 4
+"""The same of long ones, while short ones pass."""
+LOSS: Final = 0.05
+"""The share of lost short probes from which a tunnel has a fault."""
+ENOUGH: Final = 10
+"""Short probes without which no share is judged."""
+EPISODES: Final = 3
+"""Times that losses must have begun: one pause of the other switch is no loss of the tunnel."""
+UNHEARD: Final = 30.0
+"""Seconds for which a peer that has never answered may be about to start."""
+EVERYBODY: Final = 50
+"""Hosts of a cluster up to which each probes all others."""
+ETHERNET: Final = 14
+"""Bytes of a frame before its packet."""
+ECHO_AGAIN: Final = 5.0
+"""Seconds between two rounds of echo requests to silent peers."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """A probe that was judged: whether it was long, and the seconds to its answer, None if lost."""
+
+    long: bool
+    seconds: float | None = None
+
+
+class TunnelRecord:
+    """What became of the probes of one peer, which is probed from `began` on. Pure."""
+
+    def __init__(self, began: float) -> None:
+        self._began = began
+        self._heard = False
+        self._waiting: dict[int, tuple[bool, float]] = {}
+        self._judged: dict[int, Outcome] = {}
+        self._sent: dict[int, float] = {}
+
+    def sent(self, number: int, *, long: bool, at: float) -> None:
+        """Note a probe."""
+        self._waiting[number] = long, at
+
+    def answered(self, number: int, at: float) -> None:
+        """Note an answer; one that comes late takes the loss back."""
+        self._heard = True
+        if number in self._waiting:
+            long, sent = self._waiting.pop(number)
+            self._judged[number] = Outcome(long, at - sent)
+        elif (outcome := self._judged.get(number)) is not None and outcome.seconds is None:
+            outcome.seconds = at - self._sent[number]
+
+    def judge(self, now: float) -> None:
+        """Take what has waited too long for lost."""
+        for number, (long, sent) in list(self._waiting.items()):
+            if now - sent >= WAIT:
+                del self._waiting[number]
+                self._judged[number] = Outcome(long)
+                self._sent[number] = sent
+        for number in sorted(self._judged)[:-WINDOW]:
+            del self._judged[number]
+            self._sent.pop(number, None)
+
+    def forget_waiting(self) -> None:
+        """Judge nothing of what has no answer yet."""
+        self._waiting.clear()
+
+    @property
+    def loss(self) -> float:
+        """The share of lost probes, 0 while too few were judged."""
+        found = self._judged.values()
+        return sum(one.seconds is None for one in found) / len(found) if found else 0.0
+
+    @property
+    def seconds(self) -> float | None:
+        """The median time from a probe to its answer; None without one."""
+        found = [one.seconds for one in self._judged.values() if one.seconds is not None]
+        return median(found) if found else None
+
+    def is_silent(self, now: float) -> bool:
+        """Return whether nothing passes, neither short nor long probes."""
+        if not self._heard and now - self._began < UNHEARD:
+            return False
+        latest = [*self._in_order()][-SILENT:]
+        return len(latest) == SILENT and all(one.seconds is None for one in latest)
+
+    def fault(self, size: int) -> str:
+        """Return what is wrong with a tunnel that is not silent; "" for nothing."""
+        outcomes = [*self._in_order()]
+        long = [one for one in outcomes if one.long][-LONG:]
+        if len(long) == LONG and all(one.seconds is None for one in long):
+            return (
+                f"packets of {size} bytes do not pass the tunnel, short ones do: raise the MTU of "
+                f"what lies between, or start agents with a smaller --mtu"
+            )
+        # Long ones say nothing of loss: while links change their sizes some are lost.
+        lost = [one.seconds is None for one in outcomes if not one.long]
+        episodes = sum(gone for gone, _ in groupby(lost))
+        share = sum(lost) / len(lost) if lost else 0.0
+        if len(lost) < ENOUGH or episodes < EPISODES or share < LOSS:
+            return ""
+        return (
+            f"{sum(lost)} of {len(lost)} short packets were lost on the way there or back: "
+            f"look at the counters of the cards and switches between"
+        )
+
+    def _in_order(self) -> list[Outcome]:
+        return [self._judged[number] for number in sorted(self._judged)]
+
+
+def probed(own: HostLabel, others: Mapping[HostLabel, object]) -> frozenset[HostLabel]:
+    """Return the hosts that one probes: all, in a large cluster some by their place on a ring.
+
+    These are the ones 1, 2, 4, 8, … places on and back, so that whoever one probes probes it, and
+    the hosts that probe one another are connected.
+    """
+    if len(others) < EVERYBODY:
+        return frozenset(others)
+    ring = sorted({own, *others}, key=lambda label: sha256(label.encode()).digest())
+    here, steps = ring.index(own), [1 << power for power in range(len(ring).bit_length())]
+    places = {(here + sign * step) % len(ring) for step in steps for sign in (1, -1)}
+    return frozenset(ring[place] for place in places) - {own}
+
+
+class TunnelProbes:
+    """The probes of one host. `answering` tells whether a peer's switch answers probes at all.
+
+    `size` returns a pod's longest packet, `port` is that of the tunnels; `echo` asks an address
+    outside of the tunnel. `report_faults` is given all faults by host after each change.
+    """
+
+    def __init__(
+        self,
+        *,
+        own: HostLabel,
+        agent: BridgeAgent,
+        answering: Callable[[HostLabel], bool],
+        size: Callable[[], int],
+        port: int,
+        echo: Probe,
+        report_faults: Callable[[Mapping[HostLabel, str]], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._own = own
+        self._agent = agent
+        self._answering = answering
+        self._size = size
+        self._port = port
+        self._echo = echo
+        self._report_faults = report_faults
+        self._clock = clock
+        self._run = secrets.randbits(64)
+        self._number = 0
+        self._long = False
+        self._records: dict[HostLabel, TunnelRecord] = {}
+        self._peers: Mapping[int, Vtep] = {}
+        self._last: float | None = None
+        self._echoes: dict[HostLabel, bool] = {}
+        self._faults: Mapping[HostLabel, str] = {}
+        agent.set_probe_receiver(self._receive)
+
+    @property
+    def records(self) -> Mapping[HostLabel, TunnelRecord]:
+        """What became of the probes of each peer."""
+        return self._records
+
+    @property
+    def faults(self) -> Mapping[HostLabel, str]:
+        """What is wrong with the tunnels now, by host."""
+        return self._faults
+
+    async def run(self) -> None:
+        """Probe and judge, for ever."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._ask_echoes())
+            while True:
+                self.probe_all()
+                await asyncio.sleep(PERIOD)
+
+    def probe_all(self) -> None:
+        """Judge what was sent before, and probe each peer once."""
+        now, last = self._clock(), self._last
+        self._last = now
+        if not (self._agent.connected and self._agent.fully_synced):
+            for record in self._records.values():
+                record.forget_waiting()
+            self._last = None
+            return
+        tunnels = self._tunnels()
+        for host in self._records.keys() - tunnels.keys():
+            del self._records[host]
+        if last is not None and now - last < 2 * PERIOD:
+            for record in self._records.values():
+                record.judge(now)
+            self._tell(self._found(tunnels, now))
+        self._peers = {vtep.ofport: vtep for vtep in tunnels.values()}
+        self._long = not self._long
+        for vtep in tunnels.values():
+            self._send(vtep, now)
+
+    def _tunnels(self) -> dict[HostLabel, Vtep]:
+        vteps = self._agent.world.vteps
+        able = {host: vtep for host, vtep in vteps.items() if self._answering(host)}
+        return {host: able[host] for host in sorted(probed(self._own, able))}
+
+    def _send(self, vtep: Vtep, now: float) -> None:
+        self._number += 1
+        size = self._size() + ETHERNET if self._long else frames.SHORTEST
+        out = PacketOut(
+            data=frames.question(self._run, self._number, size),
+            actions=frames.actions(vtep.ofport),
+        )
+        if self._agent.send(out):
+            record = self._records.setdefault(vtep.host, TunnelRecord(now))
+            record.sent(self._number, long=self._long, at=now)
+
+    def _receive(self, ofport: int, frame: bytes) -> None:
+        number, vtep = frames.answer_of(self._run, frame), self._peers.get(ofport)
+        if number is not None and vtep is not None and vtep.host in self._records:
+            self._records[vtep.host].answered(number, self._clock())
+
+    def _found(self, tunnels: Mapping[HostLabel, Vtep], now: float) -> dict[HostLabel, str]:
+        found = {}
+        for host, record in self._records.items():
+            if not record.is_silent(now):
+                fault = record.fault(self._size())
+            elif self._echoes.get(host):
+                address = tunnels[host].ip
+                fault = (
+                    f"no packet of the tunnel comes back, though {address} answers echo requests: "
+                    f"let UDP {self._port} pass between the hosts, both ways, and see that no "
+                    f"other machine has the address"
+                )
+            else:
+                fault = ""
+            if fault:
+                found[host] = fault
+        return found
+
+    def _tell(self, found: Mapping[HostLabel, str]) -> None:
+        for host in found.keys() - self._faults.keys():
+            log.warning("tunnel does not pass", extra=fields(peer=host, error=found[host]))
+        for host in self._faults.keys() - found.keys():
+            log.info("tunnel passes again", extra=fields(peer=host))
+        if found != self._faults:
+            self._faults = found
+            self._report_faults(found)
+
+    async def _ask_echoes(self) -> None:
+        """Learn again and again which of the silent peers answer outside of the tunnel."""
+        while True:
+            now = self._clock()
+            silent = [host for host, record in self._records.items() if record.is_silent(now)]
+            self._echoes = {host: self._echoes[host] for host in silent if host in self._echoes}
+            await asyncio.gather(*map(self._ask_echo, silent[:MAX_CONCURRENT]))
+            await asyncio.sleep(PERIOD if not silent else ECHO_AGAIN)
+
+    async def _ask_echo(self, host: HostLabel) -> None:
+        vtep = self._agent.world.vteps.get(host)
+        if vtep is None:
+            return
+        try:
+            self._echoes[host] = await self._echo(vtep.ip, SHORT)
+        except HostError as exc:
+            log.debug("echo request not sent", extra=fields(peer=host, error=exc))

@@ -1,0 +1,69 @@
+"""A tunnel that does not pass what it should is an error of both hosts."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from tests.bed.cluster import AGENT_PORT, Bed
+from tests.bed.metrics import parsed
+from tests.bed.netns import http_request
+from tests.bed.ovs import DATAPATH
+from tests.bed.waiting import eventually
+from tests.system.rest import ask
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(DATAPATH != "netdev", reason="no switch of ours is below the tunnels"),
+]
+
+WITHIN = 60.0
+TUNNELS = "priority=100,udp,tp_dst=4789"
+
+
+@pytest.fixture(autouse=True)
+def heard(bed: Bed) -> Iterator[None]:
+    """Wait until each host has heard the other; see that no error is left."""
+    for one, other in ((0, 1), (1, 0)):
+        eventually(partial(hears, bed, one, other), "answers to probes", within=WITHIN)
+    yield
+    for number in range(2):
+        eventually(partial(is_well, bed, number), "no errors any more", within=WITHIN)
+
+
+def hears(bed: Bed, host: int, peer: int) -> bool:
+    url = f"http://127.0.0.1:{AGENT_PORT}/metrics"
+    _, page = http_request(url, namespace=bed.hosts[host].namespace)
+    label, seconds = bed.hosts[peer].label, "contiv_netplugin_tunnel_round_trip_seconds"
+    return parsed(page).total(seconds, peer=label) > 0
+
+
+def faults(bed: Bed, host: int) -> str:
+    return "\n".join(ask(bed, "GET", f"/hosts/{bed.hosts[host].label}").json()["errors"])
+
+
+def is_well(bed: Bed, host: int) -> bool:
+    return not faults(bed, host)
+
+
+def both_tell(bed: Bed, text: str) -> bool:
+    return all(
+        any(
+            line.startswith(f"tunnel to {bed.hosts[1 - number].label}: ") and text in line
+            for line in faults(bed, number).splitlines()
+        )
+        for number in range(2)
+    )
+
+
+def test_a_firewall_between_drops_the_tunnels_packets(bed: Bed) -> None:
+    switch = bed.hosts[1].ovs
+    switch.ofctl("add-flow", "br-phy", f"{TUNNELS},actions=drop")
+    try:
+        told = partial(both_tell, bed, "let UDP 4789 pass between the hosts")
+        eventually(told, "both hosts name the other", within=WITHIN)
+        selftest = bed.netctl("selftest", check=False)
+        assert "let UDP 4789 pass" in selftest
+    finally:
+        switch.ofctl("del-flows", "br-phy", "udp,tp_dst=4789")
