@@ -13,9 +13,7 @@ from tests.bed.netns import http_request
 from tests.bed.waiting import eventually
 from tests.system.rest import ask
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
-
-WITHIN = 40.0
+pytestmark = [pytest.mark.system]
 
 
 def faults(bed: Bed, host: int) -> str:
@@ -42,7 +40,7 @@ def undo(bed: Bed) -> Iterator[ExitStack]:
     with ExitStack() as undo:
         yield undo
     for host in range(2):
-        eventually(partial(is_well, bed, host), "no errors any more, and ready", within=WITHIN)
+        eventually(partial(is_well, bed, host), "no errors any more, and ready")
 
 
 def break_with(undo: ExitStack, bed: Bed, doing: list[str], undoing: list[str]) -> None:
@@ -70,7 +68,7 @@ def test_what_is_wrong_with_the_host_and_its_store(bed: Bed, undo: ExitStack) ->
         found = faults(bed, 1)
         return all(text in found for text in expected)
 
-    eventually(told, f"the host tells {expected}", within=WITHIN)
+    eventually(told, f"the host tells {expected}")
     status, text = readyz(bed, 1)
     assert status == 503
     assert "Read-only file system" in text
@@ -89,15 +87,15 @@ def test_a_part_of_the_switch_that_hangs(bed: Bed, undo: ExitStack, part: str) -
         status, text = readyz(bed, 1)
         return status == 503 and json.loads(text)["checks"].get(part, "ok") != "ok"
 
-    eventually(told, f"{part} does not answer", within=WITHIN)
+    eventually(told, f"{part} does not answer")
 
 
 def test_masters_out_of_reach(bed: Bed, undo: ExitStack) -> None:
     rule = ["OUTPUT", "-p", "tcp", "--dport", "9999", "-j", "DROP"]
     break_with(undo, bed, ["iptables", "-I", *rule], ["iptables", "-D", *rule])
-    eventually(lambda: "does not answer" in faults(bed, 1), "the host says so", within=WITHIN)
+    eventually(lambda: "does not answer" in faults(bed, 1), "the host says so")
+    eventually(lambda: not is_ready(bed, 1), "its agent is not ready")
     assert "netmaster answers" in readyz(bed, 1)[1]
-    assert not is_ready(bed, 1)
 
 
 def test_a_rule_that_refuses_all_comes_behind_the_agents_own(bed: Bed, undo: ExitStack) -> None:
@@ -109,4 +107,4 @@ def test_a_rule_that_refuses_all_comes_behind_the_agents_own(bed: Bed, undo: Exi
         marked = [number for number, line in enumerate(listed) if "contiv-forward" in line]
         return bool(marked) and max(marked) < listed.index("-A FORWARD -j DROP")
 
-    eventually(behind, "pods' packets pass", within=WITHIN)
+    eventually(behind, "pods' packets pass")

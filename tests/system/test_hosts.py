@@ -1,6 +1,7 @@
 """Every master knows how far each host has come, whoever is frozen, ends or is killed meanwhile."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.bed.daemon import Daemon
 from tests.bed.hosts import Host
 from tests.bed.netns import http_request
 from tests.bed.pods import Pod
+from tests.bed.traffic import round_trip
 from tests.bed.waiting import WITHIN, eventually
 from tests.system.footprint import flow_ages, stored
 from tests.system.rest import ask
@@ -159,7 +161,7 @@ def readdress(bed: Bed, host: Host, address: str) -> None:
     host.namespace.run(["ip", "address", "add", f"{address}/24", "dev", "br-phy"])
     first = bed.hosts[0]
     for asker, asked in ((host, first.address), (first, address)):
-        asker.namespace.run(["ping", "-q", "-c", "1", "-W", "30", asked])
+        eventually(partial(round_trip, asker.namespace, asked), f"{asked} is known")
 
 
 @pytest.fixture
