@@ -620,6 +620,8 @@ async def test_connections_go_on_or_end_at_once_when_the_switch_restarts(
         served = [await asyncio.to_thread(said, end) for end in held]
         accepted, _ = await asyncio.to_thread(listener.accept)
         stack.enter_context(closing(accepted))
+        # else a provider whose answer was not acknowledged before the switch died speaks first
+        await until(partial(_all_is_acknowledged, pods), "no end has to send anything again")
 
         ovs.vswitchd.kill()
         await until(lambda: not here.bridge.switch.connected, "the switch has gone")
@@ -634,6 +636,11 @@ async def test_connections_go_on_or_end_at_once_when_the_switch_restarts(
         with pytest.raises(ConnectionError):
             await asyncio.to_thread(_hears, waiting)
         assert (await asyncio.to_thread(here.ask, CLIENT)) in providers, "new ones are served"
+
+
+def _all_is_acknowledged(pods: dict[int, Namespace]) -> bool:
+    listed = [pod.run(["ss", "-Htn"]).stdout for pod in pods.values()]
+    return not any(int(line.split()[2]) for line in "".join(listed).splitlines())
 
 
 def _listener() -> socket.socket:
