@@ -13,7 +13,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-WITHIN = 120.0
+WITHIN = 240.0
 """Seconds after which a wait is given up, everywhere. The condition is what is tested, not how soon
 it holds: a machine that runs four parts of the tests at a time is slow now and then. Where it has
 to hold at once, nothing else may bring it about: an audit of the agent is a day away."""
