@@ -14,6 +14,9 @@ from netmaster.plan.show.trace_verdict import TraceVerdict
 Sightings = Sequence[Mapping[str, Any]]
 
 LOST: Final = "lost"
+TO_KERNEL: Final = frozenset({"contivh0", "contivv0"})
+"""The links by which switches pass packets to the kernels of their hosts
+(`netplugin.world.port_names`)."""
 
 
 def live_verdict(
@@ -33,8 +36,7 @@ def live_verdict(
             return TraceVerdict(LOST, f"{LOST} between host {way[at - 1]} and host {host}")
         out = next((one["link"] for one in here if _is_way(one, "out")), None)
         if out is None:
-            came = f", which it came to by link {_link(here, 'in')}" if at else ""
-            return TraceVerdict(LOST, f"dropped by the switches of host {host}{came}")
+            return _not_sent_on(host, here, destination, came=bool(at))
         if at + 1 == len(way) and destination.kind != "endpoint":
             return TraceVerdict("left", f"left host {host} by link {out}")
     return TraceVerdict(LOST, f"dropped by the switches of host {way[-1]}")
@@ -49,6 +51,21 @@ def _delivered(
     )
     text = f"delivered to endpoint {destination.key} on host {host}"
     return TraceVerdict("delivered", f"{text}, and its answer came back" if answered else text)
+
+
+def _not_sent_on(host: str, here: Sightings, destination: End, *, came: bool) -> TraceVerdict:
+    """Return what became of a packet that left a host by no link; `came`: from another host."""
+    entered = next((one["link"] for one in here if _is_to_kernel(one)), None)
+    if entered is None:
+        by = f", which it came to by link {_link(here, 'in')}" if came else ""
+        return TraceVerdict(LOST, f"dropped by the switches of host {host}{by}")
+    if destination.kind == "host" and destination.host == host:
+        return TraceVerdict("delivered", f"delivered to host {host} by link {entered}")
+    return TraceVerdict(
+        LOST,
+        f"dropped by the kernel of host {host}, to which its switch passed it by link {entered}: "
+        f"look at net.ipv4.ip_forward, `iptables -S FORWARD` and `ip route get` there",
+    )
 
 
 def _until(way: Sequence[str], at: int) -> str:
@@ -68,3 +85,7 @@ def _link(here: Sightings, direction: str) -> str:
 def _is_way(one: Mapping[str, Any], direction: str) -> bool:
     """Return whether a packet was seen on a link of the host itself, not on one of a pod."""
     return one["direction"] == direction and not one["endpoint"]
+
+
+def _is_to_kernel(one: Mapping[str, Any]) -> bool:
+    return one["direction"] == "in" and one["link"] in TO_KERNEL

@@ -69,6 +69,19 @@ def test_a_packet_between_pods_of_one_host() -> None:
     assert live_verdict(("h1",), here, {}, TARGET).outcome == "delivered"
 
 
+def test_what_the_kernel_of_a_host_drops_is_no_fault_of_its_switch() -> None:
+    entered = [at("contivh0", "in")]
+    found = live_verdict(("h1",), {"h1": entered}, {}, OUTSIDE)
+    assert found.outcome == "lost"
+    assert found.text.startswith(
+        "dropped by the kernel of host h1, to which its switch passed it by link contivh0: "
+    )
+    left = live_verdict(("h1",), {"h1": entered + SENT}, {}, OUTSIDE)
+    assert left == ("left", "left host h1 by link eth0")
+    own = live_verdict(("h1",), {"h1": entered}, {}, End(kind="host", host="h1"))
+    assert own == ("delivered", "delivered to host h1 by link contivh0")
+
+
 def test_a_packet_for_the_outside_leaves() -> None:
     found = live_verdict(("h1",), {"h1": SENT}, {}, OUTSIDE)
     assert found == ("left", "left host h1 by link eth0")
