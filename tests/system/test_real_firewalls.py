@@ -108,7 +108,7 @@ def test_pods_pass_beside_a_docker_engine(
                 engine.restart()
             scene.all_open()
             assert policy(host) == "-P FORWARD DROP"
-            assert scene.errors() == []
+            eventually(lambda: scene.errors() == [], "no error is left")
     finally:
         engine.stop()
         host.namespace.run(["iptables", "-w", "-P", "FORWARD", "ACCEPT"])
@@ -170,7 +170,7 @@ def test_pods_pass_beside_ufw(scene: Scene, tmp_path: Path) -> None:
             ufw.run("--force", "enable")
         restart(scene.agent)
         scene.all_open()
-        assert scene.errors() == []
+        eventually(lambda: scene.errors() == [], "no error is left")
     scene.all_open()
 
 
