@@ -141,9 +141,13 @@ def _inspected(bed: Bed) -> list[str]:
 
 
 def _get(bed: Bed, path: str) -> bytes:
-    status, body = http_request(f"{bed.url}{path}", namespace=bed.fabric.namespace)
-    assert status == 200, body
-    return body
+    """Return netmaster's answer, once it leads: a very busy one may lose its lock for a moment."""
+
+    def answer() -> bytes:
+        status, body = http_request(f"{bed.url}{path}", namespace=bed.fabric.namespace)
+        return body if status == 200 else b""
+
+    return eventually(answer, f"netmaster answers {path}")
 
 
 def _everywhere(bed: Bed, look: Any) -> frozenset[str]:
