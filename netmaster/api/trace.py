@@ -251,7 +251,7 @@ def _towards(end: End) -> dict[str, str]:
 def _family(source: End, destination: End, asked: TraceQuery) -> int:
     for end in (destination, source):
         versions = {one.version for one in end.addresses}
-        if end.kind in {"outside", "service", "host"} and len(versions) == 1:
+        if end.kind != "endpoint" and len(versions) == 1:
             return versions.pop()
     for text, end in ((asked.dst, destination), (asked.src, source)):
         literal = [one.version for one in end.addresses if str(one) == text.lower()]

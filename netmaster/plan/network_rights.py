@@ -53,7 +53,7 @@ def _check(view: View, network: NetworkRecord) -> None:
             "networkPrefixes"
         )
     prefixes = list(map(_prefix, tenant.network_prefixes))
-    for subnet in _subnets(network):
+    for subnet in subnets_of(network):
         if not any(_within(subnet, one) for one in prefixes):
             allowed = ", ".join(tenant.network_prefixes)
             raise AccessDenied(
@@ -77,7 +77,8 @@ def _size(network: NetworkRecord) -> int:
     return subnet_of(network).size
 
 
-def _subnets(network: NetworkRecord) -> Iterator[Subnet]:
+def subnets_of(network: NetworkRecord) -> Iterator[Subnet]:
+    """Yield a network's subnets, of IPv4 and of IPv6 if it has one."""
     yield subnet_of(network)
     if network.ipv6_subnet:
         yield subnet6(ipv6(network.ipv6_subnet), network.ipv6_subnet_len)

@@ -38,8 +38,14 @@ def live_verdict(
         if out is None:
             return _not_sent_on(host, here, destination, came=bool(at))
         if at + 1 == len(way) and destination.kind != "endpoint":
-            return TraceVerdict("left", f"left host {host} by link {out}")
+            return _left(f"left host {host} by link {out}", destination)
     return TraceVerdict(LOST, f"dropped by the switches of host {way[-1]}")
+
+
+def _left(text: str, destination: End) -> TraceVerdict:
+    if destination.kind == "unused":
+        return TraceVerdict(LOST, f"{text}, not for {destination.text}")
+    return TraceVerdict("left", text)
 
 
 def _delivered(

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
+from core.addresses import Subnet
 from core.errors import Invalid, NotFound
 from core.ids import EndpointKey, HostLabel
+from netmaster.plan.network_rights import subnets_of
 from netmaster.view import View
-from state.records import EndpointRecord
+from state.records import Encap, EndpointRecord
 
 POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
 SHORTEST_ID: Final = 8
@@ -23,7 +25,8 @@ _MOST_NAMED: Final = 5
 class End:
     """An end of a trace.
 
-    `kind` is `endpoint`, `service`, `host` or `outside`; `key` is the endpoint's or the service's.
+    `kind` is `endpoint`, `service`, `host`, `outside`, or `unused`: an address of a vxlan network
+    that no endpoint has. `key` is the endpoint's, the service's or that network's.
     `host` is where an endpoint is, or the host itself. `addresses` may be of either family.
     `name` is what a pod or container is called, "" if it is not known.
     `vlan` is the tag of an endpoint's network on the physical network, 0 for none.
@@ -48,6 +51,8 @@ class End:
         match self.kind:
             case "outside":
                 return f"outside address {self.addresses[0]}"
+            case "unused":
+                return f"unused address {self.addresses[0]} of network {self.key}"
             case "host":
                 return f"host {self.host}"
             case "service":
@@ -93,7 +98,7 @@ def resolve(view: View, name: str, scope: Scope) -> End:
     if found:
         return found[0]
     if address is not None:
-        return End(kind="outside", addresses=(address,))
+        return _unused(view, address, scope) or End(kind="outside", addresses=(address,))
     raise NotFound(f"no endpoint, service or host is called {name}")
 
 
@@ -138,6 +143,25 @@ def _hosts(name: str, address: IPv4Address | IPv6Address | None, scope: Scope) -
         addresses = _addresses(text)
         if address in addresses if address is not None else name == label:
             yield End(kind="host", host=label, addresses=addresses)
+
+
+def _unused(view: View, address: IPv4Address | IPv6Address, scope: Scope) -> End | None:
+    """Return the end of an address that a network would give, unless it is the gateway's.
+
+    On the physical network of a vlan network may be machines that are no endpoints.
+    """
+    for network in view.networks.values():
+        if network.encap is not Encap.VXLAN or not scope.has(network.tenant):
+            continue
+        if address in _addresses(network.gateway, network.ipv6_gateway):
+            return None
+        if any(_holds(subnet, address) for subnet in subnets_of(network)):
+            return End(kind="unused", key=network.id, tenant=network.tenant, addresses=(address,))
+    return None
+
+
+def _holds(subnet: Subnet, address: IPv4Address | IPv6Address) -> bool:
+    return subnet.bits == address.max_prefixlen and int(address) in subnet
 
 
 def _of_endpoint(view: View, record: EndpointRecord) -> End:

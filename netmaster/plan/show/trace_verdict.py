@@ -13,6 +13,8 @@ from netmaster.plan.show.trace_ends import End
 Hop = Mapping[str, Any]
 
 DELIVERED: Final = "delivered"
+_INSIDE: Final = frozenset({"endpoint", "unused"})
+"""Ends that are in a network: what arrives elsewhere went astray."""
 _GOOD: Final = frozenset({DELIVERED, "left", "agent"})
 
 
@@ -64,10 +66,10 @@ def _left(last: Hop, out: Mapping[str, Any], destination: End) -> TraceVerdict:
         return TraceVerdict("agent", f"left to {_AGENTS[kind]} of host {host} by {_where(last)}")
     if kind in {"endpoint", "access"}:
         arrived, right = f"{DELIVERED} to endpoint {name} on host {host}", name == destination.key
-        right = right or destination.kind != "endpoint"
+        right = right or destination.kind not in _INSIDE
     else:
         arrived = f"left by {_WAYS.get(kind, f'{kind} {name}'.strip())} of host {host}"
-        right = destination.kind != "endpoint"
+        right = destination.kind not in _INSIDE
         if destination.kind == kind == "host" and host == destination.host:
             return TraceVerdict(DELIVERED, f"{DELIVERED} to host {host}")
     if not right:

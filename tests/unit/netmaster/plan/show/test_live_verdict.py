@@ -1,5 +1,6 @@
 """The first hop that dropped a packet, by where it was seen."""
 
+from ipaddress import IPv4Address
 from typing import Any
 
 import pytest
@@ -85,3 +86,11 @@ def test_what_the_kernel_of_a_host_drops_is_no_fault_of_its_switch() -> None:
 def test_a_packet_for_the_outside_leaves() -> None:
     found = live_verdict(("h1",), {"h1": SENT}, {}, OUTSIDE)
     assert found == ("left", "left host h1 by link eth0")
+
+
+def test_what_leaves_a_host_for_an_unused_address_is_lost() -> None:
+    unused = End(kind="unused", key="n1.default", addresses=(IPv4Address("10.1.1.9"),))
+    assert live_verdict(("h1",), {"h1": SENT}, {}, unused) == (
+        "lost",
+        "left host h1 by link eth0, not for unused address 10.1.1.9 of network n1.default",
+    )

@@ -40,10 +40,30 @@ def scene() -> Scene:
         ("192.0.2.1", "host h1"),
         ("8.8.8.8", "outside address 8.8.8.8"),
         ("fd00::1", "outside address fd00::1"),
+        ("10.1.1.50", "unused address 10.1.1.50 of network n1.default"),
     ],
 )
 def test_names(scene: Scene, name: str, found: str) -> None:
     assert resolve(scene.view, name, SCOPE).text == found
+
+
+def test_an_unused_address_is_one_that_a_vxlan_network_would_give() -> None:
+    scene = Scene()
+    scene.network("sea", "10.2.0.0/24", gateway="10.2.0.254", ipv6_subnet="fd02::/64")
+    scene.network("wire", "10.3.0.0/24", encap="vlan", pkt_tag=9)
+    kinds = {
+        name: resolve(scene.view, name, SCOPE).kind
+        for name in ("10.2.0.9", "fd02::9", "10.2.0.254", "10.3.0.9", "10.4.0.9")
+    }
+    assert kinds == {
+        "10.2.0.9": "unused",
+        "fd02::9": "unused",
+        "10.2.0.254": "outside",  # the switches' own
+        "10.3.0.9": "outside",  # a machine on the physical network may have it
+        "10.4.0.9": "outside",
+    }
+    others = replace(SCOPE, tenants=frozenset({"blue"}))
+    assert resolve(scene.view, "10.2.0.9", others).kind == "outside", "of no tenant of the client"
 
 
 @pytest.mark.parametrize("name", ["10.1.1.1", "cn-b"])

@@ -1,5 +1,6 @@
 """What the hops of a trace come to."""
 
+from ipaddress import IPv4Address
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from netmaster.plan.show.trace_verdict import TraceVerdict, both_ways, onward, v
 WEB = End(kind="endpoint", key="n1.default-web", host="h2")
 HOST = End(kind="host", host="h1")
 OUTSIDE = End(kind="outside")
+UNUSED = End(kind="unused", key="n1.default", addresses=(IPv4Address("10.1.1.9"),))
 
 
 def step(why: str, *, kind: str = "RULE", flow: str = "priority=20,ip actions=drop") -> Any:
@@ -45,6 +47,18 @@ def hop(*exits: Any, host: str = "h1", faults: tuple[str, ...] = (), why: str = 
             WEB,
             "astray",
             f"astray: left by the host's own network stack of host h1, not for {WEB.text}",
+        ),
+        (
+            [hop(out("host"))],
+            UNUSED,
+            "astray",
+            f"astray: left by the host's own network stack of host h1, not for {UNUSED.text}",
+        ),
+        (
+            [hop(out("endpoint", "other"))],
+            UNUSED,
+            "astray",
+            f"astray: delivered to endpoint other on host h1, not for {UNUSED.text}",
         ),
         ([hop(out("host"))], OUTSIDE, "left", "left by the host's own network stack of host h1"),
         ([hop(out("host"))], HOST, "delivered", "delivered to host h1"),
