@@ -285,7 +285,8 @@ FLAGS: Final = (
     Flag(
         names=("probe-interval",),
         env="PROBE_INTERVAL",
-        help="seconds between path MTU probes of other hosts, 0 for never",
+        help="seconds between path MTU probes of other hosts; 0 for never, and for no probes of "
+        "tunnels each second either",
         default="300",
         generation=Generation.OURS,
     ),

@@ -84,7 +84,13 @@ class Bed:
         self._names = fresh_name("")
         self.fabric = Fabric(self._name("fabric"), keeper=keeper)
         self.hosts = [
-            Host(number, self._name(f"h{number}"), dir / f"h{number}", keeper=keeper)
+            Host(
+                number,
+                self._name(f"h{number}"),
+                dir / f"h{number}",
+                keeper=keeper,
+                forwards=engines is None,
+            )
             for number in range(1, hosts + 1)
         ]
         self.engines = [

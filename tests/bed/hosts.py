@@ -68,7 +68,11 @@ class Fabric:
 
 
 class Host:
-    """One host: namespace, underlay link, Open vSwitch."""
+    """One host: namespace, underlay link, Open vSwitch.
+
+    It forwards packets unless another is to have it do so: docker drops what a host forwards if it
+    is the one that has it forward.
+    """
 
     def __init__(
         self,
@@ -77,7 +81,9 @@ class Host:
         dir: Path,  # noqa: A002 - the bed's word for it everywhere
         *,
         keeper: Keeper | None = None,
+        forwards: bool = True,
     ) -> None:
+        self._forwards = forwards
         self.label = f"h{number}"
         self.address = f"{UNDERLAY}.{number}"
         self.link = f"u{self.label}"
@@ -88,7 +94,8 @@ class Host:
     def start(self, fabric: Fabric) -> "Host":
         """Make the host and plug it into the fabric."""
         self.namespace.create()
-        self.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
+        if self._forwards:
+            self.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
         self.ovs.start()
         fabric.join(self.namespace, self.link)
         # The kernel's stack on the card hears ARP requests for the bridge's address too. If it
