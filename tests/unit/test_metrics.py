@@ -21,7 +21,7 @@ ALL: Final = [metric for part in DECLARED.values() for metric in part]
 UNBOUNDED: Final = {"host", "pod", "endpoint", "container", "address", "path", "peer", "ip"}
 """Labels whose values come and go with what runs in the cluster."""
 PROBED: Final = {of_agent.TUNNEL_LOSS.name, of_agent.TUNNEL_SECONDS.name}
-"""Whose peers are at most fifty, however many hosts there are (`netplugin.bridges.tunnel_probes`)."""
+"""Whose peers are at most fifty (`netplugin.bridges.tunnel_probes`)."""
 
 
 def test_names_are_there_once() -> None:
