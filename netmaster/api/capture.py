@@ -50,7 +50,7 @@ OPERATION: Final = OperationDoc(
 
 
 async def answer(leader: LeaderContext, request: ApiRequest) -> web.StreamResponse:
-    """Answer the packets of an endpoint, named as for its inspection, until the capture ends.
+    """Answer the packets of an endpoint, named by its key or as for its inspection, until it ends.
 
     Raises AgentUnavailable, Invalid, and NotFound, also for an endpoint of another tenant.
     """
@@ -60,7 +60,7 @@ async def answer(leader: LeaderContext, request: ApiRequest) -> web.StreamRespon
     }
     access = request.access
     find = partial(
-        inspect.find_endpoint,
+        inspect.endpoint_called,
         text=request.parameters["key"],
         tenants=access.tenants if access else None,
     )

@@ -143,14 +143,11 @@ def endpoint(view: View, key: str, tenants: Collection[str] | None = None) -> Op
 
 
 def find_endpoint(view: View, text: str, tenants: Collection[str] | None = None) -> EndpointRecord:
-    """Return the endpoint with that key or id, else the one whose names match the text best.
+    """Return the endpoint with that id, else the one whose names match the text best.
 
     Only endpoints of `tenants` are there for the client; None for all. Raises Conflict for a part
     of the names of several endpoints.
     """
-    key = EndpointKey(text)
-    if key in view.endpoints and _is_of(view, key, tenants):
-        return view.endpoints[key]
     same = [one for one in view.same_endpoint_id.get(text, ()) if _is_of(view, one, tenants)]
     if same:
         return view.endpoints[min(same)]
@@ -165,6 +162,16 @@ def find_endpoint(view: View, text: str, tenants: Collection[str] | None = None)
     if best and sum(fit == best for fit, _ in fits) > 1:
         raise Conflict(f"endpoint {text} is ambiguous, name it in full")
     return view.endpoints[key]
+
+
+def endpoint_called(
+    view: View, text: str, tenants: Collection[str] | None = None
+) -> EndpointRecord:
+    """Return the endpoint with that key, as API v2 shows it, else what `find_endpoint` returns."""
+    key = EndpointKey(text)
+    if key in view.endpoints and _is_of(view, key, tenants):
+        return view.endpoints[key]
+    return find_endpoint(view, text, tenants)
 
 
 _MISS = 3

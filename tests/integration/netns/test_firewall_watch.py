@@ -74,6 +74,13 @@ async def test_another_firewall_that_starts_is_noticed(host: Namespace) -> None:
             assert await until_lost(lost), chain
 
 
+async def test_a_rule_of_others_among_the_agents_is_noticed(host: Namespace, program: str) -> None:
+    async with watching() as watch:
+        lost = watch.lost()
+        host.run([program, "-w", "-t", "nat", "-A", "POSTROUTING", "-j", "RETURN"])
+        assert await until_lost(lost)
+
+
 async def test_what_concerns_others_or_is_the_agents_own_is_not(host: Namespace) -> None:
     run = host.run
     async with watching() as watch:
@@ -81,6 +88,5 @@ async def test_what_concerns_others_or_is_the_agents_own_is_not(host: Namespace)
         run(["iptables", "-w", "-t", "nat", "-N", "KUBE-SVC-ABC"])
         run(["iptables", "-w", "-t", "nat", "-A", "KUBE-SVC-ABC", "-j", "RETURN"])
         run(["iptables", "-w", "-t", "nat", "-F", "KUBE-SVC-ABC"])
-        run(["iptables", "-w", "-t", "nat", "-A", "POSTROUTING", "-j", "RETURN"])
         await Iptables(CHAINS).keep([], (4,))
         assert not await until_lost(lost, SETTLED)

@@ -83,9 +83,10 @@ def test_labels_are_shown_as_go_does_and_containers_are_found(scene: Scene) -> N
 def test_an_endpoint_is_found_by_its_key_before_any_name(scene: Scene) -> None:
     scene.endpoint("ep2")
     _edit(scene, "n1.default-ep2", common_name="n1.default-ep1")
-    assert inspect.find_endpoint(scene.view, "n1.default-ep1").key == "n1.default-ep1"
+    assert inspect.endpoint_called(scene.view, "n1.default-ep1").key == "n1.default-ep1"
+    assert inspect.endpoint_called(scene.view, "ep1").key == "n1.default-ep1"
     with pytest.raises(NotFound):
-        inspect.find_endpoint(scene.view, "n1.default-ep1", set())
+        inspect.endpoint_called(scene.view, "n1.default-ep1", set())
 
 
 _PARTS = st.text("ab1", min_size=1, max_size=3)
