@@ -5,6 +5,8 @@ change is missed: one that comes after the check has already set that event.
 """
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 
 
 class ChangeNotifier:
@@ -22,3 +24,17 @@ class ChangeNotifier:
         # event before the change must find it set, however late it runs.
         changed, self.next = self.next, asyncio.Event()
         changed.set()
+
+
+async def each_change(changed: Callable[[], asyncio.Event], within: float) -> AsyncIterator[None]:
+    """Yield at once, then after every change and at least each `within` seconds, for ever.
+
+    `changed` returns an event that the next change sets. It is taken before each turn, so that a
+    change during the turn is not missed.
+    """
+    while True:
+        event = changed()
+        yield
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await event.wait()

@@ -10,11 +10,11 @@ dropped, and where, is decided by `ofnet.pipelines.pod_guard`.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Set
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from core import keys
+from core.change_notifier import each_change
 from core.errors import ContivError, Invalid
 from core.logs import fields
 from core.numbers import bounded
@@ -152,12 +152,8 @@ class PodGuard:
             self._management.set_addresses("store", found)
 
     async def _follow_host(self) -> None:
-        while True:
-            event = self._host.changed()
+        async for _ in each_change(self._host.changed, self._interval):
             await self._try_look()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._interval):
-                    await event.wait()
 
     async def _try_look(self) -> None:
         try:

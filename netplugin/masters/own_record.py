@@ -9,10 +9,10 @@ have is of its networks.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from core.change_notifier import each_change
 from core.errors import HostError
 from core.logs import fields
 from daemons import machine_addresses
@@ -49,12 +49,8 @@ class OwnRecord:
 
     async def follow(self, changed: Callable[[], asyncio.Event], interval: float) -> None:
         """Look after each change of an address, and now and then for routes, for ever."""
-        while True:
-            event = changed()
+        async for _ in each_change(changed, interval):
             await self.look()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(interval):
-                    await event.wait()
 
     def _is_of_agent(self, link: str) -> bool:
         # The underlay's address may be on a bridge of Open vSwitch, too: that has no endpoint.
