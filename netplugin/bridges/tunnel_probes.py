@@ -23,7 +23,9 @@ from typing import Final
 
 from core.errors import HostError
 from core.ids import HostLabel
+from core.latest import Latest
 from core.logs import fields
+from core.patience import patient
 from netplugin.bridges.path_mtu import MAX_CONCURRENT, SHORT, Probe
 from ofnet.agent import BridgeAgent
 from ofnet.packetin import PacketOut
@@ -34,7 +36,7 @@ log = logging.getLogger(__name__)
 
 PERIOD: Final = 1.0
 """Seconds between two probes of a peer; short and long ones take turns."""
-WAIT: Final = 3.0
+WAIT: Final = patient(3.0)
 """Seconds until a probe without an answer is taken for lost."""
 WINDOW: Final = 100
 """Probes of a peer that are judged together."""
@@ -188,6 +190,8 @@ class TunnelProbes:
         self._echo = echo
         self._report_faults = report_faults
         self._clock = clock
+        # asked each second, and hashes the labels of all hosts of a large cluster
+        self._probed = Latest(probed)
         self._run = secrets.randbits(64)
         self._number = 0
         self._long = False
@@ -239,8 +243,8 @@ class TunnelProbes:
 
     def _tunnels(self) -> dict[HostLabel, Vtep]:
         vteps = self._agent.world.vteps
-        able = {host: vtep for host, vtep in vteps.items() if self._answering(host)}
-        return {host: able[host] for host in sorted(probed(self._own, able))}
+        chosen = sorted(self._probed(self._own, vteps))
+        return {host: vteps[host] for host in chosen if self._answering(host)}
 
     def _send(self, vtep: Vtep, now: float) -> None:
         self._number += 1

@@ -19,13 +19,14 @@ from typing import Final
 
 from core.errors import ContivError
 from core.logs import fields
+from core.patience import patient
 from daemons.health import Check
 from netplugin.bridges.reconcile_loop import ShowFaults
 from netplugin.cni.errors import NotReady
 
 log = logging.getLogger(__name__)
 
-LIMIT: Final = 2.0
+LIMIT: Final = patient(2.0)
 """Seconds for one probe."""
 AGAIN: Final = 1.0
 """Seconds until a probe that failed is repeated."""

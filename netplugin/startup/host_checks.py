@@ -8,6 +8,7 @@ from typing import Final
 
 from core import keys
 from core.errors import HostError
+from core.patience import patient
 from netplugin.bridges.host_access import FORWARDING_OFF, forwards
 from netplugin.cni.errors import LIMITED, NOT_AVAILABLE
 from netplugin.diagnostics.host_checks import HostCheck, HostChecks
@@ -16,7 +17,7 @@ from netplugin.startup.clients import Clients
 from netplugin.startup.dataplane import Dataplane
 from ofnet.world import FwdMode
 
-PATIENCE: Final = 4.0
+PATIENCE: Final = patient(4.0)
 """Seconds for which a program must have been silent: one that is busy is not dead."""
 
 

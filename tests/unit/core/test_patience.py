@@ -15,11 +15,14 @@ ASKED = """
 import json
 from netmaster import settings
 from netmaster.api import agents, proxy
+from netplugin.bridges import tunnel_probes
+from netplugin.diagnostics import host_checks as checks
 from netplugin.kernel import programs
 from netplugin.kube.api import KubeTiming
 from netplugin.masters.client import LeaderTiming
 from netplugin.ovsdb import client, replica, rows
 from netplugin.pods.host import PodTiming
+from netplugin.startup import host_checks
 from netplugin.startup.context import Timing as StartTiming
 from objdb import failover, registration
 from ofnet.channel.session import Timing
@@ -31,7 +34,8 @@ print(json.dumps([
     client.LIMIT, replica._PROBE_MS, rows.BridgeSpec(
         name="b", controller="tcp:127.0.0.1:6633").inactivity_probe_ms,
     failover.ATTEMPT, failover.BUDGET, registration.TTL, float(lease.default), programs.LIMIT,
-    agents.ANSWER_TIMEOUT, proxy.ProxyTiming().answer,
+    agents.ANSWER_TIMEOUT, proxy.ProxyTiming().answer, tunnel_probes.WAIT,
+    checks.LIMIT, host_checks.PATIENCE,
 ]))
 """
 
