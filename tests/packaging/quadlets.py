@@ -24,7 +24,7 @@ from tests.bed.waiting import eventually
 from tests.matrix.releases import RELEASES
 from tests.packaging.kinds import ROOT
 from tests.packaging.machine import Machine
-from tests.packaging.root import Root
+from tests.packaging.root import Root, overlaid
 
 FILES: Final = ROOT / "deploy" / "quadlets"
 UNITS: Final = ("openvswitch", "netmaster", "netplugin")
@@ -125,20 +125,9 @@ def minimal() -> Path:
 
 @contextmanager
 def overlay(directory: Path, lower: Path) -> Iterator[Root]:
-    """Mount a root whose changes are gone at the end."""
+    """Mount a root of podman's, with its settings; its changes are gone at the end."""
     directory.mkdir()
-    with ExitStack() as undo:
-
-        def mount(*words: str, at: Path) -> None:
-            subprocess.run(["mount", *words, str(at)], check=True)
-            undo.callback(subprocess.run, ["umount", "--lazy", str(at)], check=True)
-
-        mount("-t", "tmpfs", "tmpfs", at=directory)
-        for name in ("upper", "work", "root"):
-            (directory / name).mkdir()
-        options = f"lowerdir={lower},upperdir={directory}/upper,workdir={directory}/work"
-        mount("-t", "overlay", "overlay", "-o", options, at=directory / "root")
-        root = Root(directory / "root", directory / "upper")
+    with overlaid(directory, lower) as root:
         (root.path / "etc/containers/systemd").mkdir(parents=True, exist_ok=True)
         (root.path / "etc/containers/storage.conf").write_text(STORAGE)
         (root.path / "etc/containers/containers.conf").write_text(LIMITS)

@@ -27,6 +27,9 @@ IGNORED: Final = (
 """Where dpkg keeps its own books, and what other programs of this machine write meanwhile."""
 
 
+THIS_MACHINE: Final = Path("/")
+
+
 @dataclass(frozen=True)
 class Root:
     """A root of its own: `upper` has all that differs from this machine."""
@@ -61,8 +64,11 @@ class Root:
 
 
 @contextmanager
-def overlaid(directory: Path) -> Iterator[Root]:
-    """Mount a root in an empty directory, with this machine's devices and processes."""
+def overlaid(directory: Path, lower: Path = THIS_MACHINE) -> Iterator[Root]:
+    """Mount a root, whose changes are gone at the end, in an empty directory.
+
+    This machine's has its devices and processes.
+    """
     with ExitStack() as undo:
 
         def mount(*words: str, at: Path) -> None:
@@ -72,9 +78,9 @@ def overlaid(directory: Path) -> Iterator[Root]:
         mount("-t", "tmpfs", "tmpfs", at=directory)
         for name in ("upper", "work", "root"):
             (directory / name).mkdir()
-        options = f"lowerdir=/,upperdir={directory}/upper,workdir={directory}/work"
+        options = f"lowerdir={lower},upperdir={directory}/upper,workdir={directory}/work"
         mount("-t", "overlay", "overlay", "-o", options, at=directory / "root")
-        for folder in ("proc", "dev", "run"):
+        for folder in ("proc", "dev", "run") if lower == THIS_MACHINE else ():
             mount("--bind", f"/{folder}", at=directory / "root" / folder)
         # dpkg would read all manual pages of this machine each time: minutes on a busy one
         (directory / "root/var/lib/man-db/auto-update").unlink(missing_ok=True)
