@@ -73,6 +73,9 @@ class DeadHosts:
     # last renewal began (ADR 29). So an absence is tied to that renewal like to the record's
     # revision: in what is stored, in what is counted here, and in the transaction that ends it.
     #
+    # A host that was given another name is not dead: its agent runs on with the pods that began
+    # under the first name, which has their records. They are kept until the last pod has gone.
+    #
     # The registry is read once more right before a host is removed, and its record is deleted at
     # the revision of the scan only: an agent that came back in the meantime wins.
 
@@ -218,11 +221,16 @@ class DeadHosts:
 
         return await self._committer.read(labels)
 
+    async def _has_endpoints(self, label: HostLabel) -> bool:
+        return await self._committer.read(lambda view: bool(view.host_endpoints.get(label)))
+
     async def _remove(self, absence: HostAbsence, seconds: float) -> None:
         label, rev = absence.label, absence.rev
         hosts = await host_inventory.read(self._backend)
         if hosts.has_registered(label) or hosts.revision(label) != (rev or None):
             return  # the agent came back while other hosts were removed
+        if hosts.new_name(label) is not None and await self._has_endpoints(label):
+            return
         log.warning("removing dead host", extra=fields(host=label, seconds=round(seconds)))
         removed = await self._cleanups.remove_host(
             label, rev or None, renewal=absence.renewal, now=self._clocks.wall()

@@ -68,6 +68,21 @@ class HostInventory:
         """Return the record of a host that has one. Raises Invalid if it cannot be read."""
         return _decoded(self.records[label])
 
+    def new_name(self, label: HostLabel) -> HostLabel | None:
+        """Return the label that a host's agent is registered under now; None if it has no other.
+
+        Both records have the id of the machine. One that cannot be read proves nothing.
+        """
+        own = self._id(label)
+        others = (one for one in self.services if one != label)
+        return next((one for one in others if own and self._id(one) == own), None)
+
+    def _id(self, label: HostLabel) -> str:
+        try:
+            return self.record(label).host_id
+        except (KeyError, Invalid):
+            return ""
+
     def revision(self, label: HostLabel) -> int | None:
         """Return the revision of a host's record, None if it has none."""
         entry = self.records.get(label)

@@ -133,6 +133,14 @@ class HostsApi:
             raise Conflict(
                 f"host {label} has a running agent; stop its netplugin, {FORCE_HINT.format(label)}"
             )
+        found = await self._committer.read(lambda view: _host_state(view, label))
+        name = hosts.new_name(label)
+        if name is not None and found.endpoints and not force:
+            raise Conflict(
+                f"host {label} goes on as host {name}, with {found.endpoints} endpoints that began "
+                f"under the old name; delete these pods there first, {FORCE_HINT.format(label)}, "
+                "which ends their network"
+            )
         removed = await self._cleanups.remove_host(
             label,
             hosts.revision(label),

@@ -73,10 +73,12 @@ class Watch:
     async def put(self, key: str, value: bytes) -> None:
         await self.lead.backend.commit([Change((), (Put(key, value),))])
 
-    async def host(self, label: HostLabel) -> None:
+    async def host(self, label: HostLabel, machine: str = "") -> None:
         """Write a host's record, as its agent does when it starts."""
         own = address_of(label)
-        record = HostRecord(label=label, control_ip=own, vtep_ip=own, vxlan_port=4789)
+        record = HostRecord(
+            label=label, control_ip=own, vtep_ip=own, vxlan_port=4789, host_id=machine
+        )
         await self.put(keys.host(label), codec.encode(record))
 
     async def register(self, label: HostLabel) -> None:
@@ -138,6 +140,31 @@ async def test_a_dead_host_s_endpoints_and_its_record_go(watch: Watch) -> None:
     assert (watch.has_host(H1), watch.has_host(H2)) == (False, True)
     assert sorted(watch.reclaimed) == ["a", "b"]
     assert watch.tally == {RECLAIMED: 2}
+
+
+async def test_a_renamed_host_keeps_its_pods_until_the_last_has_gone(watch: Watch) -> None:
+    await watch.host(H1, "machine")
+    await watch.scan_for(SCAN_INTERVAL)
+    await watch.vanish(H1)
+    renamed = HostLabel("renamed3")
+    await watch.host(renamed, "machine")
+    await watch.register(renamed)
+    await watch.scan_for(CONFIRMATION + 2 * AFTER)
+    assert len(watch.lead.stored().endpoints) == 3
+    assert watch.has_host(H1)
+    for container in ("a", "b"):
+        await watch.lead.delete_endpoint(container)
+    await watch.scan_for(SCAN_INTERVAL)
+    assert (watch.has_host(H1), watch.has_host(renamed)) == (False, True)
+
+
+async def test_another_machine_keeps_no_pods_of_a_dead_host(watch: Watch) -> None:
+    await watch.host(H1, "machine")
+    await watch.host(H2, "another")
+    await watch.scan_for(SCAN_INTERVAL)
+    await watch.vanish(H1)
+    await watch.scan_for(CONFIRMATION + 2 * AFTER)
+    assert set(watch.lead.stored().endpoints) == {"n1.default-c"}
 
 
 async def hold_ahead(

@@ -40,9 +40,11 @@ class Leading:
     async def put(self, key: str, value: bytes) -> None:
         await self.lead.backend.commit([Change((), (Put(key, value),))])
 
-    async def host(self, label: HostLabel) -> None:
+    async def host(self, label: HostLabel, machine: str = "") -> None:
         address = f"192.0.2.{label[-1]}"
-        record = HostRecord(label=label, control_ip=address, vtep_ip=address, vxlan_port=4789)
+        record = HostRecord(
+            label=label, control_ip=address, vtep_ip=address, vxlan_port=4789, host_id=machine
+        )
         await self.put(keys.host(label), codec.encode(record))
 
     async def register(self, label: HostLabel, node: Node) -> None:
@@ -133,3 +135,14 @@ async def test_a_record_that_cannot_be_read_hides_no_other(leader: Leading) -> N
     (error,) = first["errors"]
     assert error.startswith(f"record {keys.host(H1)}: not JSON")
     assert second["errors"] == []
+
+
+async def test_a_renamed_host_with_pods_is_removed_by_force_only(leader: Leading) -> None:
+    renamed = HostLabel("renamed3")
+    for label in (H1, renamed):
+        await leader.host(label, "machine")
+    await leader.register(renamed, Node("192.0.2.3", 9002))
+    with pytest.raises(Conflict, match="host h1 goes on as host renamed3, with 2 endpoints"):
+        await leader.hosts.remove(H1, force=False, origin=LEADER)
+    removed = await leader.hosts.remove(H1, force=True, origin=LEADER)
+    assert removed == {"label": "h1", "endpoints": 2}
