@@ -1,12 +1,16 @@
 """The OpenAPI document: valid, and complete by itself."""
 
+import json
 import re
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from aiohttp import web
 from openapi_spec_validator import validate
 
 from contivmodel.schema import hoisted, named
+from core.version import VERSION
+from netmaster.api import openapi
 from netmaster.api.objects import KINDS
 from netmaster.api.route_table import ROUTE_FINDER, ROUTES, document
 
@@ -114,3 +118,16 @@ def test_a_property_may_be_called_title() -> None:
     assert hoisted(schema, {}) == {
         "properties": {"title": {"$ref": "#/components/schemas/Title"}, "type": {}}
     }
+
+
+async def test_it_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = ROUTE_FINDER.find("GET", "/openapi.json")
+    assert found is not None
+    leader, request = cast(Any, None), cast(Any, None)  # it is the same for every one
+    first = await found.route.handler(leader, request)
+    monkeypatch.delattr(openapi, "document")
+    second = await found.route.handler(leader, request)
+    assert isinstance(first, web.Response)
+    assert isinstance(second, web.Response)
+    assert first.body == second.body
+    assert json.loads(first.text or "")["info"]["version"] == VERSION
