@@ -18,9 +18,9 @@ from bench.endpoints import NETWORK as BIG
 from bench.endpoints import Client
 from bench.netmaster import on_a_netmaster
 from bench.table import Row
-from core.metrics import HistogramMap
 from daemons.request_stats import RequestStats, method_label
 from netmaster.commit_stats import CommitStats
+from netplugin.pods.add_stages import AddStages
 from tests.bed.cluster import AGENT_PORT, Bed
 from tests.bed.master import Master
 from tests.bed.netns import http_request
@@ -132,14 +132,15 @@ def _of_agent() -> Iterable[Row]:
 
 
 def _counted_add() -> Callable[[], None]:
-    calls, stages = RequestStats(), HistogramMap()
+    calls, stages = RequestStats(), AddStages()
 
     def count() -> None:
         began = time.monotonic()
+        stages.begin()
         for stage in STAGES:
             with stages.timed(stage):
                 pass
-        stages.observe(time.monotonic() - began, "lock")
+        stages.note("lock", time.monotonic() - began)
         calls.count(200, time.monotonic() - began, "ADD")
 
     return count

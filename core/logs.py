@@ -1,19 +1,21 @@
 """Log lines: events with fields, in the original's text form or as JSON, to stderr or syslog.
 
 Call sites write `log.info("endpoint programmed", extra=fields(endpoint=..., network=...))`. The
-text form is the original's logrus line `time="Nov 20 09:38:15.106224524" level=info msg="…"
-key=value` (docs/original/netmaster-daemon.md §1); the JSON form is one object per line. Field names
-of the project:
+text form is the original's logrus line `time="…" level=info msg="…" key=value`
+(docs/original/netmaster-daemon.md §1), with year and zone in its time; the JSON form is one object
+per line. To the journal of systemd each line goes with its priority. Lines that repeat are limited
+(`core.repeated_lines`). Field names of the project:
 
 task, host, tenant, network, group, endpoint, container, address, mac, port, ofport, bridge, peer,
 master, service, flag, key, revision, generation, flows, cards, count, seconds, rate, burst, error,
 path, method, status, user, role, reason, version, policy, rule, action, protocol, source,
-destination.
+destination, pod, namespace, stages, repeated.
 """
 
 import json
 import logging
 import logging.handlers
+import os
 import sys
 import urllib.parse
 from datetime import datetime
@@ -21,6 +23,7 @@ from typing import Any, Final, TextIO
 
 from core.errors import UsageError
 from core.recent_logs import RecentLines
+from core.repeated_lines import RepeatLimit
 
 LEVELS: Final = {
     "PANIC": logging.CRITICAL,
@@ -38,6 +41,16 @@ _GO_LEVEL: Final = {
     logging.INFO: "info",
     logging.DEBUG: "debug",
 }
+_PRIORITY: Final = {
+    logging.CRITICAL: 2,
+    logging.ERROR: 3,
+    logging.WARNING: 4,
+    logging.INFO: 6,
+    logging.DEBUG: 7,
+}
+"""Level -> priority of syslog, which systemd reads in front of a line (sd-daemon(3))."""
+JOURNAL_STREAM: Final = "JOURNAL_STREAM"
+"""The variable in which systemd says which stream it connected to the journal (systemd.exec(5))."""
 _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {
     "message",
     "asctime",
@@ -56,13 +69,11 @@ def extra_of(record: logging.LogRecord) -> dict[str, Any]:
 
 
 class TextFormatter(logging.Formatter):
-    """The original's logrus text line with its full timestamp."""
+    """The original's logrus text line, its time in the form of logrus' own default (RFC 3339)."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line, followed by the traceback if there is one."""
-        # Local time without a zone, as the original writes it.
-        when = datetime.fromtimestamp(record.created)  # noqa: DTZ006
-        stamp = f"{when:%b} {when.day:2d} {when:%H:%M:%S}.{int(record.created % 1 * 1e9):09d}"
+        stamp = datetime.fromtimestamp(record.created).astimezone().isoformat("T", "microseconds")
         level = _GO_LEVEL.get(record.levelno, record.levelname.lower())
         parts = [
             f'time="{stamp}"',
@@ -94,28 +105,68 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(out, default=str, ensure_ascii=False)
 
 
+class JournalFormatter(logging.Formatter):
+    """Lines of another formatter, each with its priority in front, for the journal of systemd."""
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of a record, those of a traceback included."""
+        # The journal has an entry for each line; one without a priority would be informational.
+        mark = _mark(record.levelno)
+        return "\n".join(mark + line for line in self._inner.format(record).split("\n"))
+
+
+def _mark(level: int) -> str:
+    return f"<{_PRIORITY.get(level, 6)}>"
+
+
+def error_mark(stream: TextIO, journal: str) -> str:
+    """Return what stands before an error on a stream, as long as no logs are set up."""
+    return _mark(logging.ERROR) if goes_to_journal(stream, journal) else ""
+
+
+def goes_to_journal(stream: TextIO, told: str) -> bool:
+    """Tell whether a stream is the one that `told`, of JOURNAL_STREAM, names: device and inode."""
+    # A process whose output is piped or redirected inherits the variable as well.
+    try:
+        found = os.fstat(stream.fileno())
+    except (OSError, ValueError):
+        return False
+    return told == f"{found.st_dev}:{found.st_ino}"
+
+
 def setup(
     *,
     level: str = "INFO",
     as_json: bool = False,
     syslog_url: str | None = None,
     stream: TextIO | None = None,
+    journal: str = "",
 ) -> None:
     """Send the root logger's lines to `stream` (stderr) or to syslog (`proto://host:port`).
 
+    `journal` is the value of JOURNAL_STREAM: lines that go there carry their priority.
     Raises UsageError for an unknown level or an unusable syslog URL.
     """
     number = LEVELS.get(level.upper())
     if number is None:
         raise UsageError(f"not a valid logrus Level: {json.dumps(level)}")
+    stream = stream or sys.stderr
     handler: logging.Handler = (
-        logging.StreamHandler(stream or sys.stderr) if syslog_url is None else _syslog(syslog_url)
+        logging.StreamHandler(stream) if syslog_url is None else _syslog(syslog_url)
     )
-    handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
+    lines = JsonFormatter() if as_json else TextFormatter()
+    marked = syslog_url is None and goes_to_journal(stream, journal)
+    handler.setFormatter(JournalFormatter(lines) if marked else lines)
     root = logging.getLogger()
     recent = RecentLines()
     recent.setFormatter(TextFormatter())
     root.handlers[:] = [handler, recent]
+    for one in root.handlers:
+        one.addFilter(RepeatLimit())
     root.setLevel(number)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
     # aiohttp logs a traceback for each malformed request, so any client could fill the disk. The

@@ -5,12 +5,10 @@ them all as `Reading`s; `daemons.metrics_page` writes these down for Prometheus.
 one knows Prometheus.
 """
 
-import time
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from types import TracebackType
 from typing import Final, Protocol
 
 SECONDS: Final = (
@@ -81,36 +79,9 @@ class HistogramMap:
             found = self._values[labels] = Histogram(self._bounds)
         found.observe(value)
 
-    def timed(self, *labels: str) -> "Stopwatch":
-        """Return a context that counts how many seconds its body took, unless it fails."""
-        return Stopwatch(self, labels)
-
     def copy(self) -> dict[tuple[str, ...], Histogram]:
         """Return the counts of this moment, by the labels' values."""
         return {labels: one.copy() for labels, one in self._values.items()}
-
-
-class Stopwatch:
-    """Counts the seconds that a body took. A failed body tells nothing about a usual duration."""
-
-    __slots__ = ("_began", "_labels", "_map")
-
-    def __init__(self, into: HistogramMap, labels: tuple[str, ...]) -> None:
-        self._map = into
-        self._labels = labels
-        self._began = 0.0
-
-    def __enter__(self) -> None:
-        self._began = time.monotonic()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self._map.observe(time.monotonic() - self._began, *self._labels)
 
 
 Values = Mapping[tuple[str, ...], float | Histogram]

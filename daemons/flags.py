@@ -261,12 +261,13 @@ def print_version(daemon: str, version: str) -> None:
     sys.stdout.write(f"{daemon} version \nVersion: {version}\n{built}\n")
 
 
-def set_up_logs(values: Values) -> None:
-    """Configure logging as the flags say; warn of ignored flags. Raises UsageError."""
+def set_up_logs(values: Values, environ: Mapping[str, str] | None = None) -> None:
+    """Configure logging as flags and environment say; warn of ignored flags. Raises UsageError."""
     logs.setup(
         level="DEBUG" if values.on("debug") else values["log-level"],
         as_json=values.on("use-json-log"),
         syslog_url=_syslog_url(values),
+        journal=(environ or {}).get(logs.JOURNAL_STREAM, ""),
     )
     for name in values.dead:
         log.warning("flag has no effect any more", extra=fields(flag=name))

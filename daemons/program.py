@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from core.errors import ContivError
+from core.logs import JOURNAL_STREAM, error_mark
 from core.version import VERSION
 from daemons import flags
 from daemons.collector import tune_garbage_collector
@@ -53,7 +54,8 @@ class Program(Generic[S]):
                 return 0
             settings = self._settings(arguments, environ)
         except (ContivError, OSError) as exc:
-            sys.stderr.write(f"{exc}\n")
+            mark = error_mark(sys.stderr, environ.get(JOURNAL_STREAM, ""))
+            sys.stderr.write(f"{mark}{exc}\n")
             return _exit_code(exc)
         if settings is None:
             return 0
@@ -72,7 +74,7 @@ class Program(Generic[S]):
         values = flags.read(self.name, self.flags, arguments, environ, VERSION, commands=self.help)
         if values is None:
             return None
-        flags.set_up_logs(values)
+        flags.set_up_logs(values, environ)
         return self.resolve(values, default_host_address)
 
 

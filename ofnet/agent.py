@@ -233,6 +233,10 @@ class BridgeAgent:
         """The flows the bridge must have."""
         return self._desired.flows
 
+    def flows_of(self, name: str) -> frozenset[Flow]:
+        """Return the wanted flows of what has a name, of an endpoint by its key."""
+        return self._desired.named(name)
+
     def owner(self, key: FlowKey) -> ObjectId | None:
         """Return the object that a wanted flow is made for."""
         return self._desired.owner(key)

@@ -81,6 +81,14 @@ class Desired:
         """Return the keys of an object's flows."""
         return frozenset(self._ownership.claimed(oid))
 
+    def named(self, name: str) -> frozenset[Flow]:
+        """Return the flows of all objects of a name: an endpoint's, as another host's too."""
+        return frozenset(
+            self.flows[key]
+            for kind in ObjectKind
+            for key in self._ownership.claimed(ObjectId(kind, name))
+        )
+
     def cookies(self, kind: ObjectKind) -> dict[int, str]:
         """Return the names of the objects of a kind by the cookies of the flows they have.
 

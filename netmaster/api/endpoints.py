@@ -41,13 +41,15 @@ class AgentCall:
 
     With `tells_revisions` the answer also has the store revisions of the policies that hold for
     the endpoint (`contivmodel.client.REVISIONS_HEADER`); the agent waits until it applied them.
-    `hosts` returns the hosts that the request is about: an agent may name its own only.
+    `hosts` returns the hosts that the request is about: an agent may name its own only. `event` is
+    logged once the decision is in the store, about the endpoint that is the reply; "" is not.
     """
 
     decide: Callable[[View], Plan]
     answer: Callable[[Any], bytes]
     tells_revisions: bool = False
     hosts: Callable[[View], Iterable[str]] = lambda _: ()
+    event: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ def create_endpoint(body: bytes, at: CallContext) -> AgentCall:
         _endpoint_config,
         tells_revisions=True,
         hosts=lambda view: endpoint.hosts_of_create(view, request),
+        event="endpoint created",
     )
 
 
@@ -110,6 +113,7 @@ def delete_endpoint(body: bytes, _: CallContext) -> AgentCall:
         lambda view: endpoint.delete(view, request),
         _endpoint_config,
         hosts=lambda view: endpoint.hosts_of_delete(view, request),
+        event="endpoint deleted",
     )
 
 

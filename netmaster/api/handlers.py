@@ -6,6 +6,7 @@ this master certainly leads.
 """
 
 import json
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ from aiohttp import web
 from contivmodel.client import HISTORY_HEADER, REVISIONS_HEADER
 from contivmodel.service_objects import Bgp
 from core.ids import HostLabel
+from core.logs import fields
 from daemons.peers import Role
 from netmaster.api import dry_run, endpoints, objects
 from netmaster.api.context import ApiRequest, LeaderContext
@@ -34,6 +36,9 @@ from netmaster.plan.model import Plan
 from netmaster.plan.show import ofnet_endpoints, ofnet_rules, service_states
 from netmaster.progress import policy_revisions
 from netmaster.view import View
+from state.records import EndpointRecord
+
+log = logging.getLogger(__name__)
 
 
 async def list_objects(
@@ -117,19 +122,36 @@ async def agent_call(
         agent=_agent(request),
     )
     call = read_call(await request.body(), at)
+    plan = Plan((), reply=None)
 
     def decide(view: View) -> Plan:
+        nonlocal plan
         # On the view, not before: another request may move the endpoint meanwhile.
         if request.access:
             request.access.check(hosts=call.hosts(view))
-        return call.decide(view)
+        plan = call.decide(view)
+        return plan
 
-    answer = json_body(call.answer(await leader.committer.submit(decide)))
+    reply = await leader.committer.submit(decide)
+    # Without writes it is a request that came once more.
+    if call.event and plan.writes and isinstance(reply, EndpointRecord):
+        log.info(call.event, extra=_about(reply))
+    answer = json_body(call.answer(reply))
     if call.tells_revisions:
         revisions = policy_revisions(leader.committer.revisions)
         answer.headers[REVISIONS_HEADER] = json.dumps(revisions)
         answer.headers[HISTORY_HEADER] = leader.committer.view.lineage.current
     return answer
+
+
+def _about(record: EndpointRecord) -> dict[str, object]:
+    """Return what tells an endpoint in the log; its agent's lines have the same `endpoint`."""
+    return fields(
+        endpoint=record.key,
+        host=record.homing_host,
+        pod=record.common_name or None,
+        address=record.ip_address,
+    )
 
 
 def _agent(request: ApiRequest) -> str:

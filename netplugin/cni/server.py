@@ -9,7 +9,7 @@ builds. Every request gets a reply. This module knows routes and statuses and no
 
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
@@ -86,10 +86,10 @@ async def serve(
 
 
 class _Call(NamedTuple):
-    """A call that was read: the version to answer in, its container ("": none), what to do."""
+    """A call that was read: the version to answer in, whose it is, for the log, what to do."""
 
     version: str
-    container: str
+    about: Mapping[str, object]
     carry_out: Callable[[], Awaitable[dict[str, Any]]]
 
 
@@ -139,22 +139,26 @@ class _Endpoint:
         try:
             return 200, await call.carry_out()
         except ContivError as exc:
-            about = fields(method=verb, container=call.container, error=exc)
+            about = {**fields(method=verb), **call.about, **fields(error=exc)}
             log.warning("CNI call failed", extra=about)
             return 500, results.failed(exc, call.version, verb)
 
     def _read(self, body: bytes, verb: str) -> _Call:
         match verb:
             case "STATUS":
-                return _Call(parse_status(body), "", self._status)
+                return _Call(parse_status(body), {}, self._status)
             case "GC":
                 listed, version = parse_gc(body)
-                return _Call(version, "", partial(self._collect, listed))
+                return _Call(version, {}, partial(self._collect, listed))
             case _:
                 request = parse(body, Verb(verb))
                 return _Call(
                     request.cni_version,
-                    request.container_id,
+                    fields(
+                        namespace=request.namespace or None,
+                        pod=request.pod_name or None,
+                        container=request.container_id,
+                    ),
                     partial(self._one_pod, request, Verb(verb)),
                 )
 

@@ -23,6 +23,7 @@ from core.logs import fields
 from core.tasks import unbroken
 from netplugin.cni.request import FIRST_INTERFACE, PodRequest, container_of
 from netplugin.cni.results import PodResult
+from netplugin.pods import add_stages
 from netplugin.pods.add import PodAdd, endpoint_key_of
 from netplugin.pods.host import PodHost
 from netplugin.pods.journal import EntryState, JournalEntry
@@ -84,11 +85,12 @@ class Pods:
 
     async def add(self, request: PodRequest) -> PodResult:
         """Create a pod's interface, or return the result of an identical earlier call."""
+        noted = self._stages.begin()
         with self._stages.timed("place"):
             request = await self._place(request)
         key, began = endpoint_key_of(request), time.monotonic()
         async with self._registry.lock(request.container_id):
-            self._stages.observe(time.monotonic() - began, "lock")
+            self._stages.note("lock", time.monotonic() - began)
             known = self._registry.find(request.container_id, request.ifname)
             if known is not None:
                 if _matches(request, known):
@@ -108,14 +110,17 @@ class Pods:
             # netmaster knows one endpoint by this key. A release still under way would delete the
             # new one.
             await self._teardown.wait_finished(key, self._timing.old_gone)
-            return await self._make(self._pod_add.new_entry(request), request)
+            return await self._make(self._pod_add.new_entry(request), request, noted)
 
     async def delete(self, request: PodRequest) -> None:
         """Remove a pod's interface; one that does not exist is a success."""
         async with self._registry.lock(request.container_id):
             known = self._registry.find(request.container_id, request.ifname)
             if known is not None:
+                began = time.monotonic()
                 await unbroken(self._remove(known))
+                took = round(time.monotonic() - began, 4)
+                log.info("pod removed", extra={**_about(known, request), **fields(seconds=took)})
             for record in self._unjournaled_records(request):
                 network = self._world.networks.get(record.network)
                 if network is not None:  # else garbage collection releases it
@@ -168,7 +173,10 @@ class Pods:
 
     # -- ADD -----------------------------------------------------------------------------------
 
-    async def _make(self, entry: JournalEntry, request: PodRequest) -> PodResult:
+    async def _make(
+        self, entry: JournalEntry, request: PodRequest, noted: dict[str, float]
+    ) -> PodResult:
+        began, about = time.monotonic(), _about(entry, request)
         self._mappings.claim(entry)
         self._registry.put(entry)
         try:
@@ -176,16 +184,20 @@ class Pods:
         except BaseException as exc:
             # Also a cancelled call is undone before it ends. `unbroken` finishes the undo however
             # often the call is cancelled; half an undo would leak an address or a port.
-            log.warning("pod not added", extra=fields(endpoint=entry.key, error=exc))
+            why = fields(stages=add_stages.shown(noted), error=exc)
+            log.warning("pod not added", extra={**about, **why})
             await unbroken(self._undo(entry, exc))
             raise
         self._registry.answered(entry.key)
         if entry.block:
             self._report()
-        log.info(
-            "pod added",
-            extra=fields(endpoint=entry.key, address=result.ipv4, port=result.host_ifname),
+        made = fields(
+            address=result.ipv4,
+            port=result.host_ifname,
+            seconds=round(time.monotonic() - began, 4),
+            stages=add_stages.shown(noted),
         )
+        log.info("pod added", extra={**about, **made})
         return result
 
     # -- DEL -----------------------------------------------------------------------------------
@@ -243,6 +255,18 @@ class Pods:
             for record in self._world.endpoints.of_id(request.endpoint_id)
             if record.homing_host == self._label and not self.has(record.key)
         ]
+
+
+def _about(entry: JournalEntry, request: PodRequest) -> dict[str, object]:
+    """Return what tells a pod in the log; netmaster's lines have the same `endpoint`."""
+    return fields(
+        endpoint=entry.key,
+        namespace=request.namespace or None,
+        pod=request.pod_name or None,
+        container=request.container_id,
+        tenant=entry.tenant,
+        network=entry.network,
+    )
 
 
 def _matches(request: PodRequest, entry: JournalEntry) -> bool:

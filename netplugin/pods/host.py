@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 
 from core.ids import HostLabel
-from core.metrics import HistogramMap
 from core.patience import patient
 from netplugin.bridges.reconcile_loop import ShowFaults
 from netplugin.bridges.reconciler import Reconciler
@@ -17,6 +16,7 @@ from netplugin.cni.request import PodRequest
 from netplugin.kernel.netns import KernelLinks
 from netplugin.masters.client import MasterApi
 from netplugin.ovsdb import Ovsdb
+from netplugin.pods.add_stages import AddStages
 from netplugin.pods.block_renewal import BlockRenewal
 from netplugin.pods.endpoint_registry import EndpointRegistry
 from netplugin.pods.journal import Journal
@@ -96,5 +96,4 @@ class PodHost:
     """Returns the request of an ADD as the orchestrator wants its pod placed."""
 
     timing: PodTiming = field(default_factory=PodTiming)
-    stages: HistogramMap = field(default_factory=HistogramMap)
-    """Seconds of each stage of ADDs; failed stages are not counted."""
+    stages: AddStages = field(default_factory=AddStages)

@@ -1,10 +1,11 @@
 """The agent's REST routes on port 9090: inspection and debugging, in the original's shapes.
 
-GET /inspect/driver: state of both bridges (`ofnet.inspection`). GET /inspect/nameserver: the names
-pods can resolve. GET /inspect/bgp: the session with the BGP peer and its prefixes
-(`ofnet.bgp.inspection`). GET /inspect/kubernetes: the watches of the Kubernetes API, null without.
-GET /healthz, GET /readyz: `daemons.health`; these two are answered during the agent's start too.
-GET /svcstats: counters of the clients of services; this route and the
+GET /inspect/driver: state of both bridges (`ofnet.inspection`). GET /inspect/flows/{name}: the
+flows that each bridge must have for what has that name, an endpoint's by its key, with their
+cookies. GET /inspect/nameserver: the names pods can resolve. GET /inspect/bgp: the session with the
+BGP peer and its prefixes (`ofnet.bgp.inspection`). GET /inspect/kubernetes: the watches of the
+Kubernetes API, null without. GET /healthz, GET /readyz: `daemons.health`; these two are answered
+during the agent's start too. GET /svcstats: counters of the clients of services; this route and the
 driver's query the switches for each request. DELETE /debug/reclaimEndpoint/{key}: remove an
 endpoint of this host, for netmaster's clean-up; refused to all but registered masters. GET
 /debug/leaks: how many objects garbage collection removed, by cause. GET /metrics: numbers for
@@ -122,6 +123,7 @@ class Inspector:
         """Return the routes."""
         return [
             web.get("/inspect/driver", self._driver),
+            web.get("/inspect/flows/{name:.+}", self._flows),
             web.get("/inspect/nameserver", self._nameserver),
             web.get("/inspect/bgp", self._bgp_state),
             web.get("/inspect/kubernetes", self._kubernetes_state),
@@ -157,6 +159,20 @@ class Inspector:
             *await encode_members(endpoints),
             b"}",
         ]
+
+    async def _flows(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        lines = [
+            f"{bridge}: cookie={flow.cookie:#x}, {flow}\n"
+            for bridge, agent in self._agents.items()
+            for flow in sorted(agent.flows_of(name), key=lambda one: one.key)
+        ]
+        if not lines:
+            text = (
+                "no flows: this host has no such endpoint; `netctl endpoint ls` tells the hosts\n"
+            )
+            return web.Response(status=HTTPStatus.NOT_FOUND, text=text)
+        return web.Response(text="".join(lines))
 
     async def _nameserver(self, _request: web.Request) -> web.Response:
         return web.Response(text=encode(self._names.report()))

@@ -67,7 +67,7 @@ class AgentMetrics:
         yield Reading(names.REQUEST_SECONDS, self.requests.seconds.copy())
         yield Reading(names.CALLS, dict(self.calls.answered))
         yield Reading(names.CALL_SECONDS, self.calls.seconds.copy())
-        yield Reading(names.STAGES, self.pod_services.host.stages.copy())
+        yield Reading(names.STAGES, self.pod_services.host.stages.seconds.copy())
         yield labelled(names.COLLECTED, self.pod_services.garbage_collector.tally)
 
     def _flows(self) -> Iterator[Reading]:

@@ -4,13 +4,15 @@ import io
 import json
 import logging
 import logging.handlers
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from core.errors import UsageError
-from core.logs import JsonFormatter, TextFormatter, extra_of, fields, setup
+from core.logs import JsonFormatter, TextFormatter, error_mark, extra_of, fields, setup
 
 
 def record(
@@ -51,7 +53,7 @@ def test_a_record_knows_the_fields_of_its_call_in_order() -> None:
 def test_a_line_of_text_is_the_originals() -> None:
     line = TextFormatter().format(record(port="vvport1", error='a "quoted" text', peer=""))
     assert re.fullmatch(
-        r'time="[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d\.250000000" level=info msg="pod added" '
+        r'time="2025-11-20T\d\d:\d\d:\d\d\.250000[+-]\d\d:\d\d" level=info msg="pod added" '
         r'port=vvport1 error="a \\"quoted\\" text" peer=""',
         line,
     )
@@ -97,6 +99,30 @@ def test_a_traceback_follows_its_line() -> None:
     made.exc_info = (KeyError, failure, None)
     assert TextFormatter().format(made).splitlines()[1:] == ["KeyError: 'x'"]
     assert "KeyError" in json.loads(JsonFormatter().format(made))["trace"]
+
+
+def test_lines_for_the_journal_have_their_priority(tmp_path: Path) -> None:
+    with (tmp_path / "stream").open("w+") as stream:
+        found = os.fstat(stream.fileno())
+        setup(stream=stream, journal=f"{found.st_dev}:{found.st_ino}")
+        log = logging.getLogger("x")
+        log.info("kept")
+        log.warning("amiss", exc_info=KeyError("x"))
+        log.critical("ended")
+        stream.seek(0)
+        lines = stream.read().splitlines()
+    assert [line[:3] for line in lines] == ["<6>", "<4>", "<4>", "<2>"]
+    assert "KeyError" in lines[2]
+
+
+@pytest.mark.parametrize("told", ["", "1:2", "nothing"])
+def test_lines_that_do_not_go_to_the_journal_have_none(tmp_path: Path, told: str) -> None:
+    with (tmp_path / "stream").open("w+") as stream:
+        setup(stream=stream, journal=told)
+        logging.getLogger("x").warning("amiss")
+        stream.seek(0)
+        assert stream.read().startswith('time="')
+        assert error_mark(stream, told) == ""
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """ADD and DEL: what is asked twice, and that one that fails leaves nothing, wherever it fails."""
 
 import asyncio
+import logging
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 
@@ -17,6 +18,7 @@ from core.errors import (
     SwitchUnavailable,
 )
 from core.ids import TenantName
+from core.logs import extra_of
 from core.tasks import supervisor
 from netplugin.pods.journal import EntryState
 from ofnet.world import Bridge
@@ -546,3 +548,27 @@ async def test_what_is_reclaimed_is_what_is_there_then(outside: Outside) -> None
         await outside.faults.until("journal removing")
         await asyncio.gather(again, agent.pods.reclaim(key("c1")))
         await left_nothing(agent)
+
+
+async def test_one_line_tells_all_of_an_add(
+    outside: Outside, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with running(outside) as agent:
+        asked = replace(request(), namespace="shop", pod_name="web-1")
+        result = await agent.pods.add(asked)
+        outside.faults.failing["link"] = STEPS["link"]
+        with pytest.raises(HostError):
+            await agent.pods.add(replace(asked, container_id="c2"))
+        await agent.pods.delete(asked)
+    told = {one.message: extra_of(one) for one in caplog.records if one.message.startswith("pod ")}
+    added, failed, removed = (told[f"pod {how}"] for how in ("added", "not added", "removed"))
+    for line, container in ((added, "c1"), (failed, "c2"), (removed, "c1")):
+        assert (line["namespace"], line["pod"], line["container"]) == ("shop", "web-1", container)
+        assert line["endpoint"] == key(container)
+    assert added["address"] == result.ipv4
+    assert added["seconds"] > 0
+    for stage in ("place", "lock", "grant", "link", "port", "flows", "namespace"):
+        assert f"{stage} 0." in added["stages"]
+    assert "lock 0." in failed["stages"]
+    assert "link" not in failed["stages"]

@@ -115,6 +115,26 @@ async def test_bgp_is_shown(outside: Outside) -> None:
         assert (answer.status, answer.text) == (500, "Ofnet not initialized in routing mode\n")
 
 
+async def test_flows_of_an_endpoint_are_found_by_the_name_that_the_log_has(
+    outside: Outside,
+) -> None:
+    async with running(outside) as agent:
+        result = await agent.pods.add(request())
+        app = application(agent)
+        answer = await ask(app, "GET", f"/inspect/flows/{key('c1')}")
+        assert answer.status == 200
+        lines = (answer.text or "").splitlines()
+        wanted = {
+            f"{bridge}: cookie={flow.cookie:#x}, {flow}"
+            for bridge, one in agent.dataplane.agents.items()
+            for flow in one.flows.values()
+        }
+        assert set(lines) <= wanted
+        assert result.ipv4 is not None
+        assert any(str(result.ipv4).partition("/")[0] in line for line in lines)
+        assert (await ask(app, "GET", "/inspect/flows/nosuch")).status == 404
+
+
 async def test_both_bridges_are_shown(outside: Outside) -> None:
     async with running(outside) as agent:
         agent.learn("k", endpoint(2, host=PEER))

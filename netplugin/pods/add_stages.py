@@ -1,0 +1,72 @@
+"""Times the stages of ADDs: for the histograms of all of them, and for the log line of each.
+
+In come stages that begin and end (`netplugin.pods.handler`, `netplugin.pods.add`); out go `seconds`
+for the page of metrics, and what `begin` returned for the log. Knows nothing of what a stage does.
+"""
+
+import time
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Final
+
+from core.metrics import HistogramMap
+
+# The steps of an ADD are tasks that it starts. They get its context, and with it the same dict.
+_OF_THIS_ADD: Final[ContextVar[dict[str, float]]] = ContextVar("stages")
+
+
+class AddStages:
+    """The stages of this agent's ADDs; those that fail are not counted."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self) -> None:
+        self.seconds = HistogramMap()
+
+    def begin(self) -> dict[str, float]:
+        """Return where the stages of the ADD that this task carries out are noted, in seconds."""
+        noted: dict[str, float] = {}
+        _OF_THIS_ADD.set(noted)
+        return noted
+
+    def timed(self, stage: str) -> "Stopwatch":
+        """Return a context that notes how long its body took, unless it fails."""
+        return Stopwatch(self, stage)
+
+    def note(self, stage: str, seconds: float) -> None:
+        """Note how long a stage took; one that came twice, as `port` may, took both together."""
+        self.seconds.observe(seconds, stage)
+        noted = _OF_THIS_ADD.get(None)
+        if noted is not None:
+            noted[stage] = noted.get(stage, 0.0) + seconds
+
+
+class Stopwatch:
+    """Notes the seconds of a body. A failed body tells nothing about a usual duration."""
+
+    __slots__ = ("_began", "_stage", "_stages")
+
+    def __init__(self, stages: AddStages, stage: str) -> None:
+        self._stages = stages
+        self._stage = stage
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        self._began = time.monotonic()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self._stages.note(self._stage, time.monotonic() - self._began)
+
+
+def shown(noted: dict[str, float]) -> str:
+    """Return the stages as the log has them, in the order in which they ended: `grant 0.0051, …`.
+
+    Some run side by side, so that their sum is more than the whole.
+    """
+    return ", ".join(f"{stage} {seconds:.4f}" for stage, seconds in noted.items())
