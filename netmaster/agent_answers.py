@@ -83,6 +83,7 @@ class Hop(TypedDict):
     packet: NotRequired[dict[str, Any]]
     steps: NotRequired[Annotated[list[Step], Field(max_length=MOST_STEPS)]]
     exits: NotRequired[Annotated[list[Exit], Field(max_length=MOST_STEPS)]]
+    notes: NotRequired[Annotated[list[Text], Field(max_length=MOST_STEPS)]]
 
 
 HOP: Final = TypeAdapter(Hop)

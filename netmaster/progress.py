@@ -25,6 +25,10 @@ from state.watch import AGENT_PREFIXES
 NO_AGENT: Final = "no agent is registered"
 NOT_REPORTED: Final = "its agent has not reported yet"
 OTHER_HISTORY: Final = "its agent has not reported since the leader's term began"
+OVERDUE: Final = (
+    "its agent's reports do not come any more, what is shown is old: does the agent hang, or does "
+    "a firewall keep it from TCP port 9001 (--ofnet-port) of the leading netmaster?"
+)
 
 
 _WATCHED: Final = re.compile("|".join(map(re.escape, AGENT_PREFIXES)))
@@ -101,8 +105,10 @@ def unapplied_reason(wanted: Applicable, reports: Collection[Report | None]) -> 
     )
 
 
-def shown_host(host: ObservedHost, wanted: Applicable, state: HostState) -> dict[str, Any]:
-    """Return a host as REST shows it."""
+def shown_host(
+    host: ObservedHost, wanted: Applicable, state: HostState, now: float = 0.0
+) -> dict[str, Any]:
+    """Return a host as REST shows it; `now` is by the clock of its reports."""
     reason = unapplied_reason(wanted, host.reports.values()) if host.registered else NO_AGENT
     record = host.record
     shown = {
@@ -115,7 +121,7 @@ def shown_host(host: ObservedHost, wanted: Applicable, state: HostState) -> dict
         "ends": [str(node) for node in host.reports],
         "applied": not reason,
         "behind": reason,
-        "errors": list(dict.fromkeys((*_errors(host), *state.faults))),
+        "errors": list(dict.fromkeys((*_errors(host, now), *state.faults))),
         "endpoints": state.endpoints,
         "drained": state.drained,
     }
@@ -128,12 +134,14 @@ def _applied(report: Report | None, prefix: str) -> int:
     return 0 if report is None else report.revisions.get(prefix, 0)
 
 
-def _errors(host: ObservedHost) -> Iterator[str]:
+def _errors(host: ObservedHost, now: float) -> Iterator[str]:
     yield from host.faults
     addresses = sorted({node.host for node in host.reports})
     if len(addresses) > 1:
         named = " and ".join(addresses)
         yield f"agents at {named} have this label: give each host its own --host"
-    for report in host.reports.values():
-        if report is not None:
-            yield from report.errors
+    reports = [report for report in host.reports.values() if report is not None]
+    if any(report.is_overdue(now) for report in reports):
+        yield OVERDUE
+    for report in reports:
+        yield from report.errors

@@ -26,7 +26,7 @@ from ofnet.directory import Attachment, Directory
 from ofnet.flow_sync import AUDIT_INTERVAL, FlowSync
 from ofnet.flows import Flow, FlowKey
 from ofnet.garp_sender import GarpSender
-from ofnet.hits import Hits, hits_by_object
+from ofnet.hits import Hits, guarded_by_object, hits_by_object
 from ofnet.inspection import AgentIdentity, bridge_report, tenants
 from ofnet.names import Resolver, no_resolver
 from ofnet.openflow.actions import PORT_IN_PORT, Output
@@ -293,6 +293,15 @@ class BridgeAgent:
         """
         counted = await self._switch.counts(kind)
         return hits_by_object(self._desired.cookies(kind), counted)
+
+    async def guarded(self) -> dict[str, int]:
+        """Return how many packets the source guard dropped of each endpoint here, read now.
+
+        By the endpoints' keys; those without any are left out. Raises SwitchUnavailable or
+        SwitchRefused.
+        """
+        counted = await self._switch.counts(ObjectKind.LOCAL)
+        return guarded_by_object(self._desired.cookies(ObjectKind.LOCAL), counted)
 
     async def logged_packets(self) -> dict[str, int]:
         """Return how many packets rules with `log` decided about, read now, by the rules' ids.

@@ -50,7 +50,8 @@ def _live(live: Mapping[str, Any]) -> Iterator[str]:
     for host, seen in live["seen"].items():
         for one in seen:
             where = f" of endpoint {one['endpoint']}" if one["endpoint"] else ""
-            what = "the answer " if one["answer"] else ""
+            answer = f"the answer {one.get('what', '')}".rstrip() + " "
+            what = answer if one["answer"] else ""
             yield f"  host {host}  {what}{one['direction']} by link {one['link']}{where}"
     for host, why in live["silent"].items():
         yield f"  !! host {host} did not look: {why}"
@@ -71,6 +72,8 @@ def _hops(hops: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             yield f"  -> {place}, port {leaving['port']}"
         for fault in hop.get("faults", ()):
             yield f"  !! {fault}"
+        for note in hop.get("notes", ()):
+            yield f"  !! {note}"
 
 
 @click.command(

@@ -5,6 +5,7 @@ applied; `netmaster.plan.endpoints.drain` and `netmaster.cleanup` make the chang
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -69,7 +70,8 @@ REMOVED_SCHEMA: Final = _some_of_a_host("label", "endpoints")
 class HostsApi:
     """The hosts during one term.
 
-    `reports` is what agents report over the control channel; `now` is the wall clock.
+    `reports` is what agents report over the control channel; `now` is the wall clock, `clock` that
+    of the reports.
     """
 
     def __init__(
@@ -80,12 +82,14 @@ class HostsApi:
         reports: Mapping[Node, Report],
         *,
         now: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._backend = backend
         self._committer = committer
         self._cleanups = cleanups
         self._reports = reports
         self._now = now
+        self._clock = clock
 
     async def all(self) -> list[dict[str, Any]]:
         """Return the hosts that have a record, by label."""
@@ -164,9 +168,10 @@ class HostsApi:
             return states, view.lineage.current
 
         states, history = await self._committer.read(stored)
-        wanted = Applicable(self._committer.revisions, history)
+        wanted, clock = Applicable(self._committer.revisions, history), self._clock()
         return [
-            shown_host(host, wanted, state) for host, state in zip(observed, states, strict=True)
+            shown_host(host, wanted, state, clock)
+            for host, state in zip(observed, states, strict=True)
         ]
 
     def _observed(self, hosts: HostInventory, label: HostLabel) -> ObservedHost:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NotRequired
 from urllib.parse import urlencode
 
 from aiohttp import ClientError, ClientResponse, web
@@ -22,7 +22,7 @@ from contivmodel.schema import TEXT, named
 from core.errors import AgentUnavailable, Invalid
 from core.patience import patient
 from netmaster import agent_answers
-from netmaster.agent_answers import Flag, Name
+from netmaster.agent_answers import Flag, Name, Text
 from netmaster.api import trace
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.replies import json_reply
@@ -65,7 +65,9 @@ LIVE_SCHEMA: Final = named(
                             "items": {
                                 "type": "object",
                                 "properties": {
-                                    **dict.fromkeys(("link", "direction", "endpoint"), TEXT),
+                                    **dict.fromkeys(
+                                        ("link", "direction", "endpoint", "what"), TEXT
+                                    ),
                                     "answer": {"type": "boolean"},
                                 },
                             },
@@ -91,6 +93,8 @@ class _Sighting(TypedDict):
     direction: Name
     endpoint: Name
     answer: Flag
+    what: NotRequired[Text]
+    """What an answer says; agents of earlier releases do not tell, and see none of TCP's."""
 
 
 _SIGHTINGS: Final[TypeAdapter[Sightings]] = TypeAdapter(list[_Sighting])
@@ -112,12 +116,16 @@ async def answer(leader: LeaderContext, request: ApiRequest) -> web.Response:
     who = request.access.who if request.access else None
     origin = request.access.origin if request.access else None
     audit.packet_sent(origin, who, endpoint=source.key, host=source.host)
-    live = await send(leader, question, _way(shown, destination), destination)
+    live = await send(leader, question, _way(shown, destination), source, destination)
     return json_reply({**shown, "live": live})
 
 
 async def send(
-    leader: LeaderContext, question: tuple[str, Mapping[str, Any]], way: list[str], to: End
+    leader: LeaderContext,
+    question: tuple[str, Mapping[str, Any]],
+    way: list[str],
+    source: End,
+    to: End,
 ) -> dict[str, Any]:
     """Send a packet and return where it was seen; `question` is for the first host of its way."""
     mark = secrets.token_hex(_MARK)
@@ -153,7 +161,7 @@ async def send(
             return _shown(TraceVerdict("not sent", f"not sent: {failure}"), seen, silent)
         read = partial(_read, seen, silent)
         await asyncio.gather(*(read(host, reply) for host, reply in looking.items()))
-    return _shown(live_verdict(way, seen, silent, to), seen, silent)
+    return _shown(live_verdict(way, seen, silent, source, to), seen, silent)
 
 
 async def _read(

@@ -55,6 +55,11 @@ _HOP: Final = named(
             "steps": {"type": "array", "items": _STEP},
             "exits": {"type": "array", "items": {"type": "object"}},
             "faults": {"type": "array", "items": TEXT_SCHEMA},
+            "notes": {
+                "type": "array",
+                "items": TEXT_SCHEMA,
+                "description": "what else is amiss there; it does not stop this packet",
+            },
         },
     },
 )
@@ -145,14 +150,14 @@ async def trace(ask: Ask, source: End, destination: End, asked: TraceQuery) -> d
     """Return what would happen to a packet from one end to another. Raises Invalid."""
     host, question = first_question(source, destination, asked)
     hops = await _follow(ask, host, question, destination)
-    there, back, answers = verdict(hops, destination), None, []
+    there, back, answers = verdict(hops, source, destination), None, []
     last = hops[-1]
     arrived = next((one for one in last.get("exits", ()) if "answer" in one), None)
     if there.outcome == "delivered" and arrived is not None:
         enter = {"port": str(arrived["port"]), "bridge": last.get("bridge", "")}
         answer = {"enter": enter, "packet": arrived["answer"], "towards": _towards(source)}
         answers = await _follow(ask, last["host"], answer, source, hops)
-        back = verdict(answers, source)
+        back = verdict(answers, destination, source)
     found = both_ways(there, back)
     return {
         "source": source.text,

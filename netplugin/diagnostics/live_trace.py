@@ -1,10 +1,11 @@
 """GET /inspect/sightings, POST /trace/send: a marked packet, sent and looked for on this host.
 
-In comes the mark of a packet; out goes on which links of this host it was seen, and in which
-direction. One socket looks at all links, and the kernel passes it only frames that end with the
-mark: other packets cost it a comparison. In the same way a pod's first packet of a trace is sent,
-through the tables of its bridge as if it came in by the pod's port. netmaster alone may ask
-(`netmaster.api.live_trace`), since it knows who may send in whose name.
+In comes the mark of a packet; out goes on which links of this host it and its answers were seen,
+and in which direction. One socket looks at all links, and the kernel passes it only frames that end
+with the mark or acknowledge it: other packets cost it some comparisons. In the same way a pod's
+first packet of a trace is sent, through the tables of its bridge as if it came in by the pod's
+port. netmaster alone may ask (`netmaster.api.live_trace`), since it knows who may send in whose
+name.
 """
 
 import asyncio
@@ -31,7 +32,8 @@ from netplugin.ovsdb import Ovsdb
 from netplugin.trace import request as trace_request
 from netplugin.trace.request import TraceRequest
 from ofnet.agent import BridgeAgent
-from ofnet.trace.frames import MARK, is_answer
+from ofnet.trace import frames
+from ofnet.trace.frames import MARK
 from ofnet.world import Bridge
 
 log = logging.getLogger(__name__)
@@ -145,18 +147,35 @@ def marked_packets(mark: bytes) -> Iterator[socket.socket]:
 
 
 def program(mark: bytes) -> bytes:
-    """Return the filter of Linux (BPF) for frames whose last bytes are a mark."""
+    """Return the filter of Linux (BPF) for frames that `ofnet.trace.frames.seen` may know.
+
+    These end with the mark, or are TCP's and acknowledge a marked packet.
+    """
     first, second = struct.unpack(">II", mark)
+    short, whole = frames.acknowledged(mark)
+    # the numbers of jumps are how many instructions to skip, if the comparison holds and if not
     instructions = (
         (0x80, 0, 0, 0),  # A = length of the frame
         (0x14, 0, 0, MARK),  # A -= bytes of the mark; what is shorter is refused by the loads
         (0x07, 0, 0, 0),  # X = A
         (0x40, 0, 0, 0),  # A = the word at X
-        (0x15, 0, 3, first),  # other than the first one: refuse
+        (0x15, 0, 2, first),
         (0x40, 0, 0, 4),
-        (0x15, 0, 1, second),
-        (0x06, 0, 0, _FRAME),  # take it
+        (0x15, 13, 0, second),  # take it
+        (0x28, 0, 0, 12),  # A = the type of Ethernet
+        (0x15, 0, 4, 0x0800),
+        (0x30, 0, 0, 23),  # A = the protocol of IPv4
+        (0x15, 0, 8, 6),  # other than TCP: refuse
+        (0x20, 0, 0, 42),  # A = what TCP acknowledges
+        (0x05, 0, 0, 4),
+        (0x15, 0, 5, 0x86DD),
+        (0x30, 0, 0, 20),  # A = the next header of IPv6
+        (0x15, 0, 3, 6),
+        (0x20, 0, 0, 62),
+        (0x15, 2, 0, short),
+        (0x15, 1, 0, whole),
         (0x06, 0, 0, 0),  # refuse it
+        (0x06, 0, 0, _FRAME),  # take it
     )
     return b"".join(_INSTRUCTION.pack(*one) for one in instructions)
 
@@ -172,13 +191,10 @@ async def sightings(packets: socket.socket, mark: bytes, seconds: float) -> list
                 data, (link, _, direction, *_) = await _received(loop, packets)
         except TimeoutError:
             break
-        if data.endswith(mark):  # what came before the filter was there is anything
+        known = frames.seen(data, mark)
+        if known is not None:  # what came before the filter was there is anything
             out = direction == socket.PACKET_OUTGOING
-            found.append({
-                "link": link,
-                "direction": "out" if out else "in",
-                "answer": is_answer(data),
-            })  # fmt: skip
+            found.append({"link": link, "direction": "out" if out else "in", **known._asdict()})
     return found
 
 

@@ -28,6 +28,8 @@ _DONE: Final = 3
 
 _TUPLE: Final = 1
 _REPLY: Final = 2
+_STATUS: Final = 3
+_SEEN_REPLY: Final = 1 << 1
 _ZONE: Final = 18
 _FILTER: Final = 25
 _IP: Final = 1
@@ -66,6 +68,8 @@ class Datagrams(NamedTuple):
     """The same, unless the host leads the datagrams elsewhere."""
     name: bytes
     """The attribute by which the kernel finds the entry."""
+    answered: bool = True
+    """Whether anything came back."""
 
 
 def entries(version: int) -> list[Datagrams]:
@@ -132,6 +136,7 @@ def _entry(version: int, body: bytes) -> Datagrams | None:
             int.from_bytes(replies[_SOURCE_PORT], "big"),
         ),
         _attribute(_TUPLE | _NESTED, found[_TUPLE]),
+        bool(int.from_bytes(found.get(_STATUS, b""), "big") & _SEEN_REPLY),
     )
 
 

@@ -175,14 +175,26 @@ def picture() -> dict[str, list[str]]:
         }
 
 
+_DROPPING: Final = {errno.EINVAL: "blackhole", errno.EACCES: "prohibit"}
+"""What the kernel says of an address whose route drops."""
+
+
 def link_towards(address: Address) -> str:
-    """Return the name of the link by which the host sends to an address, "" without a route."""
+    """Return the name of the link by which the host sends to an address, "" without a route.
+
+    Raises HostError for a route that drops (ip-route(8)).
+    """
     with netlink.host_errors(f"route to {address}"), _iproute() as iproute:
         try:
             (route,) = iproute.route("get", dst=str(address))
         except NetlinkError as exc:
             if exc.code in {errno.ENETUNREACH, errno.EHOSTUNREACH}:
                 return ""
+            if (kind := _DROPPING.get(exc.code)) is not None:
+                raise HostError(
+                    f"a {kind} route of this host drops what it sends to {address}: look at "
+                    f"`ip route get {address}` and `ip route show type {kind}`"
+                ) from exc
             raise
         (link,) = iproute.link("get", index=route.get_attr("RTA_OIF"))
         return str(link.get("ifname"))

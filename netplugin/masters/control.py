@@ -44,8 +44,9 @@ class ControlTiming:
     """An agent that ends waits so long for each master."""
     report_every: float = 0.1
     """Pause between two reports to a master; changes in between share one report."""
-    repeat_after: float = 10.0
-    """An unchanged report is repeated after this time: the master may hold an older one."""
+    repeat_after: float = patient(3.0)
+    """An unchanged report is repeated after this time: the master may hold an older one, and takes
+    a host that is silent for some of these periods for cut off."""
     first_retry: float = 0.5
     longest_retry: float = 10.0
     """Pauses between attempts to reach a master, which grow."""
@@ -160,6 +161,7 @@ class ControlChannel:
         while True:
             # The event is taken before the state is read: a change in between is not lost.
             changed, now = self._progress.changed(), self._progress.standing
+            repeat = self._spread.repeat_after(self._timing.repeat_after)
             if now != reported:
                 for node in self._nodes():
                     report = Report(
@@ -168,12 +170,13 @@ class ControlChannel:
                         revisions=now.revisions,
                         errors=now.errors,
                         history=now.history,
+                        repeat=repeat,
                     )
                     await control.report(client, report)
                 reported = now
             await asyncio.sleep(self._timing.report_every)
             try:
-                async with asyncio.timeout(self._spread.repeat_after(self._timing.repeat_after)):
+                async with asyncio.timeout(repeat):
                     await changed.wait()
             except TimeoutError:
                 reported = None

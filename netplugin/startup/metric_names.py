@@ -143,6 +143,16 @@ TUNNEL_SECONDS: Final = _metric(
     "Median time of these probes there and back, that of the agent itself included.",
     "peer",
 )
+GUARDED: Final = _metric(
+    "source_guard_dropped_packets_total",
+    _C,
+    "Packets that the source guard dropped: endpoints sent them from addresses not their own.",
+)
+GUARD_STOPS: Final = _metric(
+    "source_guard_stopped_endpoints",
+    _G,
+    "Endpoints of which the source guard dropped 10 packets or more in the last half minute.",
+)
 BGP_UP: Final = _metric(
     "bgp_session_up", _G, "1 while the session with the BGP peer is up; absent without a peer."
 )

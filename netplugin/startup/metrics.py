@@ -122,6 +122,8 @@ class AgentMetrics:
         yield labelled(names.POD_MTU, {str(bridge): mtus.of(bridge) for bridge in Bridge})
         yield single(names.PATHS, self.dataplane.progress.fault_counts().get("paths", 0))
         yield from self._tunnels()
+        yield single(names.GUARDED, self.pod_services.guard_drops.dropped)
+        yield single(names.GUARD_STOPS, self.pod_services.guard_drops.stopped)
         yield from self._bgp()
 
     def _tunnels(self) -> Iterator[Reading]:

@@ -14,6 +14,7 @@ from core.errors import HostError
 from core.ids import EndpointKey, HostLabel
 from daemons.health import Check
 from netplugin.bridges.bridges import USERSPACE
+from netplugin.bridges.guard_drops import GuardDrops
 from netplugin.bridges.host_ports import InterfaceContext
 from netplugin.bridges.name_ports import NamePorts
 from netplugin.bridges.tunnel_probes import TunnelProbes
@@ -69,6 +70,7 @@ class PodServices:
     adoption: Adoption
     name_ports: NamePorts
     tunnel_probes: TunnelProbes
+    guard_drops: GuardDrops
 
 
 async def build_pod_services(
@@ -167,6 +169,7 @@ async def build_pod_services(
         adoption=Adoption(host, ports, teardown, _delivery(settings)),
         name_ports=_name_ports(context, clients, dataplane, host),
         tunnel_probes=_tunnel_probes(settings, dataplane, mtus),
+        guard_drops=GuardDrops(dataplane.agents),
     )
 
 

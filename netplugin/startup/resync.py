@@ -215,6 +215,8 @@ def _start_loops(
         path_mtu = _build_path_mtu(context.settings, dataplane, pod_services.mtus, lanes)
         supervise("path MTU", path_mtu.run())
         supervise("tunnel probes", pod_services.tunnel_probes.run())
+    if context.settings.source_guard:
+        supervise("guard drops", pod_services.guard_drops.run())
     supervise("interfaces to the host", pod_services.host_interfaces.run())
 
 

@@ -19,7 +19,7 @@ from netplugin.diagnostics.capture import Captures
 from netplugin.diagnostics.dry_run import DryRuns
 from netplugin.diagnostics.live_trace import LiveTraces
 from netplugin.diagnostics.selftest import SelfTest
-from netplugin.kernel import icmp
+from netplugin.kernel import conntrack, icmp
 from netplugin.kube.feed import KubeFeed
 from netplugin.masters import registration
 from netplugin.masters.client import LeaderClient
@@ -37,6 +37,7 @@ from netplugin.startup.host_services import HostServices
 from netplugin.startup.inspect import Inspector
 from netplugin.startup.metrics import AgentMetrics
 from netplugin.startup.pod_services import PodServices
+from netplugin.trace.asides import Asides
 from netplugin.trace.standing import Standing
 from netplugin.trace.tracer import Tracer
 from objdb.registration import TTL
@@ -183,6 +184,7 @@ def _tracer(
         agents=dataplane.agents,
         control=clients.vswitchd,
         standing=standing,
+        asides=Asides(pod_services.guard_drops.note, conntrack.entries).of,
         policies=dataplane.world.pod_policies.policies,
     )
 

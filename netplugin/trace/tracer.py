@@ -6,7 +6,7 @@ owner, where the packet leaves, and the faults that were found on the way. The s
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -52,8 +52,15 @@ class _Entry:
     sender: LocalEndpoint | None = None
 
 
+async def _no_asides(_asked: TraceRequest) -> list[str]:
+    return []
+
+
 class Tracer:
-    """Answers questions about packets. One per agent; `host` is the label of this host."""
+    """Answers questions about packets. One per agent; `host` is the label of this host.
+
+    `asides` finds what is worth knowing beside a packet's way (`netplugin.trace.asides`).
+    """
 
     def __init__(
         self,
@@ -63,12 +70,14 @@ class Tracer:
         control: Control,
         standing: Standing,
         policies: KubePolicies,
+        asides: Callable[[TraceRequest], Awaitable[list[str]]] = _no_asides,
     ) -> None:
         self._host = host
         self._agents = agents
         self._control = control
         self._standing = standing
         self._policies = policies
+        self._asides = asides
         self._turn = asyncio.Semaphore(AT_ONCE)
 
     async def trace(self, asked: TraceRequest) -> dict[str, Any]:
@@ -215,6 +224,7 @@ class Tracer:
             "steps": [self._shown(agent, one) for one in journey.path],
             "exits": [_exit(one) for one in journey.exits],
             "faults": list(dict.fromkeys(faults)),
+            "notes": await self._asides(asked),
         }
 
     async def _neighbour(

@@ -75,6 +75,8 @@ class FlowCount(NamedTuple):
     cookie: int
     packets: int
     bytes: int
+    table: int = 0
+    priority: int = 0
 
 
 def counts(body: bytes) -> tuple[list[FlowCount], bool]:
@@ -83,7 +85,12 @@ def counts(body: bytes) -> tuple[list[FlowCount], bool]:
     Raises MalformedOpenflow.
     """
     parts, more = wire.flow_entries(body)
-    return [FlowCount(*wire.unpack(_ENTRY, part, 0)[-3:]) for part in parts], more
+    return [_count(wire.unpack(_ENTRY, part, 0)) for part in parts], more
+
+
+def _count(head: tuple[int, ...]) -> FlowCount:
+    _, table, _, _, priority, _, _, _, cookie, packets, counted = head
+    return FlowCount(cookie, packets, counted, table, priority)
 
 
 def entries(body: bytes) -> tuple[list[FlowEntry], bool]:

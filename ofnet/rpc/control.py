@@ -9,7 +9,7 @@ ignored, so that versions can differ. `ofnet.rpc.jsonrpc` is the transport.
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from sys import getsizeof
 from typing import Any, Final, NamedTuple
 
@@ -36,6 +36,8 @@ MAX_NODES: Final = 32_768
 MAX_MEMORY: Final = 256 * 1024 * 1024
 """Bytes of all registrations with their reports; what is beyond takes the places of the oldest."""
 NODES_PER_ADDRESS: Final = 64
+OVERDUE: Final = 3
+"""Periods of an agent's reports after which one is overdue."""
 SILENCE: Final = 300.0
 """Seconds after which an agent that had reported and reports no more is forgotten."""
 
@@ -73,7 +75,9 @@ class Report:
     `revisions` has for each watched prefix of the store the revision up to which the switches have
     acknowledged the flows of all changes. `history` is the term (`state.lineage`) in whose history
     they were, and in which the agent has claimed its pods: "" for none yet, None from an agent of a
-    release without it. `host` is empty for an agent that has only registered.
+    release without it. `host` is empty for an agent that has only registered. `repeat` is after
+    how many seconds the agent reports again, whether or not there are news; None if it does not
+    say. `heard` is when a master got it, by that master's clock.
     """
 
     node: Node
@@ -81,10 +85,17 @@ class Report:
     revisions: Mapping[str, int] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
     history: str | None = None
+    repeat: float | None = None
+    heard: float = field(default=0.0, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return the wire form."""
-        return {**self.node.to_json(), **self.stats()}
+        repeat = {} if self.repeat is None else {"Repeat": self.repeat}
+        return {**self.node.to_json(), **self.stats(), **repeat}
+
+    def is_overdue(self, now: float) -> bool:
+        """Return whether the agent should have reported again long ago, by its master's clock."""
+        return self.repeat is not None and now - self.heard > OVERDUE * self.repeat
 
     def stats(self) -> dict[str, Any]:
         """Return the report in the form that masters publish."""
@@ -112,6 +123,7 @@ class Report:
                     revisions=revisions,
                     errors=shortened(errors),
                     history=history,
+                    repeat=_repeat(value.get("Repeat")),
                 )
             case _:
                 raise Invalid(f"not a report: {str(value)[:80]}")
@@ -119,6 +131,11 @@ class Report:
 
 def _is_history(value: Any) -> bool:
     return value is None or (isinstance(value, str) and len(value) <= MAX_NAME)
+
+
+def _repeat(value: Any) -> float | None:
+    """Return the period that an agent says; None for what is none."""
+    return float(value) if type(value) in {int, float} and 0 < value <= SILENCE else None
 
 
 def _is_revision(value: Any) -> bool:
@@ -203,7 +220,7 @@ class OfnetMaster:
             self._memory -= known.size
         while self._heard and self._memory + size > MAX_MEMORY:
             self._forget(next(iter(self._heard)))
-        self.nodes[node] = report
+        self.nodes[node] = replace(report, heard=now)
         self._heard[node] = _Heard(now, size)
         self._memory += size
 

@@ -68,9 +68,75 @@ def test_a_packet_that_is_allowed_arrives(bed: Bed, network: str, family: tuple[
     for words in (family, (*family, "-l", "tcp", "-P", "8080")):
         found = sent(bed, network, *words)
         assert found["outcome"] == "delivered", found
-        assert found["verdict"].endswith("on host h2" if words[-1:] == ("8080",) else "came back")
+        # nobody listens there
+        end = "refused the connection (RST)" if words[-1:] == ("8080",) else "came back"
+        assert end in found["verdict"], found
         assert found["seen"].keys() == {"h1", "h2"}
         assert found["silent"] == {}
+
+
+@pytest.mark.parametrize(
+    ("program", "address"), [("iptables", ()), ("ip6tables", ("-6",))], ids=["IPv4", "IPv6"]
+)
+def test_what_the_pods_own_firewall_does_is_told(
+    bed: Bed, pods: dict[str, tuple[Pod, Pod]], program: str, address: tuple[str, ...]
+) -> None:
+    inside = pods["vxlan"][1].namespace
+    rule = ["INPUT", "-p", "tcp", "--dport", "8080", "-j"]
+    prohibited = "icmp-admin-prohibited" if program == "iptables" else "icmp6-adm-prohibited"
+    for does, told in (
+        (["DROP"], "no answer came: look at the firewall"),
+        (["REJECT", "--reject-with", prohibited], "communication administratively prohibited"),
+    ):
+        inside.run([program, "-w", "-I", *rule, *does])
+        try:
+            found = sent(bed, "vxlan", "-l", "tcp", "-P", "8080", *address)
+        finally:
+            inside.run([program, "-w", "-D", *rule, *does])
+        assert found["outcome"] == "delivered"
+        assert told in found["verdict"], found
+
+
+def test_a_pod_that_speaks_with_anothers_address_is_named(
+    bed: Bed, pods: dict[str, tuple[Pod, Pod]]
+) -> None:
+    sender, receiver = pods["vxlan"]
+    flood = ["ping", "-q", "-c", "100", "-i", "0.01", "-I", "10.60.0.77", receiver.address]
+    sender.namespace.run(["ip", "address", "add", "10.60.0.77/24", "dev", "eth0"])
+
+    def named() -> bool:
+        sender.namespace.run(flood, check=False)
+        told = json.loads(bed.netctl("trace", "--json", sender.name, receiver.name, check=False))
+        return any("not its own" in note for hop in told["hops"] for note in hop["notes"])
+
+    try:
+        eventually(named, "the trace says what the source guard drops")
+    finally:
+        sender.namespace.run(["ip", "address", "del", "10.60.0.77/24", "dev", "eth0"])
+
+
+def test_a_name_server_that_does_not_answer_is_named(
+    bed: Bed, pods: dict[str, tuple[Pod, Pod]]
+) -> None:
+    sender, _ = pods["vxlan"]
+    server = "192.168.77.253"
+    ask = f"exec 3<>/dev/udp/{server}/53; head -c 40 /dev/zero >&3"
+
+    def named() -> bool:
+        # each from a port of its own
+        sender.namespace.run(["bash", "-c", ask])
+        words = ["-l", "udp", "-P", "53", sender.name, server]
+        told = json.loads(bed.netctl("trace", "--json", *words, check=False))
+        notes = [note for hop in told["hops"] for note in hop["notes"]]
+        return any(f"name server {server} does not answer" in note for note in notes)
+
+    eventually(named, "the trace says that the name server does not answer")
+
+
+def test_an_address_that_no_endpoint_has_is_named(bed: Bed) -> None:
+    asked = ["trace", "--live", "--json", "a-vxlan", "10.60.0.99"]
+    live = json.loads(bed.netctl(*asked, check=False))["live"]
+    assert live["verdict"].startswith("no endpoint has the address 10.60.0.99 "), live
 
 
 @pytest.mark.parametrize("family", [(), ("-6",)], ids=["IPv4", "IPv6"])

@@ -9,11 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from netmaster.plan.show.trace_ends import End
-from netmaster.plan.show.trace_verdict import TraceVerdict
+from netmaster.plan.show.trace_verdict import TraceVerdict, unreachable
 
 Sightings = Sequence[Mapping[str, Any]]
 
 LOST: Final = "lost"
+REFUSED: Final = "RST"
+ERROR: Final = "ICMP error"
+"""What some answers are, or how their texts begin (`ofnet.trace.frames`)."""
 TO_KERNEL: Final = frozenset({"contivh0", "contivv0"})
 """The links by which switches pass packets to the kernels of their hosts
 (`netplugin.world.port_names`)."""
@@ -23,43 +26,96 @@ def live_verdict(
     way: Sequence[str],
     seen: Mapping[str, Sightings],
     silent: Mapping[str, str],
+    source: End,
     destination: End,
 ) -> TraceVerdict:
     """Return what became of a packet; `way` are the hosts from the sender's to the receiver's."""
+    found = _first_end(way, seen, silent, source, destination)
+    told = "" if found.outcome in {"delivered", "left"} else _error_told(way, seen)
+    return TraceVerdict(found.outcome, f"{found.text}{told}")
+
+
+def _first_end(
+    way: Sequence[str],
+    seen: Mapping[str, Sightings],
+    silent: Mapping[str, str],
+    source: End,
+    destination: End,
+) -> TraceVerdict:
+    """Return what became of a packet where it was seen last."""
     for at, host in enumerate(way):
         here = [one for one in seen.get(host, ()) if not one["answer"]]
-        if any(destination.key and one["endpoint"] == destination.key for one in here):
-            return _delivered(way, seen, destination, host)
+        if (receiver := _receiver(here, destination)) is not None:
+            text = f"delivered to endpoint {receiver} on host {host}"
+            return TraceVerdict("delivered", text + _answered(way, seen, receiver, host))
         if host in silent:
             return TraceVerdict("unknown", f"{_until(way, at)}; host {host}: {silent[host]}")
         if at and not _passed(here, "in"):
             return TraceVerdict(LOST, f"{LOST} between host {way[at - 1]} and host {host}")
         out = next((one["link"] for one in here if _is_way(one, "out")), None)
         if out is None:
-            return _not_sent_on(host, here, destination, came=bool(at))
+            return _not_sent_on(host, here, source, destination, came=bool(at))
         if at + 1 == len(way) and destination.kind != "endpoint":
-            return _left(f"left host {host} by link {out}", destination)
+            return _left(way, seen, source, destination, f"left host {host} by link {out}")
     return TraceVerdict(LOST, f"dropped by the switches of host {way[-1]}")
 
 
-def _left(text: str, destination: End) -> TraceVerdict:
-    if destination.kind == "unused":
-        return TraceVerdict(LOST, f"{text}, not for {destination.text}")
-    return TraceVerdict("left", text)
-
-
-def _delivered(
-    way: Sequence[str], seen: Mapping[str, Sightings], destination: End, host: str
+def _left(
+    way: Sequence[str], seen: Mapping[str, Sightings], source: End, destination: End, text: str
 ) -> TraceVerdict:
-    answered = any(
-        one["answer"] and one["endpoint"] and one["direction"] == "out"
+    if why := unreachable(source, destination):
+        return TraceVerdict(LOST, f"{why}: {text}")
+    return TraceVerdict("left", text + _answered(way, seen, "", way[-1]))
+
+
+def _receiver(here: Sightings, destination: End) -> str | None:
+    """Return the endpoint that got a packet: the destination, or a provider of that service."""
+    for one in here:
+        known = destination.key and one["endpoint"] == destination.key
+        provider = destination.kind == "service" and one["endpoint"] and one["direction"] == "out"
+        if known or provider:
+            return str(one["endpoint"])
+    return None
+
+
+def _answers(way: Sequence[str], seen: Mapping[str, Sightings]) -> list[str]:
+    """Return what the answers say that came back to the sender; "" from an earlier release."""
+    return [
+        str(one.get("what", ""))
         for one in seen.get(way[0], ())
-    )
-    text = f"delivered to endpoint {destination.key} on host {host}"
-    return TraceVerdict("delivered", f"{text}, and its answer came back" if answered else text)
+        if one["answer"] and one["endpoint"] and one["direction"] == "out"
+    ]
 
 
-def _not_sent_on(host: str, here: Sightings, destination: End, *, came: bool) -> TraceVerdict:
+def _error_told(way: Sequence[str], seen: Mapping[str, Sightings]) -> str:
+    errors = [one for one in _answers(way, seen) if one.startswith(ERROR)]
+    return f"; {errors[0]}" if errors else ""
+
+
+def _answered(way: Sequence[str], seen: Mapping[str, Sightings], receiver: str, host: str) -> str:
+    """Return what became of the answer to a packet that came to a receiver, or left a host."""
+    came = _answers(way, seen)
+    if REFUSED in came:
+        return ", which refused the connection (RST): does a process listen on the port there?"
+    if errors := [one for one in came if one.startswith(ERROR)]:
+        return f", and {errors[0]}"
+    return ", and its answer came back" if came else _unanswered(way, seen, receiver, host)
+
+
+def _unanswered(way: Sequence[str], seen: Mapping[str, Sightings], receiver: str, host: str) -> str:
+    looked = [one for at in {way[0], host} for one in seen.get(at, ())]
+    if way[0] not in seen or not all("what" in one for one in looked):
+        return ""
+    if any(one["answer"] and receiver and one["endpoint"] == receiver for one in seen[host]):
+        return ", but the answer it gave was lost on the way back"
+    if not receiver:
+        return ", and no answer came"
+    return ", and no answer came: look at the firewall and the routes within the pod"
+
+
+def _not_sent_on(
+    host: str, here: Sightings, source: End, destination: End, *, came: bool
+) -> TraceVerdict:
     """Return what became of a packet that left a host by no link; `came`: from another host."""
     entered = next((one["link"] for one in here if _is_to_kernel(one)), None)
     if entered is None:
@@ -67,10 +123,13 @@ def _not_sent_on(host: str, here: Sightings, destination: End, *, came: bool) ->
         return TraceVerdict(LOST, f"dropped by the switches of host {host}{by}")
     if destination.kind == "host" and destination.host == host:
         return TraceVerdict("delivered", f"delivered to host {host} by link {entered}")
+    dropped = f"dropped by the kernel of host {host}"
+    if why := unreachable(source, destination):
+        return TraceVerdict(LOST, f"{why}: {dropped}")
     return TraceVerdict(
         LOST,
-        f"dropped by the kernel of host {host}, to which its switch passed it by link {entered}: "
-        f"look at net.ipv4.ip_forward, `iptables -S FORWARD` and `ip route get` there",
+        f"{dropped}, to which its switch passed it by link {entered}: look at "
+        f"net.ipv4.ip_forward, `iptables -S FORWARD` and `ip route get` there",
     )
 
 

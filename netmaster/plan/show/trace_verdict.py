@@ -25,8 +25,8 @@ class TraceVerdict(NamedTuple):
     text: str
 
 
-def verdict(hops: Sequence[Hop], destination: End) -> TraceVerdict:
-    """Return what becomes of a packet for a destination."""
+def verdict(hops: Sequence[Hop], source: End, destination: End) -> TraceVerdict:
+    """Return what becomes of a packet from one end to another."""
     for hop in hops:
         for fault in hop.get("faults", ()):
             return TraceVerdict("broken", f"broken: host {hop['host']}: {fault}")
@@ -34,7 +34,21 @@ def verdict(hops: Sequence[Hop], destination: End) -> TraceVerdict:
     exits = last.get("exits", [])
     if not exits:
         return TraceVerdict("dropped", f"dropped by {_where(last)}")
-    return _left(last, _best(exits, destination), destination)
+    return _left(last, _best(exits, destination), source, destination)
+
+
+def unreachable(source: End, destination: End) -> str:
+    """Return why no packet can come from one end to the other; "" if nothing is in the way."""
+    if destination.kind == "unused":
+        address = destination.addresses[0]
+        return f"no endpoint has the address {address} of network {destination.key}"
+    apart = source.tenant and destination.tenant and source.tenant != destination.tenant
+    if apart and destination.kind == "endpoint":
+        return (
+            f"{destination.text} is in tenant {destination.tenant}, which pods of tenant "
+            f"{source.tenant} do not reach"
+        )
+    return ""
 
 
 def both_ways(there: TraceVerdict, back: TraceVerdict | None) -> TraceVerdict:
@@ -59,9 +73,12 @@ def _best(exits: Sequence[Any], destination: End) -> Any:
     return next((one for one in exits if one["name"] in names), exits[0])
 
 
-def _left(last: Hop, out: Mapping[str, Any], destination: End) -> TraceVerdict:
+def _left(last: Hop, out: Mapping[str, Any], source: End, destination: End) -> TraceVerdict:
     """Return what it means that a packet leaves a host where nobody follows it further."""
     kind, name, host = out["kind"], out["name"], last["host"]
+    if kind == "agent" and destination.kind == "service" and _of_service(last):
+        text = f"{destination.text} has no provider: host {host} refuses its connections"
+        return TraceVerdict("agent", f"{text}: is a pod selected, and is it ready?")
     if kind in _AGENTS:
         return TraceVerdict("agent", f"left to {_AGENTS[kind]} of host {host} by {_where(last)}")
     if kind in {"endpoint", "access"}:
@@ -73,7 +90,9 @@ def _left(last: Hop, out: Mapping[str, Any], destination: End) -> TraceVerdict:
         if destination.kind == kind == "host" and host == destination.host:
             return TraceVerdict(DELIVERED, f"{DELIVERED} to host {host}")
     if not right:
-        return TraceVerdict("astray", f"astray: {arrived}, not for {destination.text}")
+        why = unreachable(source, destination)
+        told = f"{why}: {arrived}" if why else f"{arrived}, not for {destination.text}"
+        return TraceVerdict("astray", f"astray: {told}")
     return TraceVerdict(DELIVERED if kind in {"endpoint", "access"} else "left", arrived)
 
 
@@ -83,6 +102,11 @@ _WAYS: Final = {
     "uplink": "the uplink",
     "router": "BGP's port",
 }
+
+
+def _of_service(last: Hop) -> bool:
+    steps = last.get("steps", [])
+    return bool(steps) and steps[-1]["kind"] == "SERVICE"
 
 
 def _where(hop: Hop) -> str:

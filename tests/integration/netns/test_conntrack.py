@@ -8,6 +8,7 @@ import pytest
 from netplugin.bridges.stale_datagrams import Ways, sweep
 from netplugin.kernel import conntrack
 from tests.bed.netns import Namespace
+from tests.bed.waiting import WITHIN
 
 pytestmark = pytest.mark.ovs
 
@@ -52,6 +53,7 @@ def test_a_client_that_never_pauses_is_led_anew(host: Namespace, version: int) -
         (entry,) = conntrack.entries(version)
         assert entry.sent_to == (ip_address(VIP[version]).packed, 53)
         assert entry.answered_by == (ip_address(END[version]).packed, 7001)
+        assert not entry.answered
 
         lead(host, version, "-D", 7001)
         lead(host, version, "-A", 7002)
@@ -73,3 +75,22 @@ def test_more_entries_than_a_message_holds(version: int) -> None:
     former = {(ip_address(VIP[version]).packed, port) for port in range(1000, 2000)}
     assert sweep({}, former) == 1000
     assert conntrack.entries(version) == []
+
+
+@pytest.mark.usefixtures("host")
+def test_an_entry_tells_whether_it_was_answered(version: int) -> None:
+    family = socket.AF_INET if version == 4 else socket.AF_INET6
+    with (
+        socket.socket(family, socket.SOCK_DGRAM) as ear,
+        socket.socket(family, socket.SOCK_DGRAM) as client,
+    ):
+        ear.bind((END[version], 7001))
+        ear.settimeout(WITHIN)
+        client.connect((VIP[version], 53))
+        client.send(b"asked")
+        _, asker = ear.recvfrom(9)
+        assert [one.answered for one in conntrack.entries(version)] == [False]
+        ear.sendto(b"answered", asker)
+        client.settimeout(WITHIN)
+        assert client.recv(9) == b"answered"
+        assert [one.answered for one in conntrack.entries(version)] == [True]

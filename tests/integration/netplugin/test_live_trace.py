@@ -1,6 +1,7 @@
 """A marked packet is seen on the links that it crosses, and nothing else is."""
 
 import socket
+import struct
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -108,3 +109,29 @@ async def test_nobody_else_sends_or_looks(served: tuple[Served, str, ClientSessi
     async with session.get(f"{url}{live_trace.SEEN}") as answer:
         assert answer.status == 403
     assert one.sent == []
+
+
+async def test_what_a_kernel_answers_is_seen() -> None:
+    """TCP's answers have no mark: the filter passes what acknowledges the marked packet."""
+    number = int.from_bytes(MARK[:4])
+    with (
+        marked_packets(MARK) as packets,
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw,
+    ):
+        raw.bind(("lo", 0))
+        for version in (4, 6):
+            for flags, offset in ((0x12, 1), (0x14, 1 + 32), (0x12, 2)):
+                raw.send(tcp_answer(version, flags, number + offset))
+        found = await sightings(packets, MARK, 0.5)
+    told = [one["what"] for one in found if one["direction"] == "out"]
+    assert told == ["SYN-ACK", "RST"] * 2
+    assert all(one["answer"] for one in found)
+
+
+def tcp_answer(version: int, flags: int, number: int) -> bytes:
+    link = bytes(12) + (b"\x08\x00" if version == 4 else b"\x86\xdd")
+    head = bytearray(20 if version == 4 else 40)
+    head[0] = 0x45 if version == 4 else 0x60
+    head[9 if version == 4 else 6] = 6
+    segment = struct.pack(">HHIIBBHHH", 80, 50000, 0, number, 0x50, flags, 0, 0, 0)
+    return link + bytes(head) + segment

@@ -11,6 +11,7 @@ from netmaster.progress import (
     NO_AGENT,
     NOT_REPORTED,
     OTHER_HISTORY,
+    OVERDUE,
     Applicable,
     HostState,
     ObservedHost,
@@ -135,3 +136,19 @@ def test_agents_at_two_addresses_with_one_label_are_an_error() -> None:
     assert shown_host(host, Applicable(CHANGED), HostState())["errors"] == [
         "agents at 192.0.2.1 and 192.0.2.9 have this label: give each host its own --host"
     ]
+
+
+@pytest.mark.parametrize(("repeat", "now", "told"), [(3.0, 18.9, 0), (3.0, 19.1, 1), (None, 99, 0)])
+def test_reports_that_do_not_come_any_more_are_an_error(
+    repeat: float | None, now: float, told: int
+) -> None:
+    host = ObservedHost(
+        record=HostRecord(label=HostLabel("h1"), control_ip="", vtep_ip="", vxlan_port=0),
+        registered=True,
+        reports={
+            node: dataclasses.replace(says(node, BOTH), repeat=repeat, heard=10.0)
+            for node in (VXLAN, VLAN)
+        },
+    )
+    shown = shown_host(host, Applicable(CHANGED), HostState(), now)
+    assert shown["errors"] == [OVERDUE] * told

@@ -3,7 +3,8 @@
 from ofnet.changes import EVERYTHING, Changes, ObjectKind
 from ofnet.channel.flow_stats import FlowCount
 from ofnet.desired import Desired
-from ofnet.hits import Hits, hits_by_object
+from ofnet.hits import Hits, guarded_by_object, hits_by_object
+from ofnet.tables import Priority, TableId
 from ofnet.world import Bridge, FwdMode, Rule, World
 
 
@@ -37,3 +38,16 @@ def test_a_flow_of_two_rules_counts_for_the_smallest() -> None:
     left = World(fwd_mode=FwdMode.ROUTING, rules={"b": rule("b")})
     found.update(left, Changes.of(ObjectKind.RULE, ["a"]))
     assert set(found.cookies(ObjectKind.RULE).values()) == {"b"}
+
+
+def test_what_the_source_guard_drops_is_added_up_by_endpoint() -> None:
+    owners = {1: "web", 2: "web", 3: "web", 4: "db"}
+    counted = [
+        FlowCount(1, 5, 500, TableId.INPUT, Priority.GUARD),
+        FlowCount(2, 2, 200, TableId.INPUT, Priority.GUARD_NEVER),
+        FlowCount(3, 9, 900, TableId.INPUT, Priority.GUARD_PASS),
+        FlowCount(3, 9, 900, TableId.IP, Priority.GUARD),
+        FlowCount(4, 0, 0, TableId.INPUT, Priority.GUARD),
+        FlowCount(7, 9, 900, TableId.INPUT, Priority.GUARD),
+    ]
+    assert guarded_by_object(owners, counted) == {"web": 7}

@@ -14,6 +14,7 @@ from netmaster.api import live_trace
 from netmaster.api.context import ApiRequest
 from netmaster.plan.show.trace_ends import End
 
+A = End(kind="endpoint", key="a", host="h1")
 B = End(kind="endpoint", key="n.t-b", host="h2")
 QUESTION = ("h1", {"enter": {"endpoint": "n.t-a"}})
 OUT = {"link": "eth0", "direction": "out", "endpoint": "", "answer": False}
@@ -61,7 +62,7 @@ class Agents:
 
 async def sent(agents: Agents) -> dict[str, Any]:
     leader: Any = SimpleNamespace(agents=agents)
-    return await live_trace.send(leader, QUESTION, ["h1", "h2"], B)
+    return await live_trace.send(leader, QUESTION, ["h1", "h2"], A, B)
 
 
 async def test_all_hosts_look_before_it_is_sent() -> None:

@@ -200,3 +200,21 @@ async def test_an_agent_takes_masters_and_answers_inspection() -> None:
     assert masters == [Node("10.77.0.9", 9001)]
     assert await methods[DUMMY]("dummy")
     assert await methods[INSPECT]("") == {"vxlan": {}}
+
+
+@pytest.mark.parametrize("period", [0, -1, True, "3", 1e9, None])
+async def test_a_period_that_is_none_is_never_overdue(period: object) -> None:
+    said = Report(node=VXLAN, host="h1").to_json() | {"Repeat": period}
+    read = Report.from_json(said)
+    assert read.repeat is None
+    assert not read.is_overdue(1e9)
+
+
+async def test_a_report_is_overdue_after_some_of_its_periods() -> None:
+    now = 100.0
+    master = OfnetMaster(clock=lambda: now)
+    report = Report(node=VXLAN, host="h1", repeat=2.0)
+    await master.methods()[REPORT](report.to_json())
+    (kept,) = master.nodes.values()
+    assert kept == report
+    assert [kept.is_overdue(at) for at in (100.0, 106.0, 106.1)] == [False, False, True]

@@ -9,7 +9,7 @@ from os_ken.lib.packet import ethernet, icmp, icmpv6, ipv4, ipv6, packet, tcp
 from ofnet.openflow import oxm
 from ofnet.openflow.packets import checksum
 from ofnet.trace.evaluator import Packet, Value
-from ofnet.trace.frames import MARK, frame, is_answer
+from ofnet.trace.frames import MARK, acknowledged, frame, seen
 from ofnet.trace.packets import SYN
 
 TRACE = bytes(range(MARK))
@@ -62,7 +62,7 @@ def test_every_layer_is_right(version: int, protocol: int) -> None:
     packed = b"".join(ip_address(one).packed for one in ENDS[version])
     pseudo = packed + struct.pack(">II", len(body), protocol or echo)
     assert checksum((b"" if echo == oxm.PROTO_ICMP and not protocol else pseudo) + body) == 0
-    assert not is_answer(made)
+    assert seen(made, TRACE) == seen(b"tunnel" * 9 + made, TRACE) == (False, "")
 
 
 @pytest.mark.parametrize(("version", "request_type", "answer"), [(4, 8, 0), (6, 128, 129)])
@@ -70,7 +70,8 @@ def test_an_answer_is_known_behind_any_header(version: int, request_type: int, a
     made = frame(a_packet(version, oxm.PROTO_ICMP if version == 4 else oxm.PROTO_ICMP6), TRACE)
     at = len(made) - 8 - (len(made) - (34 if version == 4 else 54) - 8)
     assert made[at] == request_type
-    assert is_answer(b"tunnel" * 9 + made[:at] + bytes([answer]) + made[at + 1 :])
+    echoed = b"tunnel" * 9 + made[:at] + bytes([answer]) + made[at + 1 :]
+    assert seen(echoed, TRACE) == (True, "echo reply")
 
 
 def test_what_would_reach_a_process_is_not_made() -> None:
@@ -78,6 +79,68 @@ def test_what_would_reach_a_process_is_not_made() -> None:
         frame(a_packet(4, oxm.PROTO_UDP), TRACE)
 
 
-@pytest.mark.parametrize("data", [b"", bytes(30)])
-def test_short_frames_are_no_answers(data: bytes) -> None:
-    assert not is_answer(data)
+@pytest.mark.parametrize("data", [b"", bytes(30), bytes(200)])
+def test_other_frames_have_nothing_to_do_with_it(data: bytes) -> None:
+    assert seen(data, TRACE) is None
+    assert seen((data + TRACE)[-MARK:], TRACE) == (False, "")
+
+
+def answered(version: int, flags: int, number: int) -> bytes:
+    """Return what TCP answers, as another library writes it."""
+    made = packet.Packet()
+    source, target = ENDS[version]
+    made.add_protocol(ethernet.ethernet(ethertype=0x0800 if version == 4 else 0x86DD))
+    if version == 4:
+        made.add_protocol(ipv4.ipv4(proto=6, src=target, dst=source))
+    else:
+        made.add_protocol(ipv6.ipv6(nxt=6, src=target, dst=source))
+    made.add_protocol(tcp.tcp(src_port=80, dst_port=50000, ack=number, bits=flags))
+    made.serialize()
+    return bytes(made.data)
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize(
+    ("flags", "what"), [(tcp.TCP_SYN | tcp.TCP_ACK, "SYN-ACK"), (tcp.TCP_RST | tcp.TCP_ACK, "RST")]
+)
+def test_what_tcp_answers_is_known_by_what_it_acknowledges(
+    version: int, flags: int, what: str
+) -> None:
+    for mark in (TRACE, b"\xff" * MARK):
+        for number in acknowledged(mark):
+            assert seen(answered(version, flags, number), mark) == (True, what)
+        assert seen(answered(version, flags, 7), mark) is None
+    cut = answered(version, flags, acknowledged(TRACE)[0])
+    for size in range(54 if version == 4 else 74):
+        assert seen(cut[:size], TRACE) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "code", "why"),
+    [
+        (4, 3, 0, "network unreachable, no route leads to it"),
+        (4, 3, 13, "communication administratively prohibited"),
+        (4, 3, 77, "type 3, code 77"),
+        (4, 11, 0, "time to live exceeded"),
+        (6, 1, 0, "network unreachable, no route leads to it"),
+        (6, 1, 1, "communication administratively prohibited"),
+    ],
+)
+@pytest.mark.parametrize("protocol", [oxm.PROTO_TCP, 0])
+def test_an_error_of_icmp_is_known_by_the_packet_it_repeats(
+    version: int, kind: int, code: int, why: str, protocol: int
+) -> None:
+    echo = oxm.PROTO_ICMP if version == 4 else oxm.PROTO_ICMP6
+    about = frame(a_packet(version, protocol or echo), TRACE)[14:]
+    source, target = ENDS[version]
+    made = packet.Packet()
+    made.add_protocol(ethernet.ethernet(ethertype=0x0800 if version == 4 else 0x86DD))
+    if version == 4:
+        made.add_protocol(ipv4.ipv4(proto=1, src=target, dst=source))
+    else:
+        made.add_protocol(ipv6.ipv6(nxt=58, src=target, dst=source))
+    made.add_protocol(struct.pack(">BBHI", kind, code, 0, 0) + about)
+    made.serialize()
+    told = (True, f"ICMP error from {target}: {why}")
+    assert seen(bytes(made.data), TRACE) == told
+    assert seen(b"tunnel" * 9 + bytes(made.data), TRACE) == told

@@ -8,7 +8,9 @@ import pytest
 from netmaster.plan.show.trace_ends import End
 from netmaster.plan.show.trace_verdict import TraceVerdict, both_ways, onward, verdict
 
-WEB = End(kind="endpoint", key="n1.default-web", host="h2")
+SENDER = End(kind="endpoint", key="n1.default-db", host="h1", tenant="default")
+WEB = End(kind="endpoint", key="n1.default-web", host="h2", tenant="default")
+BLUE = End(kind="endpoint", key="n1.blue-web", host="h2", tenant="blue")
 HOST = End(kind="host", host="h1")
 OUTSIDE = End(kind="outside")
 UNUSED = End(kind="unused", key="n1.default", addresses=(IPv4Address("10.1.1.9"),))
@@ -52,13 +54,28 @@ def hop(*exits: Any, host: str = "h1", faults: tuple[str, ...] = (), why: str = 
             [hop(out("host"))],
             UNUSED,
             "astray",
-            f"astray: left by the host's own network stack of host h1, not for {UNUSED.text}",
+            (
+                "astray: no endpoint has the address 10.1.1.9 of network n1.default: "
+                "left by the host's own network stack of host h1"
+            ),
         ),
         (
             [hop(out("endpoint", "other"))],
             UNUSED,
             "astray",
-            f"astray: delivered to endpoint other on host h1, not for {UNUSED.text}",
+            (
+                "astray: no endpoint has the address 10.1.1.9 of network n1.default: "
+                "delivered to endpoint other on host h1"
+            ),
+        ),
+        (
+            [hop(out("host"))],
+            BLUE,
+            "astray",
+            (
+                "astray: endpoint n1.blue-web on host h2 is in tenant blue, which pods of tenant "
+                "default do not reach: left by the host's own network stack of host h1"
+            ),
         ),
         ([hop(out("host"))], OUTSIDE, "left", "left by the host's own network stack of host h1"),
         ([hop(out("host"))], HOST, "delivered", "delivered to host h1"),
@@ -78,7 +95,20 @@ def hop(*exits: Any, host: str = "h1", faults: tuple[str, ...] = (), why: str = 
     ],
 )
 def test_verdicts(hops: list[Any], end: End, outcome: str, text: str) -> None:
-    assert verdict(hops, end) == (outcome, text)
+    assert verdict(hops, SENDER, end) == (outcome, text)
+
+
+def test_a_service_without_providers_is_named() -> None:
+    shop = End(kind="service", key="shop:default", addresses=(IPv4Address("10.1.0.9"),))
+    left = {**hop(out("agent")), "steps": [step("service shop:default", kind="SERVICE")]}
+    assert verdict([left], SENDER, shop) == (
+        "agent",
+        (
+            "service shop:default has no provider: host h1 refuses its connections: is a pod "
+            "selected, and is it ready?"
+        ),
+    )
+    assert "by rule 1" in verdict([hop(out("agent"))], SENDER, shop).text
 
 
 def test_a_table_without_a_flow_is_named() -> None:
@@ -86,7 +116,7 @@ def test_a_table_without_a_flow_is_named() -> None:
         step("", flow=""),
         step("all packets", kind="PIPELINE", flow="priority=1 actions="),
     ):
-        found = verdict([{"host": "h1", "steps": [last], "exits": [], "faults": []}], WEB)
+        found = verdict([{"host": "h1", "steps": [last], "exits": [], "faults": []}], SENDER, WEB)
         assert found.text == "dropped by no flow for it on host h1, table 5 POLICY"
 
 

@@ -1,0 +1,71 @@
+"""What the source guard drops is counted by endpoint, and told now and then."""
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from core.errors import SwitchUnavailable
+from netplugin.bridges.guard_drops import LATELY, MANY, SAID_FOR, GuardDrops
+from ofnet.world import Bridge
+
+
+class Agent:
+    """The agent of a bridge with endpoints; `counters` is what the guard's flows say."""
+
+    def __init__(self, *keys: str) -> None:
+        self.world = SimpleNamespace(local=dict.fromkeys(keys))
+        self.counters: dict[str, int] = {}
+        self.away = False
+
+    async def guarded(self) -> dict[str, int]:
+        if self.away:
+            raise SwitchUnavailable("no switch")
+        return dict(self.counters)
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.agent, self.now = Agent("web", "db"), 0.0
+        agents: Any = {Bridge.VXLAN: self.agent}
+        self.drops = GuardDrops(agents, clock=lambda: self.now)
+
+    async def look(self, **counters: int) -> None:
+        self.agent.counters = counters
+        await self.drops.look()
+
+
+async def test_totals_grow_over_flows_that_are_added_anew() -> None:
+    scene = Scene()
+    await scene.look(web=3)
+    await scene.look(web=5, db=1)
+    await scene.look(web=2, db=1)  # its flow was added again
+    assert scene.drops.dropped == 8
+    scene.agent.away = True
+    await scene.look(web=90)
+    assert scene.drops.dropped == 8
+
+
+async def test_few_packets_are_nothing_and_many_are_past_once_they_end() -> None:
+    scene = Scene()
+    await scene.look(web=MANY - 1, db=MANY, gone=MANY)
+    assert scene.drops.note("web") == scene.drops.note("gone") == ""
+    assert scene.drops.stopped == 1
+    assert scene.drops.note("db").startswith(f"the source guard dropped {MANY} packets of endpoint")
+    for _ in range(LATELY):
+        await scene.look(web=MANY - 1, db=MANY)
+    assert (scene.drops.note("db"), scene.drops.stopped) == ("", 0)
+
+
+async def test_the_log_names_an_endpoint_seldom(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene()
+    with caplog.at_level(logging.WARNING):
+        for count in range(1, 5):
+            await scene.look(web=count * MANY)
+        assert [record.msg for record in caplog.records] == [
+            "endpoint sends from addresses that are not its own"
+        ]
+        scene.now = SAID_FOR
+        await scene.look(web=9 * MANY)
+        assert len(caplog.records) == 2
