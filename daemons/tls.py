@@ -7,6 +7,7 @@ identity of a connected peer (`daemons.peers`). `netmaster.commands.ca` writes t
 
 import logging
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -134,6 +135,14 @@ class TlsContexts:
         except (OSError, ValueError) as exc:
             raise UsageError(_load_error(files, exc)) from exc
 
+    def expiry(self) -> dict[str, float]:
+        """Return when the own certificate and the first of the authorities expire.
+
+        By `own` and `authority`, in Unix seconds.
+        """
+        self._refresh()
+        return dict(self._contexts.expiry)
+
     def client(self) -> ssl.SSLContext:
         """Return the context for a new connection: ask again for each, the object is replaced.
 
@@ -216,24 +225,32 @@ class _Contexts:
     optional: ssl.SSLContext
     client: ssl.SSLContext
     to_masters: ssl.SSLContext
+    expiry: Mapping[str, float]
     agents: dict[str, ssl.SSLContext] = field(default_factory=dict)
     """By host label, made when they are needed."""
 
 
 def _load(files: TlsFiles) -> _Contexts:
     """Return contexts of the files. Raises OSError (SSLError included) or ValueError."""
-    contexts = _Contexts(
-        _server(files, certificate_optional=False),
-        _server(files, certificate_optional=True),
-        _client(files),
-        _client(files, server=Role.MASTER),
-    )
+    server, client = _server(files, certificate_optional=False), _client(files)
     # A handshake of the daemon with itself finds what loading does not: an expired certificate,
     # and one that another authority issued. Peers would refuse it, each with an error of its own.
     prober = _client(files)
     prober.check_hostname = False
-    shake_hands(prober, contexts.server)
-    return contexts
+    near, _ = shake_hands(prober, server)
+    ends = [_end_of(one) for one in client.get_ca_certs()]
+    return _Contexts(
+        server,
+        _server(files, certificate_optional=True),
+        client,
+        _client(files, server=Role.MASTER),
+        {"own": _end_of(near.getpeercert() or {}), "authority": min(ends, default=0.0)},
+    )
+
+
+def _end_of(certificate: Mapping[str, Any]) -> float:
+    """Return when a certificate, as `ssl` decodes it, expires."""
+    return float(ssl.cert_time_to_seconds(str(certificate["notAfter"])))
 
 
 def shake_hands(

@@ -144,6 +144,8 @@ async def run(settings: Settings, version: str) -> None:
             leadership=leadership,
             registrations=registrations.by_service,
             reports=agents.nodes,
+            condition=backend.condition,
+            tls=tls,
         )
         events = EventLog()
         server.own[event_stream.PATH] = EventStreams(events, parties.access).answer

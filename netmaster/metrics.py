@@ -2,27 +2,35 @@
 
 In come the parts that `netmaster.daemon` composed; out go readings for `daemons.metrics_page`, on
 each scrape. A follower has no view: it leaves out what only a leader knows, so that a sum over all
-masters is the cluster's. Reads nothing from the store, and so answers while there is none.
+masters is the cluster's. Of the store only its member's condition is asked, for `STORE_LIMIT` at
+most: a master answers while there is none.
 """
 
+import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from core.errors import ContivError
 from core.metrics import Kind, Metric, Reading, labelled, single
 from daemons.request_stats import RequestStats
+from daemons.tls import TlsContexts
 from netmaster.commit_stats import CommitStats
 from netmaster.election import ElectionState
 from netmaster.leadership import Leadership
 from netmaster.progress import Applicable, unapplied_reason
 from netmaster.view import View
+from objdb.api import StoreCondition
 from objdb.registration import Registration
 from ofnet.rpc.control import Node, Report
 
 _C, _G, _H = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
 _REQUEST = ("method", "route")
 _NETWORK = ("tenant", "network", "family")
+
+STORE_LIMIT: Final = 1.0
+"""Seconds; Prometheus waits ten for a page."""
 
 BUILD: Final = Metric(
     "contiv_netmaster_build_info", _G, "1; the version is in the label.", ("version",)
@@ -134,11 +142,36 @@ RELEASED: Final = Metric(
     "Endpoints and grants released, since their host or owner was gone.",
     ("cause",),
 )
+STORE_SIZE: Final = Metric(
+    "contiv_netmaster_store_size_bytes",
+    _G,
+    "Bytes of the file of the store's member that this master asked, which etcd limits "
+    "(--quota-backend-bytes, 2 GiB by default); etcd only.",
+)
+STORE_USED: Final = Metric(
+    "contiv_netmaster_store_used_bytes",
+    _G,
+    "Bytes of them that hold something: `etcdctl defrag` gives back the others; etcd only.",
+)
+STORE_ALARM: Final = Metric(
+    "contiv_netmaster_store_alarm",
+    _G,
+    "1 while a member of the store has raised the alarm: `nospace`, `corrupt`; etcd only.",
+    ("alarm",),
+)
+EXPIRY: Final = Metric(
+    "contiv_netmaster_certificate_expiry_timestamp_seconds",
+    _G,
+    "When the master's certificate (`own`) and the first of its authorities (`authority`) expire, "
+    "in Unix time; with TLS only.",
+    ("certificate",),
+)
 
 METRICS: Final = (
     *(BUILD, REQUESTS, REQUEST_SECONDS, COMMITS, COMMIT_SECONDS, COMMIT_GROUP, PENDING, REBUILDS),
     *(WATCH_LAG, LEADER, STATE, ELECTIONS, READY, LOCK, REGISTERED, LEASES_LOST, AGENTS, HOSTS),
     *(OBJECTS, ENDPOINTS, ADDRESSES, ADDRESSES_FREE, RELEASED),
+    *(STORE_SIZE, STORE_USED, STORE_ALARM, EXPIRY),
 )
 """In the order of docs/metrics.md."""
 
@@ -153,11 +186,26 @@ class MasterMetrics:
     leadership: Leadership
     registrations: Mapping[str, Registration]
     reports: Mapping[Node, Report]
+    condition: Callable[[], Awaitable[StoreCondition]]
+    tls: TlsContexts | None = None
     clock: Callable[[], float] = time.monotonic
 
     async def read(self) -> Iterable[Reading]:
         """Return the metrics of this moment."""
-        return [*self._own(), *self._of_leader()]
+        store = await self._store()
+        return [*self._own(), *self._of_leader(), *store]
+
+    async def _store(self) -> list[Reading]:
+        try:
+            async with asyncio.timeout(STORE_LIMIT):
+                found = await self.condition()
+        except (ContivError, TimeoutError):
+            return []
+        sizes = {STORE_SIZE: found.size, STORE_USED: found.used}
+        return [
+            *(single(metric, size) for metric, size in sizes.items() if size is not None),
+            labelled(STORE_ALARM, found.alarms),
+        ]
 
     def _own(self) -> Iterator[Reading]:
         yield labelled(BUILD, {self.version: 1})
@@ -178,6 +226,8 @@ class MasterMetrics:
         yield labelled(REGISTERED, {name: float(one.registered) for name, one in services})
         yield labelled(LEASES_LOST, {name: float(one.lease.losses) for name, one in services})
         yield labelled(RELEASED, self.leadership.repaired)
+        if self.tls is not None:
+            yield labelled(EXPIRY, self.tls.expiry())
 
     def _of_leader(self) -> Iterator[Reading]:
         committer = self.leadership.committer

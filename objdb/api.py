@@ -23,7 +23,7 @@ every event.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from core.errors import TooLarge
@@ -285,8 +285,23 @@ class Backend(Protocol):
     async def check_room(self) -> None:
         """Return if the store takes puts, as far as it says so. Raises StoreFull."""
 
+    async def condition(self) -> "StoreCondition":
+        """Return what the member that answers says of itself; nothing for a store without."""
+
     async def close(self) -> None:
         """Stop renewals and watches and close connections. Leases then expire."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreCondition:
+    """What a member of a store says of itself; None and nothing where it says nothing."""
+
+    size: int | None = None
+    """Bytes of its file, which the store limits."""
+    used: int | None = None
+    """Bytes of them that hold something; a defragmentation gives back the others."""
+    alarms: Mapping[str, bool] = field(default_factory=dict)
+    """Alarms that it knows, and whether a member of the store has raised them."""
 
 
 def holds(check: Check, current: Entry | None) -> bool:

@@ -195,6 +195,40 @@ KUBE_SILENT: Final = _metric(
 KUBE_FAULTY: Final = _metric(
     "kubernetes_faulty", _G, "1 while the watch of the resource has a fault, else 0.", "resource"
 )
+DISK_FREE: Final = _metric(
+    "data_disk_free_bytes", _G, "Bytes that are free on the disk of --data-dir."
+)
+DISK_SIZE: Final = _metric("data_disk_size_bytes", _G, "Bytes of the disk of --data-dir.")
+CONNTRACK: Final = _metric(
+    "conntrack_entries",
+    _G,
+    "Connections that are tracked: by the kernel (of the host, and of pods on the kernel's "
+    "datapath), and by the switch's own datapath in userspace.",
+    "table",
+)
+CONNTRACK_LIMIT: Final = _metric(
+    "conntrack_entries_limit",
+    _G,
+    "Connections that can be tracked; beyond, packets of new ones are dropped.",
+    "table",
+)
+LOOKUPS: Final = _metric(
+    "datapath_lookups_total",
+    _C,
+    "Packets that Open vSwitch's datapath knew a flow for (`hit`), asked ovs-vswitchd about "
+    "(`missed`, an upcall), and dropped since it could not ask (`lost`).",
+    *("datapath", "outcome"),
+)
+CACHED: Final = _metric(
+    "datapath_flows", _G, "Flows that the datapath has in its cache.", "datapath"
+)
+EXPIRY: Final = _metric(
+    "certificate_expiry_timestamp_seconds",
+    _G,
+    "When the agent's certificate (`own`) and the first of its authorities (`authority`) expire, "
+    "in Unix time; with TLS only.",
+    "certificate",
+)
 
 METRICS: Final[tuple[Metric, ...]] = tuple(
     value for value in list(globals().values()) if isinstance(value, Metric)

@@ -1,8 +1,9 @@
 """Reads the metrics of an agent on each scrape: the `Source` of its page `/metrics`.
 
 In come the parts that `netplugin.startup` built; out go readings of
-`netplugin.startup.metric_names`. All but one are in this process already. The number of installed
-flows is asked of the switches: what an agent believes about them is no proof.
+`netplugin.startup.metric_names`. Nearly all are in this process already. The number of installed
+flows is asked of the switches: what an agent believes about them is no proof. What the host itself
+knows is read by `netplugin.startup.host_numbers`.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from typing import Any
 from core.metrics import Metric, Reading, labelled, single
 from core.tasks import Supervisor
 from daemons.request_stats import RequestStats
+from daemons.tls import TlsContexts
 from netplugin.kube.feed import KubeFeed
 from netplugin.masters.client import LeaderClient
 from netplugin.startup import metric_names as names
@@ -40,6 +42,7 @@ class AgentMetrics:
     leader: LeaderClient
     supervisor: Supervisor
     kubernetes: KubeFeed | None = None
+    tls: TlsContexts | None = None
 
     async def read(self) -> Iterable[Reading]:
         """Return the metrics of this moment."""
@@ -59,6 +62,7 @@ class AgentMetrics:
             *self._records(),
             *self._network(),
             *self._cluster(),
+            *((labelled(names.EXPIRY, self.tls.expiry()),) if self.tls is not None else ()),
             *(_kubernetes(self.kubernetes.report()) if self.kubernetes is not None else ()),
         ]
 

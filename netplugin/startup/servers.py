@@ -33,6 +33,7 @@ from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context
 from netplugin.startup.dataplane import Dataplane
 from netplugin.startup.early_health import EarlyHealth
+from netplugin.startup.host_numbers import HostNumbers
 from netplugin.startup.host_services import HostServices
 from netplugin.startup.inspect import Inspector
 from netplugin.startup.metrics import AgentMetrics
@@ -93,8 +94,9 @@ async def start_servers(
         leader=leader,
         supervisor=context.supervisor,
         kubernetes=kube_feed,
+        tls=context.tls,
     )
-    page = MetricsPage(metrics)
+    page = MetricsPage(metrics, HostNumbers(settings.journal, clients.vswitchd.call))
     tracer = _tracer(context, clients, dataplane, pod_services)
     inspector = Inspector(
         agents=dataplane.agents,

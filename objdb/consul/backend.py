@@ -21,6 +21,7 @@ from objdb.api import (
     Outcome,
     Parts,
     Snapshot,
+    StoreCondition,
     keep_all,
     kept,
 )
@@ -90,6 +91,10 @@ class ConsulBackend:
 
     async def check_room(self) -> None:
         """Return at once: consul has no limit of its own."""
+
+    async def condition(self) -> StoreCondition:
+        """Return nothing: consul says none of it."""
+        return StoreCondition()
 
     async def close(self) -> None:
         """Stop renewals and watches and close connections."""

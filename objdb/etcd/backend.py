@@ -23,12 +23,13 @@ from objdb.api import (
     Outcome,
     Parts,
     Snapshot,
+    StoreCondition,
     keep_all,
 )
 from objdb.etcd.channel import Channels
 from objdb.etcd.commit import LIMITS, EtcdCommitter, entry
 from objdb.etcd.compaction import compact_history
-from objdb.etcd.errors import ALARM, FULL
+from objdb.etcd.errors import ALARM, CORRUPT, FULL, NOSPACE
 from objdb.etcd.leases import EtcdLeases
 from objdb.etcd.locks import EtcdLock
 from objdb.etcd.watching import EtcdWatcher
@@ -87,11 +88,20 @@ class EtcdBackend:
 
     async def check_room(self) -> None:
         """Return if no member has raised the alarm NOSPACE. Raises StoreFull."""
+        if (await self.condition()).alarms[NOSPACE]:
+            raise StoreFull(FULL)
+
+    async def condition(self) -> StoreCondition:
+        """Return the size of the member that answers, and the alarms of all."""
         status = await self._channels.call(
             lambda member: member.maintenance.Status, rpc.StatusRequest()
         )
-        if any(ALARM in error for error in status.errors):
-            raise StoreFull(FULL)
+        raised = " ".join(status.errors)
+        return StoreCondition(
+            size=status.dbSize,
+            used=status.dbSizeInUse,
+            alarms={name: f"{ALARM}{name.upper()}" in raised for name in (NOSPACE, CORRUPT)},
+        )
 
     async def close(self) -> None:
         """Stop renewals and watches and close connections."""

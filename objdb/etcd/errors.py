@@ -41,7 +41,10 @@ _OLD_REVISION: Final = ("revision of auth store is old", "auth: revision in head
 _STALE: Final = (*_OLD_REVISION, "invalid auth token", "user name is empty")
 """Texts about a token, or a request, from before a change of users or roles."""
 
-ALARM: Final = "alarm:NOSPACE"
+ALARM: Final = "alarm:"
+"""How a member's status words an alarm, with its name behind."""
+NOSPACE: Final = "nospace"
+CORRUPT: Final = "corrupt"
 """What a member's status says of a full store."""
 FULL: Final = (
     "the store is full and takes no writes (etcd's alarm NOSPACE); reads and deletes go on: "

@@ -15,6 +15,7 @@ from objdb.api import (
     Outcome,
     Parts,
     Snapshot,
+    StoreCondition,
     admit,
     keep_all,
     kept,
@@ -125,6 +126,11 @@ class MemoryBackend:
         await self._check_reachable()
         if self.faults.full:
             raise StoreFull("the store is full")
+
+    async def condition(self) -> StoreCondition:
+        """Return nothing: there is no file."""
+        await self._check_reachable()
+        return StoreCondition()
 
     async def close(self) -> None:
         """Stop renewals and watches. Leases then expire."""

@@ -408,7 +408,7 @@ FAILURES: Final[Mapping[str, tuple[Failure, set[str], set[str]]]] = {
         {"ContivLeaderFlaps", "ContivRestarts"},
         {"ContivNoLeader"},
     ),
-    "full store": (a_full_store, {"ContivCommitsFail"}, set()),
+    "full store": (a_full_store, {"ContivCommitsFail", "ContivStoreAlarm"}, set()),
     "slow store": (a_slow_store, {"ContivCommitsSlow"}, set()),
     "full network": (a_full_network, {"ContivNetworkFull"}, set()),
     "no agent": (
@@ -430,10 +430,19 @@ FAILURES: Final[Mapping[str, tuple[Failure, set[str], set[str]]]] = {
 """What fails -> how, the alerts that must begin, and those that may."""
 
 
+NOT_HERE: Final = {
+    "ContivCertificateExpires",  # nothing here has a certificate
+    "ContivConntrackFull",  # the kernel's table is that of the whole machine
+    "ContivDatapathLoses",  # a queue of the kernel's datapath
+    "ContivDataDiskFull",  # the disk is that of the whole machine
+}
+"""Alerts that `tests/unit/deploy/test_monitoring.py` alone shows, by promtool."""
+
+
 def test_every_alert_has_its_failure() -> None:
     groups: list[dict[str, Any]] = yaml.safe_load(RULES.read_text())["groups"]
     named = {rule["alert"] for group in groups for rule in group["rules"]}
-    assert set().union(*(wanted for _, wanted, _ in FAILURES.values())) == named
+    assert set().union(*(wanted for _, wanted, _ in FAILURES.values())) == named - NOT_HERE
 
 
 @pytest.mark.parametrize("what", FAILURES)

@@ -23,8 +23,9 @@ pytestmark = [
 NOT_HERE = {
     *(names.KUBE_FAULTY, names.KUBE_LISTED, names.KUBE_OBJECTS, names.KUBE_SILENT),
     *(names.BGP_UP, names.BGP_ROUTES, names.BGP_ANNOUNCED, names.BGP_SESSIONS),
+    names.EXPIRY,
 }
-"""Without a Kubernetes or a BGP peer."""
+"""Without a Kubernetes, a BGP peer and TLS."""
 LOADED = "import 'prometheus_client.core'"
 """What Python says of an import when it is verbose."""
 

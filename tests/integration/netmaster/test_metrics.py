@@ -7,6 +7,7 @@ import pytest
 
 from core.metrics import Kind
 from netmaster import metrics as names
+from tests.bed.etcd import Etcd
 from tests.bed.master import Master
 from tests.bed.metrics import Metrics, parsed
 from tests.bed.store import Store
@@ -54,20 +55,29 @@ def page(master: Master) -> Metrics:
     return parsed(answer.body)
 
 
-def test_a_leader_and_a_follower_show_what_they_are(leader: Master, follower: Master) -> None:
+def test_a_leader_and_a_follower_show_what_they_are(
+    store: Store, leader: Master, follower: Master
+) -> None:
     forwarded = {"method": "GET", "route": "forwarded"}
     before = page(follower)
     assert leader.ask("POST", "/api/v1/networks/default:n/", NETWORK).status == 200
     assert follower.ask("GET", "/api/v1/networks/default:n/").status == 200
     assert follower.ask("GET", "/nowhere").status == 404
     of_leader, of_follower = page(leader), page(follower)
-    for metric in set(names.METRICS) - {names.RELEASED, names.LEASES_LOST, names.READY}:
+    left_out = {names.RELEASED, names.LEASES_LOST, names.READY, names.EXPIRY}
+    if not isinstance(store, Etcd):
+        left_out |= {names.STORE_SIZE, names.STORE_USED}
+    for metric in set(names.METRICS) - left_out:
         family = metric.name.removesuffix("_total")
         assert of_leader.kinds[family] == metric.kind.value
         if metric in OF_LEADER:
             assert not of_follower.has(metric.name)
         elif metric.kind is Kind.HISTOGRAM:
             assert of_follower.kinds[family] == "histogram"
+    if isinstance(store, Etcd):
+        for of in (of_leader, of_follower):
+            assert 0 < of.value(names.STORE_USED.name) <= of.value(names.STORE_SIZE.name)
+            assert of.value(names.STORE_ALARM.name, alarm="nospace") == 0
     assert of_leader.value(names.LEADER.name) == 1
     assert of_follower.value(names.LEADER.name) == 0
     assert of_leader.value(names.STATE.name, state="leader") == 1

@@ -145,9 +145,11 @@ async def test_a_full_store_says_so(store: Etcd, connect: Connect) -> None:
     try:
         with pytest.raises(StoreFull, match="etcdctl alarm disarm"):
             await backend.check_room()
+        assert (await backend.condition()).alarms == {"nospace": True, "corrupt": False}
     finally:
         store.alarm("DEACTIVATE")
     await backend.check_room()
+    assert (await backend.condition()).alarms == {"nospace": False, "corrupt": False}
 
 
 async def test_a_failed_compaction_is_tried_again(

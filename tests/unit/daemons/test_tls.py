@@ -1,9 +1,11 @@
 """Which certificates the daemons accept. Replaced files are in `test_tls_rotation`."""
 
 import ssl
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from core.errors import UsageError
 from daemons import flags, tls
@@ -117,6 +119,17 @@ def test_a_clients_replaced_certificate_is_accepted_while_a_listener_serves(
     after = raw_client(issuer.files(wanted))
     assert met(before, server) == met(after, server)
     assert str(met(after, server)) == f"{role}/n1"
+
+
+def test_a_daemon_knows_when_its_certificates_expire(issuer: Issuer) -> None:
+    files = issuer.files(request())
+    contexts = TlsContexts(files)
+    for what, path in (("own", files.cert), ("authority", files.ca)):
+        end = x509.load_pem_x509_certificate(Path(path).read_bytes()).not_valid_after_utc
+        assert contexts.expiry()[what] == end.timestamp()
+    before = contexts.expiry()["own"]
+    assert issuer.files(replace(request(), days=3)) == files  # a renewed one
+    assert contexts.expiry()["own"] < before
 
 
 @pytest.mark.parametrize("role", sorted(ca.SERVERS))

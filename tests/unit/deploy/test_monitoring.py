@@ -49,7 +49,7 @@ def expressions() -> Iterator[str]:
 @pytest.mark.parametrize("expression", list(expressions()))
 def test_every_metric_and_label_of_an_expression_exists(expression: str) -> None:
     names = re.findall(r"\b(contiv_\w+)(?:\{([^}]*)\})?", expression)
-    assert names or re.search(r"\b(up|process_)", expression)
+    assert names or re.search(r"\b(up|process_|ALERTS)", expression)
     for name, selector in names:
         metric = known(name)
         assert metric is not None, name
@@ -98,6 +98,53 @@ def test_an_alert_says_what_happened_and_what_to_do(rule: dict[str, Any]) -> Non
             assert isinstance(found, click.Group)
             found = found.get_command(click.Context(found), word)
             assert found is not None, command
+
+
+def test_the_operator_finds_the_pods_and_ports_of_the_manifests() -> None:
+    monitors = list(yaml.safe_load_all((MONITORING / "podmonitors.yml").read_text()))
+    jobs = set()
+    for monitor in monitors:
+        ((label, name),) = monitor["spec"]["selector"]["matchLabels"].items()
+        (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+        job = name.removeprefix("contiv-")
+        jobs.add(job)
+        base = ROOT / "deploy" / "kubernetes" / "base" / f"{job}.yaml"
+        found = next(yaml.safe_load_all(base.read_text()))
+        assert found["metadata"]["namespace"] == monitor["metadata"]["namespace"]
+        template = found["spec"]["template"]
+        assert template["metadata"]["labels"][label] == name
+        ports = [
+            port["name"] for one in template["spec"]["containers"] for port in one.get("ports", ())
+        ]
+        assert endpoint["port"] in ports
+        assert endpoint["relabelings"] == [{"targetLabel": "job", "replacement": job}]
+    assert jobs == {"netmaster", "netplugin"}
+
+
+def test_the_scrape_configuration_of_the_page_is_one(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    (config,) = (one for one in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "rule" in one)
+    jobs = {one["job_name"] for one in yaml.safe_load(config)["scrape_configs"]}
+    assert jobs == {"netmaster", "netplugin"}
+    (tmp_path / "alerts.yml").write_text((MONITORING / "alerts.yml").read_text())
+    (tmp_path / "prometheus.yml").write_text(config)
+    command = ["promtool", "check", "config", "prometheus.yml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_first_row_of_the_dashboard_says_whether_all_is_well() -> None:
+    first, *others = DASHBOARD["panels"]
+    row = [panel for panel in others if panel["gridPos"]["y"] == first["gridPos"]["y"] + 1]
+    alerts = {rule["alert"] for rule in RULES}
+    assert len(row) >= 6
+    for panel in row:
+        assert panel["type"] == "stat"
+        assert panel["description"]
+        (link,) = panel["links"]
+        searched = link["url"].rpartition("=")[2]
+        assert link["url"].startswith("/alerting/list?search=")
+        assert any(alert.startswith(searched) for alert in alerts)
 
 
 def test_panels_of_the_dashboard_do_not_overlap_and_have_units() -> None:
