@@ -5,6 +5,7 @@ have no such datapath.
 """
 
 import re
+from functools import partial
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.bed.ovs import DATAPATH
 from tests.bed.pods import IFNAME, Pod
 from tests.bed.waiting import eventually
 from tests.system.test_preflight import CLOSED
+from tests.system.test_tunnel_probes import both_tell, hears, is_well
 from tests.unit.deploy.test_platforms import rules
 
 pytestmark = [
@@ -26,6 +28,9 @@ pytestmark = [
 BRIDGES = ("contivVxlanBridge", "contivVlanBridge")
 FOUR = ["--subnet=10.30.0.0/24", "--gateway=10.30.0.1"]
 SIX = ["--subnetv6=fd00:30::/64", "--gatewayv6=fd00:30::1"]
+TUNNELS = "udp dport 4789"
+SILENT = "let UDP 4789 pass between the hosts"
+SHORT_ONES = "bytes do not pass the tunnel, short ones do"
 UNLIKE = re.compile(r"^IPv6 ND Extension: +(\w+)$", re.MULTILINE)
 
 
@@ -48,6 +53,26 @@ def test_pods_reach_each_other_by_both_families(bed: Bed) -> None:
             for address in (target.address, address6(target)):
                 eventually(lambda: source.ping(address), f"{source.name} reaches {address}")  # noqa: B023
     assert not [one for one in bed.agents if "flows refused by the switch" in one.log_text()]
+
+
+def test_tunnels_are_probed(bed: Bed) -> None:
+    """Flows reflect short and long packets; what the kernel drops is an error of both hosts."""
+    for one, other in ((0, 1), (1, 0)):
+        eventually(partial(hears, bed, one, other), "answers to probes")
+    host = bed.hosts[1].namespace
+    host.run(["nft", "add", "table", "inet", "between"])
+    host.run(["nft", "add chain inet between input { type filter hook input priority 0 ; }"])
+    try:
+        for match, told in ((TUNNELS, SILENT), (f"{TUNNELS} ip length > 1000", SHORT_ONES)):
+            for number in range(2):
+                eventually(partial(is_well, bed, number), "no errors")
+            host.run(["nft", f"add rule inet between input {match} drop"])
+            eventually(partial(both_tell, bed, told), told)
+            host.run(["nft", "flush", "table", "inet", "between"])
+    finally:
+        host.run(["nft", "delete", "table", "inet", "between"])
+    for number in range(2):
+        eventually(partial(is_well, bed, number), "no errors any more")
 
 
 @pytest.mark.parametrize("firewall", CLOSED)

@@ -1,7 +1,8 @@
-"""A question for a pod not known everywhere yet goes through a real tunnel, and is answered.
+"""Questions through a real tunnel: for a pod not known everywhere yet, and of probes.
 
 Two hosts with an Open vSwitch each; the bridge of the first knows its own pod alone. The answer is
-a claim by nobody known, so it arrives without the source guard alone (ADR 6).
+a claim by nobody known, so it arrives without the source guard alone (ADR 6). Probes are answered
+by the other switch itself.
 """
 
 import socket
@@ -15,6 +16,8 @@ import pytest
 
 from core.ids import HostLabel
 from ofnet.openflow.packets import ARP_REPLY, Arp
+from ofnet.packetin import PacketOut
+from ofnet.pipelines import tunnel_probes as probes
 from ofnet.world import FwdMode, Vtep, World
 from tests.bed.hosts import Fabric, Host
 from tests.bed.netns import fresh_name
@@ -27,6 +30,9 @@ from tests.unit.ofnet.worlds import address, local, mac, world
 pytestmark = pytest.mark.ovs
 
 TUNNEL = 2
+LONGEST = 1450 + 14
+"""Bytes of a pod's longest packet with its Ethernet header, on links that carry 1500."""
+RUN = 7
 
 
 @pytest.fixture
@@ -91,6 +97,25 @@ async def test_guarded_the_answer_waits_for_the_record(hosts: tuple[Host, Host])
                     lambda: asks(wire, found) or answered["ArpReqRespSent"] >= 3, "three answers"
                 )
                 assert found == []
+
+
+@pytest.mark.parametrize("size", [probes.SHORTEST, LONGEST])
+async def test_probes_come_back_without_the_other_agent(
+    hosts: tuple[Host, Host], size: int
+) -> None:
+    here, there = hosts
+    async with dialled(here.ovs) as near, dialled(there.ovs) as far:
+        async with running_agent(far, bridged(2, tunnel(far, here), guard=True)):
+            pass  # its flows stay
+        own = bridged(1, tunnel(near, there), guard=True)
+        async with running_agent(near, own) as asking:
+            answers: list[tuple[int, int | None, int]] = []
+            asking.set_probe_receiver(
+                lambda port, frame: answers.append((port, probes.answer_of(RUN, frame), len(frame)))
+            )
+            out = PacketOut(data=probes.question(RUN, 3, size), actions=probes.actions(TUNNEL))
+            await until(lambda: asking.send(out) and bool(answers), "an answer")
+            assert answers[0] == (TUNNEL, 3, size)
 
 
 def asks(wire: socket.socket, found: list[Arp]) -> bool:
