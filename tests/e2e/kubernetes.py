@@ -52,6 +52,67 @@ spec:
   selector: {{app: web}}
   ports: [{{port: 80, targetPort: 8080, nodePort: 30080}}]
 """
+ROLLED = f"""apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: rolled}}
+spec:
+  replicas: 4
+  strategy: {{rollingUpdate: {{maxUnavailable: 0, maxSurge: 2}}}}
+  selector: {{matchLabels: {{app: rolled}}}}
+  template:
+    metadata: {{labels: {{app: rolled}}}}
+    spec:
+      terminationGracePeriodSeconds: 60
+      containers:
+        - name: c
+          image: {TOOLS}
+          imagePullPolicy: Never
+          command: [sh, -c, "hostname >/www/index.html; exec httpd -f -p 8080 -h /www"]
+          readinessProbe: {{httpGet: {{path: /, port: 8080}}, periodSeconds: 2, timeoutSeconds: 5}}
+          # Kubernetes ends a pod and takes it from its services at once, in no order: a pod that
+          # is to lose no request serves on for a while
+          lifecycle: {{preStop: {{exec: {{command: [sleep, "20"]}}}}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {{name: rolled}}
+spec:
+  selector: {{app: rolled}}
+  ports: [{{port: 80, targetPort: 8080}}]
+"""
+GATED = """apiVersion: v1
+kind: Pod
+metadata: {name: gated, labels: {app: gated}}
+spec:
+  nodeName: %s
+  terminationGracePeriodSeconds: 0
+  readinessGates: [{conditionType: example.org/let-in}]
+  containers:
+    - name: c
+      image: %s
+      imagePullPolicy: Never
+      command: [sh, -c, "hostname >/www/index.html; exec httpd -f -p 8080 -h /www"]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: gated}
+spec:
+  selector: {app: gated}
+  ports: [{port: 80, targetPort: 8080}]
+"""
+NAMED = f"""apiVersion: apps/v1
+kind: StatefulSet
+metadata: {{name: named}}
+spec:
+  replicas: 1
+  serviceName: named
+  selector: {{matchLabels: {{app: named}}}}
+  template:
+    metadata: {{labels: {{app: named}}}}
+    spec:
+      containers:
+        - {{name: c, image: {TOOLS}, imagePullPolicy: Never, command: [sleep, "99999999"]}}
+"""
 DENY = """apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 metadata: {name: deny}
@@ -430,6 +491,101 @@ def test_the_leading_netmaster_is_killed(cluster: Cluster) -> None:
     )
     cluster.kubectl("scale", "deployment", "web", f"--replicas={REPLICAS}")
     started(cluster, "app=web", REPLICAS)
+
+
+@contextmanager
+def asking(cluster: Cluster, client: str, target: str) -> Iterator[None]:
+    """Have a pod ask a web server all the while, one request after another; fail if one failed."""
+    request = f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | timeout 30 nc {target} 80 | grep -q ' 200 '"
+    line = f"while :; do if {request}; then echo yes; else echo no; fi; done & cat; kill $!"
+    process = subprocess.Popen(
+        cluster.kubectl_words("exec", "-i", client, "--", "sh", "-c", line),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield
+    finally:
+        said, _ = process.communicate(timeout=PATIENCE)
+    answers = said.split()
+    print(f"{client}: {len(answers)} requests, {answers.count('no')} failed")  # noqa: T201 - the result
+    assert set(answers) == {"yes"}, answers
+
+
+def test_a_rollout_under_requests_while_the_leader_is_killed(cluster: Cluster) -> None:
+    cluster.kubectl("apply", "-f", "-", text=ROLLED)
+    before = {one["metadata"]["name"] for one in started(cluster, "app=rolled", 4)}
+    where = address(cluster, "rolled")
+    first, second, _ = cluster.nodes
+    for node in (first, second):
+        asked_first = partial(fetched, cluster, f"client-{node.name}", where, 80)
+        cluster.until(asked_first, f"{node.name} knows the service")
+    leads = next(one for one in cluster.nodes if one.address == led_by(cluster))
+    restarts = restarts_of(cluster, leads, "netmaster")
+    with (
+        asking(cluster, f"client-{first.name}", where),
+        asking(cluster, f"client-{second.name}", where),
+    ):
+        cluster.kubectl("rollout", "restart", "deployment/rolled")
+        cluster.until(
+            lambda: {one["metadata"]["name"] for one in pods_with(cluster, "app=rolled")} - before,
+            "new pods begin",
+        )
+        kill(leads, "/opt/contiv/bin/netmaster")
+        rolled = {one["metadata"]["name"] for one in started(cluster, "app=rolled", 4)}
+    assert not rolled & before
+    cluster.until(
+        lambda: restarts_of(cluster, leads, "netmaster") > restarts, "netmaster was started again"
+    )
+    cluster.kubectl("delete", "service/rolled", "deployment/rolled")
+    started(cluster, "app=rolled", 0)
+
+
+def pods_with(cluster: Cluster, selector: str) -> list[dict[str, Any]]:
+    return list((cluster.get("pods", "-l", selector) or {"items": []})["items"])
+
+
+def test_a_pod_serves_once_its_readiness_gate_says_so(cluster: Cluster) -> None:
+    first, second, _ = cluster.nodes
+    cluster.kubectl("apply", "-f", "-", text=GATED % (second.name, TOOLS))
+    client, where = f"client-{first.name}", address(cluster, "gated")
+
+    def runs() -> str:
+        (found,) = pods_with(cluster, "app=gated")
+        itself = found["status"].get("podIP", "")
+        return fetched(cluster, client, itself, 8080) if itself else ""
+
+    cluster.until(runs, "the pod answers at its own address")
+    assert not fetched(cluster, client, where, 80), "the service has no target yet"
+    condition = {"type": "example.org/let-in", "status": "True"}
+    cluster.kubectl(
+        *("patch", "pod", "gated", "--subresource=status"),
+        *("--patch", json.dumps({"status": {"conditions": [condition]}})),
+    )
+    cluster.until(lambda: fetched(cluster, client, where, 80) == "gated", "it serves")
+    cluster.kubectl("delete", "service/gated", "pod/gated", "--wait")
+
+
+def test_a_pod_deleted_by_force_has_a_successor_of_its_name(cluster: Cluster) -> None:
+    cluster.kubectl("apply", "-f", "-", text=NAMED)
+    (old,) = started(cluster, "app=named", 1)
+    cluster.kubectl("delete", "pod", "named-0", "--force", "--grace-period=0")
+
+    def succeeded() -> str:
+        found = [one for one in pods_with(cluster, "app=named") if is_ready(one)]
+        new = [one for one in found if one["metadata"]["uid"] != old["metadata"]["uid"]]
+        return str(new[0]["status"]["podIP"]) if new else ""
+
+    where = cluster.until(succeeded, "the set has a pod again")
+    assert where != old["status"]["podIP"], "the first one may still run"
+    ping = ("exec", f"client-{cluster.nodes[0].name}", "--", "ping", "-c", "1", where)
+    cluster.until(lambda: "1 packets received" in cluster.kubectl(*ping, check=False), "it answers")
+    cluster.kubectl("delete", "statefulset", "named")
+    started(cluster, "app=named", 0)
+    cluster.until(
+        lambda: not {where, old["status"]["podIP"]} & endpoints(cluster), "no endpoint is left"
+    )
 
 
 def test_the_api_server_is_away(cluster: Cluster) -> None:

@@ -205,6 +205,50 @@ def test_pods_hear_of_services(api: ApiServer, pods: list[Pod]) -> None:
         hears(asker, server, "db.shop", {OUTSIDE})
 
 
+DNS = "10.96.0.53"
+DNS_PORTS = [{"name": f"dns-{kind}", "port": 53, "protocol": kind} for kind in ("UDP", "TCP")]
+
+
+@pytest.fixture
+def cluster_dns(api: ApiServer, pods: list[Pod]) -> Iterator[None]:
+    """Run dnsmasq in a pod behind the service kube-dns, in the place of CoreDNS."""
+    _, provider = pods
+    api.put(SERVICES, "kube-system", "kube-dns", **service(DNS, *DNS_PORTS))
+    behind = endpoint_slice("kube-dns", provider.address, ports=DNS_PORTS)
+    api.put(SLICES, "kube-system", "kube-dns-a", **behind)
+    command = ["dnsmasq", "--keep-in-foreground", "--no-resolv", "--no-hosts", "--user=root"]
+    command += ["--pid-file=", "--conf-file=/dev/null", "--bind-interfaces"]
+    command += [f"--listen-address={provider.address}", f"--address=/cluster.local/{OUTSIDE}"]
+    server = provider.namespace.popen([*command, "--address=/example.com/192.0.2.9"])
+    try:
+        yield
+    finally:
+        server.terminate()
+        server.wait()
+        api.delete(SLICES, "kube-system", "kube-dns-a")
+        api.delete(SERVICES, "kube-system", "kube-dns")
+
+
+@pytest.mark.usefixtures("cluster_dns")
+def test_names_beside_a_name_server_of_the_cluster(api: ApiServer, pods: list[Pod]) -> None:
+    """Pods ask the service's address: what the agent does not know goes on to who is behind it."""
+    asker, provider = pods
+    api.put(SERVICES, "shop", "db", **service("10.96.0.20", {"port": 5432}))
+    known = {
+        "db.shop.svc.cluster.local": "10.96.0.20",
+        "two": provider.address,
+        "only-there.shop.svc.cluster.local": OUTSIDE,
+        "www.example.com": "192.0.2.9",
+    }
+    for transport in ("+notcp", "+tcp"):
+        for name, where in known.items():
+            ask = partial(dug, asker, DNS, transport, name)
+            eventually(lambda ask=ask, where=where: ask() == [where], f"{name} by {transport}")  # type: ignore[misc]  # bound now
+    api.delete(SERVICES, "shop", "db")
+    ask = partial(dug, asker, DNS, "db.shop.svc.cluster.local")
+    eventually(lambda: ask() == [OUTSIDE], "a name that is no service's any more goes on too")
+
+
 def test_no_pod_takes_a_name_of_others(
     bed: Bed, host: Host, api: ApiServer, pods: list[Pod]
 ) -> None:
