@@ -54,7 +54,7 @@ help:
 	@echo 'make manifests    write deploy/kubernetes/contiv.yaml anew'
 	@echo 'make e2e-k8s K8S_BIN=FOLDER   install on a real Kubernetes cluster of three nodes, use it, break it, uninstall'
 	@echo 'make conformance K8S_BIN=FOLDER E2E_BIN=FOLDER   Kubernetes'"'"' own network tests in four settings;'
-	@echo '                  SETTINGS="replace iptables nftables dual-stack", PROCS=2 tests at a time'
+	@echo '                  SETTINGS="replace iptables nftables dual-stack", PROCS=2 tests at a time, ONLY=PATTERN some of them'
 	@echo 'make setup        Debian packages and .venv (the others do this themselves)'
 	@echo 'make lock         write requirements.lock anew'
 	@echo 'make wheels       whether the locks have wheels for each Python, on x86-64 and ARM64, from pypi.org'

@@ -4,7 +4,7 @@ In come Kubernetes' programs (`K8S_BIN`) and upstream's tests of the same releas
 come, for each setting, what passed, what failed and why, and what was skipped and why. The exit
 code is 1 if a test failed or none ran. Reading reports and choosing tests is
 `tests.e2e.verdicts`'; this starts and asks. Half an hour and more for each setting; `PROCS` tests
-at a time with upstream's `ginkgo`, else one.
+at a time with upstream's `ginkgo`, else one. `ONLY`, a pattern of names, runs some of them.
 """
 
 import os
@@ -85,7 +85,9 @@ def tests_release(folder: Path) -> Version:
 
 def run(setting: Setting, folder: Path) -> list[verdicts.Verdict]:
     """Install the product on a new cluster and run upstream's tests; return what came of each."""
-    choice = verdicts.Choice(tests_release(folder), dual_stack=setting.dual_stack)
+    choice = verdicts.Choice(
+        tests_release(folder), dual_stack=setting.dual_stack, only=os.environ.get("ONLY", "")
+    )
     reports = BUILD / setting.name
     reports.mkdir(parents=True, exist_ok=True)
     for old in reports.glob("*.xml"):

@@ -51,10 +51,16 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which tests are run on a release."""
+    """Which tests are run on a release; `only` is a pattern of names, for some of these."""
 
     version: Version
     dual_stack: bool = False
+    only: str = ""
+
+    @property
+    def focus(self) -> str:
+        """One pattern of all tests that are run."""
+        return rf"\[sig-network\].*({self.only})" if self.only else FOCUS
 
     @property
     def left_out(self) -> tuple[tuple[str, str], ...]:
@@ -70,7 +76,11 @@ class Choice:
 def command(choice: Choice, tests: Path, ginkgo: Path | None, processes: int) -> list[str]:
     """Return the words that run the chosen tests; those of e2e.test itself come after them."""
     newer = choice.version >= GINKGO_2
-    chosen = {"focus": FOCUS, "skip": choice.skip, "no-color" if newer else "noColor": "true"}
+    chosen = {
+        "focus": choice.focus,
+        "skip": choice.skip,
+        "no-color" if newer else "noColor": "true",
+    }
     if newer or ginkgo:
         chosen["timeout"] = "12h"  # an hour by default; version 1 has it in its runner alone
     if ginkgo is None:
@@ -102,7 +112,7 @@ def _verdict(choice: Choice, case: ET.Element) -> Verdict | None:
     for tag in ("failure", "error"):
         if (failure := case.find(tag)) is not None:
             return Verdict(name, "failed", _first_line(failure))
-    if not re.search(FOCUS, name):
+    if not re.search(choice.focus, name):
         return None
     for pattern, reason in choice.left_out:
         if re.search(pattern, name):

@@ -76,7 +76,7 @@ VERSION_2 = (
 
 def runs(choice: Choice, name: str) -> bool:
     """As the runner decides it, by its two flags."""
-    return bool(re.search(verdicts.FOCUS, name)) and not re.search(choice.skip, name)
+    return bool(re.search(choice.focus, name)) and not re.search(choice.skip, name)
 
 
 def test_what_is_run() -> None:
@@ -85,6 +85,15 @@ def test_what_is_run() -> None:
     for name in (AFFINITY, VOLUME, BOTH):
         assert not runs(FIRST, name), name
     assert runs(Choice(Version(1, 20), dual_stack=True), BOTH)
+
+
+def test_some_of_what_is_run() -> None:
+    some = Choice(Version(1, 20), only="basic endpoint|affinity|time")
+    assert [name for name in (CLUSTER_IP, DENY, AFFINITY, VOLUME) if runs(some, name)] == [
+        CLUSTER_IP
+    ]
+    found = verdicts.read(some, VERSION_2)
+    assert {one.name for one in found if one.state != "skipped"} == {CLUSTER_IP, DENY}
 
 
 @pytest.mark.parametrize(
