@@ -4,9 +4,9 @@ In come what does the work, what it depends on, and events that tell of changes;
 anew after every change, after failures, and on an interval, for changes that raise no event. While
 it fails, a fault of the host says so (`netplugin.masters.progress`). Used by
 `netplugin.bridges.host_access`, `netplugin.bridges.infra`, `netplugin.bridges.service_access`,
-`netplugin.bridges.pod_guard`, `netplugin.bridges.host_guard`, `netplugin.pods.host_interfaces`,
-`netplugin.pods.port_mappings` and `netplugin.bgp.host`; `set_on_change` serves loops of other
-shapes too. Nothing here knows what the work is.
+`netplugin.bridges.pod_guard`, `netplugin.bridges.host_guard`, `netplugin.bridges.host_names`,
+`netplugin.pods.host_interfaces`, `netplugin.pods.port_mappings` and `netplugin.bgp.host`;
+`set_on_change` serves loops of other shapes too. Nothing here knows what the work is.
 """
 
 import asyncio

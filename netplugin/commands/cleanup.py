@@ -23,7 +23,7 @@ from core.version import VERSION
 from daemons import flags
 from daemons.flags import Flag, Values
 from netplugin import settings
-from netplugin.bridges import host_access, host_guard, pod_guard, service_access
+from netplugin.bridges import host_access, host_guard, host_names, pod_guard, service_access
 from netplugin.bridges.openflow_listeners import left_sockets
 from netplugin.kernel.families import each_family, raise_any
 from netplugin.kernel.iptables import Iptables
@@ -53,6 +53,7 @@ _CHAINS: Final = (
     *mapping_rules.CHAINS,
     *pod_guard.CHAINS,
     *host_guard.CHAINS,
+    *host_names.CHAINS,
 )
 
 

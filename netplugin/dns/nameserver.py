@@ -9,6 +9,7 @@ Where the cluster has no other name server, the agent is that server: pods ask i
 (`--dns-address`). Of questions to this address it answers those alone that the switch has judged as
 the pod's own packets (`ofnet.pipelines.cluster_dns`). A name below the cluster's zone that is not
 known does not exist then, and other names are asked of servers outside (`netplugin.dns.upstream`).
+Hosts ask the same address (`netplugin.dns.host_server`); bare names are for pods alone.
 """
 
 from collections import Counter, defaultdict
@@ -19,6 +20,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import count
 from typing import Any, Final, Protocol
 
+from core.ids import DEFAULT_TENANT
 from netplugin.dns import messages
 from netplugin.dns.messages import Answer, Asked, Query, Rcode, Records
 from netplugin.dns.rate_limit import RateLimit
@@ -97,12 +99,28 @@ class NameServer:
         if limited or (own is not None and not question.judged):
             stats["limited" if limited else "unjudged"] += 1
             return Verdict.DROP
-        query = messages.read(question.message)
+        return self._answer(asker, question.message, own, tcp=question.tcp)
+
+    def of_host(self, message: bytes, *, tcp: bool) -> Outcome:
+        """Return the answer to a question of this host itself to the cluster's name server.
+
+        Nobody judges what a host sends, and its rate has no limit. DROP where that server is
+        another one.
+        """
+        if self._own is None:
+            return Verdict.DROP
+        return self._answer(Asker(DEFAULT_TENANT), message, self._own, tcp=tcp)
+
+    def _answer(
+        self, asker: Asker, message: bytes, own: ClusterDns | None, *, tcp: bool
+    ) -> Outcome:
+        stats = self._stats[asker.tenant]
+        query = messages.read(message)
         if query is None:
             stats["invalidQuery"] += 1
             return Verdict.FORWARD if own is None else Verdict.DROP
         found = [self._found(asker, asked) for asked in query.questions]
-        limit = messages.STREAM if question.tcp else query.datagram_limit
+        limit = messages.STREAM if tcp else query.datagram_limit
         match found:
             case [_Alias(name)]:
                 stats["foundNameRecord"] += 1
@@ -116,7 +134,7 @@ class NameServer:
         stats["noNameRecord"] += 1
         if own is None:
             return Verdict.FORWARD
-        return self._not_here(query, question, own, limit)
+        return self._not_here(query, message, own, limit, tcp=tcp)
 
     def totals(self) -> Counter[str]:
         """Return the counters, summed over all tenants."""
@@ -149,6 +167,8 @@ class NameServer:
             return Answer(Rcode.NXDOMAIN, zone=zone)
         if kube is None and unknown and asker.namespace:
             return None  # it may be a service's, which comes before all others
+        if asker.network is None:
+            return None  # a host's own name server shall say what a bare name is there
         return self._bare(asker, asked, TTL if kube is None else KUBERNETES_TTL)
 
     def _bare(self, asker: Asker, asked: Asked, ttl: int) -> Answer | None:
@@ -220,16 +240,16 @@ class NameServer:
 
     # -- what is not ---------------------------------------------------------------------------
 
-    def _not_here(self, query: Query, question: Question, own: ClusterDns, limit: int) -> Outcome:
+    def _not_here(
+        self, query: Query, message: bytes, own: ClusterDns, limit: int, *, tcp: bool
+    ) -> Outcome:
         """Ask a server outside; what belongs to the cluster's zone is for no one outside."""
         failure = query.answered([Answer(Rcode.SERVFAIL) for _ in query.questions], limit)
         if any(self._records.kube.covers(asked.name) for asked in query.questions):
             return failure  # the services of Kubernetes are not all known yet
 
         def ask(answer: Callable[[bytes], None]) -> None:
-            own.outside.ask(
-                question.message, lambda reply: answer(reply or failure), tcp=question.tcp
-            )
+            own.outside.ask(message, lambda reply: answer(reply or failure), tcp=tcp)
 
         return Deferred(ask)
 

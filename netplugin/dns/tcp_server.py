@@ -151,14 +151,7 @@ class TcpServer:
             case bytes():
                 return outcome
             case Deferred():
-                answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-
-                def done(reply: bytes) -> None:
-                    if not answer.done():  # the pod may have gone away meanwhile
-                        answer.set_result(reply)
-
-                outcome.ask(done)
-                return await answer
+                return await awaited(outcome)
             case Verdict.FORWARD:
                 return await self._relayed(question)
             case Verdict.DROP:
@@ -176,3 +169,15 @@ class TcpServer:
             )
             log.info("question of a pod not relayed", extra=about)
             return None
+
+
+async def awaited(answer: Deferred) -> bytes:
+    """Return an answer that is asked of others."""
+    reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    def done(message: bytes) -> None:
+        if not reply.done():  # who asked may have gone away meanwhile
+            reply.set_result(message)
+
+    answer.ask(done)
+    return await reply

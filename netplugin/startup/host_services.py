@@ -1,4 +1,4 @@
-"""Builds the services of the host's own ports: host access, infra networks, BGP; and both guards.
+"""Builds the host's own services: its ports, infra networks, BGP, both guards, names for the host.
 
 In come the clients, the data plane and the client of netmaster; nothing is created on the host yet.
 `netplugin.startup.resync` runs them.
@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from netplugin.bgp.host import BgpHost, HostBgp
-from netplugin.bridges import host_guard, pod_guard
+from netplugin.bridges import host_guard, host_names, pod_guard
 from netplugin.bridges.host_access import CHAINS, HostAccess
 from netplugin.bridges.host_guard import HostGuard
+from netplugin.bridges.host_names import HostNames
 from netplugin.bridges.host_ports import InterfaceContext
 from netplugin.bridges.infra import Infra
 from netplugin.bridges.pod_guard import HostAddresses, PodGuard
+from netplugin.dns.host_server import HostServer
 from netplugin.masters.client import MasterApi
 from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context
@@ -24,13 +26,14 @@ from ofnet.world import Bridge
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostServices:
-    """The owners of `contivh0`, of the interfaces on infra networks, of `inb01`; both guards."""
+    """The owners of `contivh0`, interfaces on infra networks, `inb01`; both guards; names."""
 
     host_access: HostAccess
     infra: Infra
     bgp: HostBgp
     pod_guard: PodGuard
     host_guard: HostGuard
+    host_names: HostNames
 
 
 def build_host_services(
@@ -38,6 +41,8 @@ def build_host_services(
 ) -> HostServices:
     """Return the services of the host's own ports, none of them running."""
     settings = context.settings
+    server = HostServer(dataplane.names.of_host, context.supervisor)
+    context.stack.push_async_callback(server.close)
     interfaces = InterfaceContext(
         ovsdb=clients.ovsdb,
         host_ports=clients.host_ports,
@@ -91,6 +96,12 @@ def build_host_services(
         ),
         host_guard=HostGuard(
             interfaces, clients.iptables(host_guard.CHAINS), clients.chains(host_guard.PREFIX)
+        ),
+        host_names=HostNames(
+            interfaces,
+            clients.iptables(host_names.CHAINS),
+            settings.dns_address,
+            server.start,
         ),
     )
 

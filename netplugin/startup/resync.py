@@ -200,6 +200,7 @@ def _start_loops(
     supervise("underlay", _keep_underlay(context, clients, dataplane))
     supervise("pod guard", host_services.pod_guard.run())
     supervise("host guard", host_services.host_guard.run())
+    supervise("names for this host", host_services.host_names.run())
     supervise("infra networks", host_services.infra.run())
     supervise("BGP", host_services.bgp.run())
     supervise("endpoint ports", pod_services.ports.run())

@@ -127,6 +127,33 @@ def reaches_outside(bed: Bed, pod: Pod) -> bool:
     return pod.ping(bed.fabric.address) is not None
 
 
+@pytest.mark.parametrize("transport", ["+notcp", "+tcp"])
+@pytest.mark.usefixtures("pod")
+def test_hosts_have_names_too(bed: Bed, transport: str) -> None:
+    """The host itself, as pods in its network with `dnsPolicy: ClusterFirstWithHostNet`."""
+    (host,) = bed.hosts
+
+    def said(*words: str) -> list[str]:
+        asks = ["dig", f"@{OWN}", "+tries=1", "+time=2", "+short", transport, *words]
+        return host.namespace.run(asks, check=False).stdout.splitlines()
+
+    eventually(lambda: said("web.default.svc.cluster.local") == ["10.96.0.10"], "services")
+    assert said("-x", "10.96.0.10") == ["web.default.svc.cluster.local."]
+    with outside(bed):
+        eventually(lambda: said("www.example.com") == ["192.0.2.9"], "names outside")
+        assert said("asker") == [], "bare names are for pods"
+
+
+def test_nobody_but_the_host_reaches_the_ports_for_its_questions(bed: Bed) -> None:
+    (host,) = bed.hosts
+    ask = ["dig", f"@{OWN}", "+tries=1", "+time=1", "web.default.svc.cluster.local"]
+    bed.fabric.namespace.run(["ip", "route", "replace", OWN, "via", host.address])
+    try:
+        assert bed.fabric.namespace.run(ask, check=False).returncode
+    finally:
+        bed.fabric.namespace.run(["ip", "route", "del", OWN])
+
+
 DENY = {"podSelector": {}, "policyTypes": ["Egress"]}
 ASKS = {"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}
 

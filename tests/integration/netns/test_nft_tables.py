@@ -1,11 +1,11 @@
 """The agent's rules in the real nftables, on a host that has no iptables."""
 
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
 from core.errors import HostError
-from netplugin.bridges import host_guard, pod_guard, service_access
+from netplugin.bridges import host_guard, host_names, pod_guard, service_access
 from netplugin.bridges.host_access import (
     CHAINS,
     FORWARD,
@@ -128,9 +128,12 @@ async def test_all_other_producers_rules_are_taken(host: Namespace) -> None:
         await OwnChains().replace(version, {"nat": {}, "filter": {}})
     await Iptables(pod_guard.CHAINS).keep(pod_guard.PAST_SWITCH, (4,))
     await Iptables(service_access.CHAINS).keep(service_access.loopback_guards(), (4,))
+    names = host_names.rules(IPv4Address("10.96.0.10"), {"udp": 5353, "tcp": 5354})
+    await Iptables(host_names.CHAINS).keep(names, (4,))
     own = host_guard.chains(4, NOTHING, private)
     await OwnChains(host_guard.PREFIX).replace(4, own)
     await Iptables(host_guard.CHAINS).keep(host_guard.hooks(4, private), (4,))
     shown = listed(host)
     assert 'iifname "vvport*"' in shown
+    assert "dnat to 127.0.0.1:5353" in shown
     assert f"jump contiv-raw-{host_guard.ARRIVED}" in shown

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import Supervisor, supervisor
 from netplugin.bgp.host import HostBgp
-from netplugin.bridges import host_guard, pod_guard
+from netplugin.bridges import host_guard, host_names, pod_guard
 from netplugin.bridges.host_access import HostAccess
 from netplugin.bridges.host_ports import HostPorts
 from netplugin.bridges.infra import Infra
@@ -115,7 +115,7 @@ class Outside:
         self.timing = replace(self.timing, pods=replace(self.timing.pods, **pods))
 
     def _firewall(self, chains: object) -> FakeFirewall:
-        if chains in (pod_guard.CHAINS, host_guard.CHAINS):
+        if chains in (pod_guard.CHAINS, host_guard.CHAINS, host_names.CHAINS):
             return FakeFirewall(self.faults)
         return self.port_rules if chains is mapping_rules.CHAINS else self.firewall
 

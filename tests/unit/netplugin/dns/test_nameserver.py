@@ -582,3 +582,30 @@ def test_a_pod_that_asks_too_much_is_not_answered(server: NameServer) -> None:
     other = replace(question(message), pod=key("c2"))
     assert isinstance(limited.resolve(other), bytes)
     assert counters(limited) == {"foundNameRecord": 3, "limited": 3}
+
+
+def test_a_host_is_told_of_the_cluster_and_the_outside_and_no_bare_name(
+    cluster: NameServer, outside: Servers
+) -> None:
+    web = dns.message.make_query("web.shop.svc.cluster.local", "A")
+    reply = cluster.of_host(web.to_wire(), tcp=False)
+    assert isinstance(reply, bytes)
+    assert lines(dns.message.from_wire(reply)) == lines(
+        reply_of(cluster, "web.shop.svc.cluster.local")
+    )
+    assert told_of(cluster, "c9"), "a pod's bare name"
+    for name in ("c9", "www.example.com"):
+        outcome = cluster.of_host(dns.message.make_query(name, "A").to_wire(), tcp=True)
+        assert isinstance(outcome, Deferred)
+        outcome.ask(lambda _: None)
+        asked_last, tcp = outside.asked[-1]
+        assert (asked_last.question[0].name.to_text(), tcp) == (f"{name}.", True)
+
+
+def told_of(server: NameServer, name: str) -> list[str]:
+    return lines(reply_of(server, name))
+
+
+def test_a_host_is_told_nothing_beside_another_name_server() -> None:
+    message = dns.message.make_query("web.shop.svc.cluster.local", "A").to_wire()
+    assert served(DnsRecords()).of_host(message, tcp=False) is Verdict.DROP
