@@ -88,7 +88,7 @@ test-faults: TESTS := tests/system/faults
 test-system-%: TESTS = $(wildcard tests/system/test_[$(@:test-system-%=%)]*.py)
 test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p \
 test-system-q-s test-system-t-z:
-	@$(TEST) -o cache_dir=.pytest_cache/$@ $(TESTS)
+	@$(TEST) -o cache_dir=.pytest_cache/$@ --junitxml=.run/reports/$@.xml $(TESTS)
 
 # The steps are independent: four at a time, for unit tests wait now and then; each one's output in one piece, and all
 # of them even if one fails. The slowest come first.
@@ -277,8 +277,7 @@ docs: setup
 # minutes; over this machine's files, in roots of their own; the wheel's dependencies come from the package index
 install-check: root deb
 	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/packaging/installed.py tests/packaging/units.py \
-	  tests/packaging/network_managers.py \
-	  tests/packaging/quick_start.py
+	  tests/packaging/network_managers.py tests/packaging/first_steps.py tests/packaging/quick_start.py
 
 # needs the network: do the locks have wheels for every Python, on x86-64 and ARM64
 .PHONY: wheels

@@ -7,6 +7,7 @@ between the daemons have TLS. What `up` makes is written down in
 """
 
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -15,17 +16,21 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from tests.bed.cluster import ADMIN, PROGRAMS, ROOT, Bed
+from tests.bed.cluster import PROGRAMS, ROOT, Bed
 from tests.bed.janitor import Keeper, Ledger, process_janitor
 from tests.bed.pods import CniFailed, Pod
 from tests.bed.waiting import eventually
 
 LEDGER = Ledger(ROOT / ".run" / "demo")
+SHELL = ROOT / ".run" / "demo.sh"
+"""Functions of bash to enter the demo that stays up."""
 FAILED_LOGS = ROOT / ".run" / "demo-logs"
 NETWORK = ["net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net"]
 WIDTH = 100
-POD_NAMES = ["web1", "web2", "db1", "db2"]
+PODS = {"web1": "web", "web2": "web", "db1": "db", "db2": "db"}
+"""The pods, each with its group."""
 TOOLS = ["etcd", "ovs-vswitchd", "ovsdb-server", "nsenter", "setpriv", "ping", "ip"]
 
 
@@ -61,9 +66,11 @@ def run() -> None:
     bed = _bed(process_janitor(), story)
     try:
         show(bed, story)
-        print(f"\nNext, to look around: make demo KEEP=1, then lines like these\n{hints(bed)}\n")
+        print("\nNext: make demo KEEP=1, and docs/first-steps.md to look around\n")
         for pod in list(bed.pods):
             bed.delete_pod(pod)
+        for group in sorted(set(PODS.values())):
+            bed.netctl("group", "rm", group)
         bed.netctl("net", "rm", "default-net")
     finally:
         _keep_logs_of_a_failure(bed)
@@ -88,6 +95,7 @@ def up() -> None:
         _keep_logs_of_a_failure(bed)
         LEDGER.sweep()
         raise
+    SHELL.write_text(shell(bed))
     print(f"\nIt stays up. Enter it:\n{hints(bed)}\nEnd it:  make demo-down")
 
 
@@ -98,6 +106,7 @@ def down() -> None:
         return
     check_root()
     LEDGER.sweep()
+    SHELL.unlink(missing_ok=True)
     print("demo: everything is removed")
 
 
@@ -108,8 +117,10 @@ def show(bed: Bed, story: "Story") -> None:
     )
     bed.start()
     bed.netctl(*NETWORK)
-    for number, name in enumerate(POD_NAMES):
-        bed.add_pod(bed.hosts[number % len(bed.hosts)], name)
+    for group in sorted(set(PODS.values())):
+        bed.netctl("group", "create", "default-net", group)
+    for number, (name, group) in enumerate(PODS.items()):
+        bed.add_pod(bed.hosts[number % len(bed.hosts)], name, group=group)
     story.tell("ping", "every pod to every pod, 3 ICMP echoes each")
     matrix = pings(bed.pods)
     print(f"\n{bed.netctl('net', 'ls')}")
@@ -168,24 +179,47 @@ def hints(bed: Bed) -> str:
     """Give the lines a person would type next."""
     first, host = bed.pods[0], bed.hosts[0]
     other = next(pod for pod in bed.pods if pod.host is not first.host)
-    enter = " ".join(bed.fabric.namespace.enter)
-    netctl = " ".join([str(PROGRAMS / "netctl"), "--netmaster", bed.url, *bed.tls_flags()])
-    curl = f"curl -s {bed.agent_url()}/inspect/driver"
-    if bed.identities:
-        cert = bed.identities.files(ADMIN)
-        curl += f" --cacert {cert.ca} --cert {cert.cert} --key {cert.key}"
-    etcdctl = f"{enter} env ETCDCTL_API=3 etcdctl --endpoints {bed.store.url}"
     return "\n".join(
         [
-            f"  {' '.join(first.namespace.enter)} ping -c 3 {other.address}",
-            f"  {enter} {netctl} net ls",
-            f"  OVS_RUNDIR={host.ovs.rundir} ovs-vsctl show",
-            f"  OVS_RUNDIR={host.ovs.rundir} ovs-ofctl -O OpenFlow13 dump-flows contivVxlanBridge",
-            f"  {' '.join(host.namespace.enter)} {curl}",
-            f"  {etcdctl} get --prefix /contiv.io/",
+            f"  . {SHELL.relative_to(ROOT)}    # in a shell of bash: netctl, on, ui",
+            f"  on {first.name} ping -c 3 {other.address}",
+            "  netctl net ls",
+            f"  netctl trace {first.name} {other.name} --live",
+            f"  on {host.label} ovs-ofctl -O OpenFlow13 --names dump-flows contivVxlanBridge",
+            "  ui    # http://127.0.0.1:9999/ui/ until Ctrl-C",
             f"  tail -f {bed.dir}/netmaster.log {host.dir}/netplugin.log",
         ]
     )
+
+
+def shell(bed: Bed) -> str:
+    """Give the functions of bash with which a person enters a demo that stays up."""
+    inside = shlex.join(bed.fabric.namespace.enter)
+    url = urlsplit(bed.url)
+    netctl = shlex.join([str(PROGRAMS / "netctl"), "--netmaster", bed.url, *bed.tls_flags()])
+    places = {host.label: (host.namespace, host) for host in bed.hosts}
+    places |= {pod.name: (pod.namespace, pod.host) for pod in bed.pods}
+    cases = "\n".join(
+        f"    {name}) OVS_RUNDIR={shlex.quote(str(host.ovs.rundir))} "
+        f'{shlex.join(namespace.enter)} "$@" ;;'
+        for name, (namespace, host) in places.items()
+    )
+    return f"""\
+# netctl of the demo, and commands on its hosts and in its pods
+netctl() {{ {inside} {netctl} "$@"; }}
+on() {{
+  local where=$1
+  shift
+  case $where in
+{cases}
+    *) echo "on: {" ".join(places)}, not $where" >&2; return 2 ;;
+  esac
+}}
+ui() (
+  exec systemd-socket-activate -l "127.0.0.1:${{1:-9999}}" {inside} \\
+    /lib/systemd/systemd-socket-proxyd {url.hostname}:{url.port}
+)
+"""
 
 
 def _bed(keeper: Keeper, story: Story) -> Bed:

@@ -55,6 +55,12 @@ def counted(report: str, ended: str = "") -> Result:
     return Result(total - failed - skipped, failed, ended)
 
 
+def together(results: Iterable[Result], ended: str = "") -> Result:
+    """Return several results as one, which ended so."""
+    found = list(results)
+    return Result(sum(one.passed for one in found), sum(one.failed for one in found), ended)
+
+
 def read(page: str, begin: str = BEGIN) -> dict[tuple[str, str], str]:
     """Return the cells of the page's table that begins so."""
     inside = page.partition(begin)[2].partition(END)[0]

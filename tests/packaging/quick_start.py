@@ -3,9 +3,7 @@
 Run by `make install-check`, which builds the package.
 """
 
-import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,12 +12,12 @@ from typing import Final
 import pytest
 
 from tests.bed.netns import Namespace, fresh_name
+from tests.packaging.console import check, shown
 from tests.packaging.kinds import ROOT, debian_package
 from tests.packaging.machine import Machine
 from tests.packaging.root import overlaid
 
 DOCUMENT: Final = ROOT / "docs" / "quick-start.md"
-MARK: Final = "-- next --"
 SWITCH: Final = """
 mkdir -p /run/openvswitch /etc/openvswitch /var/log/openvswitch
 rm -f /etc/openvswitch/conf.db
@@ -58,25 +56,9 @@ def machine(bed_dir: Path) -> Iterator[Machine]:
         yield machine
 
 
-def shown() -> list[tuple[str, str]]:
-    """Return the commands of the document, each with what stands below it."""
-    blocks = re.findall(r"```console\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
-    parts = [part for block in blocks for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
-    return [(command, answer) for command, _, answer in (part.partition("\n") for part in parts)]
-
-
 @pytest.mark.timeout(300)
 def test_every_command_succeeds_and_prints_what_is_shown(machine: Machine) -> None:
-    document = shown()
-    assert len(document) > 20
-    # one shell, which ends with the first command that fails
-    script = "\n".join(f"echo '{MARK}'\n{command}" for command, _ in document)
-    shell = [*machine.enter, "bash", "-e", "-c", script]
+    assert len(shown(DOCUMENT)) > 20
     environ = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
-    done = subprocess.run(shell, env=environ, capture_output=True, text=True, check=False)
-    said = done.stdout.split(f"{MARK}\n")[1:]
-    failed = document[len(said) - 1][0]
-    assert done.returncode == 0, f"{failed}: {said[-1]}{done.stderr}{machine.journal()}"
-    for (command, answer), printed in zip(document, said, strict=True):
-        assert printed == answer, command
+    check(DOCUMENT, machine.enter, environ)
     assert machine.run("ovs-vsctl", "list-br").stdout == "br-phy\n"

@@ -13,6 +13,7 @@ from tests.matrix.table import (
     Result,
     counted,
     read,
+    together,
     version_in,
     written,
 )
@@ -55,6 +56,13 @@ def test_a_report_is_counted() -> None:
     assert str(cut_off) == "4 passed, 3 failed; ended with status 2"
     assert str(Result(4, 3)) == "4 passed, 3 failed"
     assert str(Result(0, 0, "ended with status 4")) == "0 passed, 0 failed; ended with status 4"
+
+
+def test_results_of_several_reports_are_added() -> None:
+    parts = [Result(4, 0), Result(6, 1, "ended with status 1")]
+    assert together(parts, "make ended with 2") == Result(10, 1, "make ended with 2")
+    # without any report nothing passed, which must not look like a success
+    assert together([], "make ended with 2").bad
 
 
 def test_a_lack_of_time_alone_is_no_failure() -> None:
