@@ -15,7 +15,7 @@ OLD ?= aa5f26e
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s conformance spread overload docker-cycles upgrade-check kernel-check kube-proxy-answers docker-plugin contivk8s swarm-check trace-check alerts-check ui-check clients-check bench-scale long-run adversary matrix
+.PHONY: help root setup demo demo-down test test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s conformance spread overload break-check docker-cycles upgrade-check kernel-check kube-proxy-answers docker-plugin contivk8s swarm-check trace-check alerts-check ui-check clients-check bench-scale long-run adversary matrix
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -26,6 +26,7 @@ help:
 	@echo 'make check        format, lint, types, import contracts, commit messages, all unit tests: some three minutes'
 	@echo 'make explore      every parser with ITERATIONS=20000 mutated inputs, then property tests on other examples each time, ROUNDS=10'
 	@echo 'make soak         random policies under load in all modes, SOAK_ROUNDS=20 of them in each, SOAK_SEED=1'
+	@echo 'make break-check  a cluster that is broken in some fifty ways, and the one command that names each cause: BREAKS="agent_dead"'
 	@echo 'make adversary    attacks from pods, users, agents, the network and the store, with figures; ATTACKS="floods rest"'
 	@echo 'make matrix       parts of the tests on other releases of Debian, PARTS="demo services"; the results go into docs/platforms.md'
 	@echo 'make long-run     CONTIV_TEST_PODS=10000 pods come and go in CONTIV_TEST_SECONDS=3600 while parts of the cluster fail'
@@ -159,6 +160,10 @@ adversary: HELD ?= system/test_forgery system/test_pod_guard system/test_host_gu
 adversary: root setup
 	@CONTIV_TEST_FRAMES=4000 CONTIV_TEST_OPERATIONS=10000 $(PYTHON) -m pytest -q -p tests.adversary.table \
 	  -o cache_dir=.pytest_cache/$@ --timeout=1800 $(ATTACKS:%=tests/adversary/%.py) $(HELD:%=tests/%.py)
+
+# a quarter of an hour of broken clusters; not part of `make test`. The table goes into docs/troubleshooting.md
+break-check: root setup
+	@$(PYTHON) -m tests.breaks --write $(BREAKS)
 
 # an hour of pods and faults; not part of `make test`
 long-run: root setup

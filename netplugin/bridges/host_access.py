@@ -256,6 +256,7 @@ class HostAccess:
         self._ovsdb = context.ovsdb
         self._world = context.world
         self._iptables = iptables
+        self._kept_rules: dict[int, list[IptablesRule]] = {}
         self._address = address
         self._own_addresses = own_addresses
         self._addresses_changed = addresses_changed
@@ -351,7 +352,12 @@ class HostAccess:
 
         async def keep(version: int) -> None:
             if await self._iptables.keep(rules, (version,)):
-                log.info("host access rules added", extra=fields(subnet=private, family=version))
+                about = fields(subnet=private, family=version)
+                if self._kept_rules.get(version) == rules:
+                    log.warning("somebody deleted host access rules, added again", extra=about)
+                else:
+                    log.info("host access rules added", extra=about)
+            self._kept_rules[version] = rules
 
         failures = await each_family(keep)
         self._context.show("firewall", await self._firewall_faults())

@@ -91,6 +91,9 @@ class Tunnels:
         self._logged: dict[str, str | None] = {}
         self._by_remote = Latest(by_remote)
         self._settled: object = None
+        self._had: frozenset[str] = frozenset()
+        self._lost: frozenset[str] = frozenset()
+        """Addresses whose ports were there after the last turn, and are not now."""
         """The inputs of `converge` when it last found nothing to do, None after any change."""
 
     def next_retry(self) -> float | None:
@@ -117,6 +120,7 @@ class Tunnels:
         self._settled = None
         self._retries.observe(tunnels.values())
         missing = list(self._missing(peers, tunnels))
+        self._lost = self._had - tunnels.keys()
         failures: dict[IPv4Address, ContivError] = {}
         try:
             await self._add_all(missing, failures)
@@ -127,6 +131,7 @@ class Tunnels:
         for remote, row in obsolete.items():
             await self._ovsdb.delete_port(Bridge.VXLAN, row.name)
             log.info("tunnel port removed", extra=fields(address=remote, port=row.name))
+        self._had = frozenset(self._rows())
         for failure in failures.values():
             raise failure
         if not missing and not obsolete:
@@ -178,7 +183,10 @@ class Tunnels:
                     raise outcome
                 else:
                     about = fields(peer=host, address=remote, port=spec.name)
-                    log.info("tunnel port added", extra=about)
+                    if str(remote) in self._lost:
+                        log.warning("somebody deleted a tunnel port, added again", extra=about)
+                    else:
+                        log.info("tunnel port added", extra=about)
 
     def _update_world(
         self, peers: Mapping[HostLabel, IPv4Address], failures: Mapping[IPv4Address, ContivError]

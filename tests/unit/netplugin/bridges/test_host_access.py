@@ -306,6 +306,22 @@ async def test_what_fails_is_tried_again(
         await eventually(lambda: bool(outside.firewall.rules))
 
 
+async def test_the_log_tells_rules_that_somebody_deleted(
+    outside: Outside, caplog: pytest.LogCaptureFixture
+) -> None:
+    deleted = "somebody deleted host access rules, added again"
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        await agent.host_access.converge()
+        await agent.host_access.converge()
+        agent.learn(keys.GLOBAL_CONFIG, settings("172.22.0.0/16"))
+        await agent.host_access.converge()
+        assert deleted not in caplog.messages
+        outside.firewall.rules.clear()
+        await agent.host_access.converge()
+        assert deleted in caplog.messages
+
+
 async def test_another_private_subnet_replays_everything(outside: Outside) -> None:
     async with running(outside) as agent:
         agent.learn(keys.GLOBAL_CONFIG, settings())

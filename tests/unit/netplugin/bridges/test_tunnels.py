@@ -127,6 +127,24 @@ async def test_a_tunnel_port_deleted_by_hand_comes_back(outside: Outside) -> Non
         await eventually(lambda: "nw_dst=10.1.0.2 " in flows_of(outside))
 
 
+async def test_the_log_tells_a_deleted_port_from_a_new_one(
+    outside: Outside, caplog: pytest.LogCaptureFixture
+) -> None:
+    deleted = "somebody deleted a tunnel port, added again"
+    async with running(outside) as agent:
+        tell(agent, host())
+        await agent.ports.converge()
+        assert deleted not in caplog.messages
+        await outside.ovsdb.delete_port(Bridge.VXLAN, tunnels(outside)["192.0.2.2"].name)
+        await agent.ports.converge()
+        assert caplog.messages.count(deleted) == 1
+        tell(agent, host(vtep_ip="192.0.2.9"))
+        await agent.ports.converge()
+        tell(agent, host())
+        await agent.ports.converge()
+        assert caplog.messages.count(deleted) == 1, "the agent itself had removed it"
+
+
 async def test_a_port_that_is_gone_before_it_was_seen_is_made_again(outside: Outside) -> None:
     async with running(outside) as agent:
         tell(agent, host())

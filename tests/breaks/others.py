@@ -1,0 +1,188 @@
+"""Breaks of clusters beside Kubernetes, and of those with TLS between their daemons.
+
+As in `tests.breaks.plain`: each function breaks a site, and mends it at its end.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from netplugin.world.kube_policies.objects import NETWORK_POLICIES
+from tests.bed.cluster import ADMIN
+from tests.bed.daemon import Daemon
+from tests.bed.identities import Identities
+from tests.bed.kubernetes import ApiServer, service
+from tests.breaks.site import KUBERNETES, SECURE, Site
+from tests.breaks.table import Break
+
+BREAKS: Final[dict[str, Break]] = {}
+EMPTY: Final = "10.96.0.7"
+
+Way = Callable[[Site], Iterator[None]]
+
+
+def breaks(site: str, title: str, ask: str, *told: str) -> Callable[[Way], Way]:
+    """Put a function into the table."""
+
+    def add(function: Way) -> Way:
+        one = Break(title=title, ask=ask, told=told, way=contextmanager(function), site=site)
+        BREAKS[one.name] = one
+        return function
+
+    return add
+
+
+# Kubernetes
+
+
+def _api(site: Site) -> ApiServer:
+    assert site.bed.api is not None
+    return site.bed.api
+
+
+@contextmanager
+def _policy(site: Site, name: str, **spec: Any) -> Iterator[None]:
+    _api(site).put(NETWORK_POLICIES, "default", name, spec=spec)
+    yield
+    _api(site).delete(NETWORK_POLICIES, "default", name)
+
+
+@breaks(
+    KUBERNETES,
+    "a NetworkPolicy lets nobody in",
+    "netctl trace -l tcp -P 80 web1 db1",
+    "NetworkPolicy default/closed",
+    "ingress",
+)
+def policy_in(site: Site) -> Iterator[None]:
+    with _policy(site, "closed", podSelector={}, policyTypes=["Ingress"]):
+        yield
+
+
+@breaks(
+    KUBERNETES,
+    "a NetworkPolicy lets nothing out",
+    "netctl trace -l tcp -P 80 web1 db1",
+    "NetworkPolicy default/inside",
+    "egress",
+)
+def policy_out(site: Site) -> Iterator[None]:
+    with _policy(site, "inside", podSelector={}, policyTypes=["Egress"]):
+        yield
+
+
+@breaks(
+    KUBERNETES,
+    "a service of Kubernetes has no endpoints",
+    f"netctl trace -l tcp -P 80 web1 {EMPTY}",
+    "empty",
+    "no provider",
+)
+def no_endpoints(site: Site) -> Iterator[None]:
+    port = {"name": "http", "port": 80, "protocol": "TCP", "targetPort": 80}
+    _api(site).put("services", "default", "empty", **service(EMPTY, port, addresses=(EMPTY,)))
+    yield
+    _api(site).delete("services", "default", "empty")
+
+
+@breaks(KUBERNETES, "the API server is not well", "netctl host inspect h1", "API server", "503")
+def api_failing(site: Site) -> Iterator[None]:
+    _api(site).failing = 503
+    _api(site).hang_up()
+    yield
+    _api(site).failing = 0
+
+
+@breaks(KUBERNETES, "the agent's token is not valid", "netctl host inspect h1", "Unauthorized")
+def token_refused(site: Site) -> Iterator[None]:
+    _api(site).token = "another"
+    _api(site).hang_up()
+    yield
+    _api(site).token = ""
+
+
+@breaks(
+    KUBERNETES,
+    "the agent may not read policies",
+    "netctl host inspect h1",
+    "networkpolicies is forbidden",
+)
+def forbidden(site: Site) -> Iterator[None]:
+    _api(site).forbidden.add(NETWORK_POLICIES)
+    _api(site).hang_up()
+    yield
+    _api(site).forbidden.discard(NETWORK_POLICIES)
+
+
+# TLS
+
+
+def _identities(site: Site) -> Identities:
+    assert site.bed.identities is not None
+    return site.bed.identities
+
+
+@contextmanager
+def _other_files(site: Site, name: str, make: Callable[[], None]) -> Iterator[None]:
+    """Have a name another certificate during the body."""
+    own = _identities(site).directory / name
+    kept = own.with_name(f"{name}-kept")
+    shutil.copytree(own, kept)
+    make()
+    yield
+    shutil.rmtree(own)
+    kept.rename(own)
+
+
+@contextmanager
+def _restarted(agent: Daemon) -> Iterator[None]:
+    agent.stop()
+    agent.spawn()
+    yield
+    agent.kill()
+
+
+@breaks(SECURE, "netctl trusts another authority", "netctl net ls", "x509")
+def other_authority(site: Site) -> Iterator[None]:
+    identities = _identities(site)
+    other = Identities(identities.directory / "other", lambda _what, _command: None)
+    other.initialize()
+    other.issue("admin", ADMIN)
+
+    def make() -> None:
+        for file in ("ca.pem", "cert.pem", "key.pem"):
+            shutil.copy(other.directory / ADMIN / file, identities.directory / ADMIN / file)
+
+    with _other_files(site, ADMIN, make):
+        yield
+
+
+@breaks(
+    SECURE,
+    "a reader wants to change something",
+    "netctl net create -s 10.44.0.0/24 n44",
+    "reader",
+)
+def reader(site: Site) -> Iterator[None]:
+    with _other_files(site, ADMIN, lambda: _identities(site).issue("reader", ADMIN)):
+        yield
+
+
+@breaks(SECURE, "netctl speaks plain HTTP to a secure master", "plain net ls", "https")
+def plain_http(_site: Site) -> Iterator[None]:
+    yield
+
+
+@breaks(SECURE, "the agent's certificate is of another host", "journal h2", "certificate", "h9")
+def other_host(site: Site) -> Iterator[None]:
+    identities, two = _identities(site), site.two
+
+    def make() -> None:
+        identities.issue("agent", "h9", two.address, "127.0.0.1")
+        for file in ("cert.pem", "key.pem"):
+            shutil.copy(identities.directory / "h9" / file, identities.directory / "h2" / file)
+
+    with _other_files(site, "h2", make), _restarted(site.agent("h2")):
+        yield
+    site.agent("h2").start()
