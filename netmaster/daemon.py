@@ -36,7 +36,7 @@ from netmaster.api.proxy import Proxy
 from netmaster.api.server import RestServer
 from netmaster.api.status import StatusApi
 from netmaster.api.v2 import event_stream
-from netmaster.api.v2.event_log import EventLog
+from netmaster.api.v2.event_log import LISTS, EventLog
 from netmaster.api.v2.event_stream import EventStreams
 from netmaster.auth.accounts import StoredAccounts
 from netmaster.auth.lockout import Lockout
@@ -64,6 +64,8 @@ from state.records import ServiceInstance
 
 log = logging.getLogger(__name__)
 
+LOOK: Final = 1.0
+"""Seconds between two looks for agents whose report is overdue."""
 SERVICE_TTL: Final = 10
 
 
@@ -90,7 +92,8 @@ async def run(settings: Settings, version: str) -> None:
         answering.push_async_callback(proxy.close)
         # Already now: what follows may take seconds, and another master may lead meanwhile.
         server.role = proxy.answer
-        agents = control.OfnetMaster()
+        events = EventLog()
+        agents = control.OfnetMaster(changed=partial(events.touch, "hosts"))
         ofnet = jsonrpc.RpcServer(
             agents.methods(),
             host=own.host,
@@ -147,7 +150,6 @@ async def run(settings: Settings, version: str) -> None:
             condition=backend.condition,
             tls=tls,
         )
-        events = EventLog()
         server.own[event_stream.PATH] = EventStreams(events, parties.access).answer
         page = MetricsPage(metrics)
         server.own[metrics_page.PATH] = metrics_route(page, parties.access)
@@ -164,7 +166,11 @@ async def run(settings: Settings, version: str) -> None:
         tasks = await undo.enter_async_context(supervisor(signals=True))
         registrations.run(tasks)
         tasks.supervise("leadership", _be_candidate(settings.store, backend, leadership))
+        tasks.supervise("overdue agents", _look_for_overdue(agents))
         tasks.supervise("events", _follow(settings.store, backend, events))
+        for name, prefixes in LISTS.items():
+            for prefix in prefixes:
+                tasks.supervise("lists", events.follow_list(backend, name, prefix))
         tasks.supervise("watchdog", feed_watchdog())
         tasks.supervise("memory", reclaim_regularly())
         log.info("netmaster started", extra=fields(address=own, port=ofnet.port))
@@ -209,6 +215,12 @@ async def _follow(store: StoreAddress, backend: Backend, events: EventLog) -> No
     """Keep the changes of objects, once the store answers, for those who watch them."""
     await wait_for_store(store, backend, keys.SCHEMA)
     await events.follow(backend)
+
+
+async def _look_for_overdue(agents: control.OfnetMaster) -> None:
+    while True:
+        await asyncio.sleep(LOOK)
+        agents.look()
 
 
 async def _listen(server: RestServer, settings: Settings, tls: TlsContexts | None) -> ListenAddress:

@@ -1,4 +1,4 @@
-"""Answers `GET /api/v2/endpoints`: endpoints by tenant, network, group, host, label and address.
+"""Answers `GET /api/v2/endpoints`: endpoints by tenant, network, group, host, name, label, address.
 
 `netmaster.plan.show.endpoint_pages` reads the query and finds the endpoints; this module knows who
 asks. Of the endpoints of other tenants an operator learns nothing, not even that there are any.
@@ -42,6 +42,11 @@ PAGE_SCHEMA: Final = named(
         "properties": {
             "items": {"type": "array", "items": ENDPOINT_SCHEMA},
             "next": {**TEXT_SCHEMA, "description": "`after` of the next page; empty at the end"},
+            "total": {
+                "type": "integer",
+                "minimum": 0,
+                "description": "endpoints that are asked for, on all pages",
+            },
         },
     },
 )
@@ -51,8 +56,11 @@ QUERY: Final = {
     "group": "in the groups of this name",
     "host": "on the host with this label",
     "container": "of the container with this id",
+    "name": "with this in the name of its container or in `namespace/pod`, in any case",
     "label": "with this label: `key` or `key=value`; may be repeated, all must be there",
     "address": "with an address in this prefix, or this address",
+    "sort": f"by this: {', '.join(endpoint_pages.SORTS)}; with `-` before it downwards; by the key "
+    "by default",
     "limit": f"how many at most, 1 to {endpoint_pages.MOST}; {endpoint_pages.LIMIT} by default",
     "after": "`next` of the page before",
 }
@@ -74,4 +82,4 @@ async def list_endpoints(leader: LeaderContext, request: ApiRequest) -> web.Resp
     if request.access:
         wanted = replace(wanted, tenants=request.access.tenants)
     found = await leader.committer.read(partial(endpoint_pages.page, wanted=wanted))
-    return json_reply({"items": found.items, "next": found.next})
+    return json_reply({"items": found.items, "next": found.next, "total": found.total})

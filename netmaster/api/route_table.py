@@ -24,6 +24,7 @@ from netmaster.api import (
     handlers,
     live_trace,
     openapi,
+    overview,
     policy_log,
     reach,
     rule_hits,
@@ -139,6 +140,7 @@ ROUTES: Final[tuple[Route[Handler], ...]] = (
     Route("GET", "/api/v2/trace", trace.show_trace, trace.OPERATION),
     Route("POST", "/api/v2/trace", live_trace.answer, live_trace.OPERATION),
     Route("GET", reach.PATH, reach.answer, reach.OPERATION),
+    Route("GET", overview.PATH, overview.answer, overview.OPERATION),
     Route("GET", whoami.PATH, whoami.answer, whoami.OPERATION),
     _agent_route(
         "allocAddress", endpoints.allocate_address, "allocate address", rpc.AllocAddressRequest

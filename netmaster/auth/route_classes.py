@@ -31,7 +31,7 @@ class RouteClass(Enum):
     TENANT_OBJECTS = auto()
     ENDPOINTS = auto()
     """Inspection of an endpoint; traces; who may talk to whom; lists of endpoints, of addresses
-    and of changes."""
+    and of changes; the overview."""
     CAPTURES = auto()
     """The packets of an endpoint."""
     CLUSTER_STATE = auto()
@@ -86,6 +86,7 @@ _ROUTES: Final = (
     ("/api/v2/policy-log", RouteClass.ENDPOINTS),
     ("/api/v2/trace", RouteClass.ENDPOINTS),
     ("/api/v2/reach", RouteClass.ENDPOINTS),
+    ("/api/v2/overview", RouteClass.ENDPOINTS),
     ("/api/v2/whoami", RouteClass.STATUS),
     ("/api/v1/inspect/globals/*", RouteClass.CLUSTER_STATE),
 )

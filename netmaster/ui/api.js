@@ -65,7 +65,7 @@ export async function watch({ take, state, signal }) {
   while (!signal.aborted) {
     try {
       const headers = { ...identity(), ...(last ? { "Last-Event-ID": last } : {}) };
-      const answer = await fetch("/api/v2/events", { headers, signal, cache: "no-store" });
+      const answer = await fetch("/api/v2/events?lists=endpoints,hosts", { headers, signal, cache: "no-store" });
       if (!answer.ok) throw new Refused(answer.status, await problemOf(answer));
       state("live");
       for await (const event of events(answer.body)) {

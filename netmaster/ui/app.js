@@ -4,11 +4,8 @@ import { ask, logIn, logOut, loggedIn, Refused } from "./api.js";
 import { field, h } from "./dom.js";
 import { connect } from "./live.js";
 import { here } from "./router.js";
+import { mark, moduleOf } from "./sections.js";
 
-const VIEWS = {
-  hosts: "hosts", tenants: "objects", networks: "objects", groups: "objects", endpoints: "endpoints",
-  addresses: "addresses", reach: "reach", trace: "trace", "what-if": "whatif", changes: "changes",
-};
 const LINK = { live: "live", lost: "connection lost, trying again", out: "not logged in", off: "no live changes" };
 const main = document.getElementById("main");
 let me = null;
@@ -22,7 +19,7 @@ async function show({ focus = true } = {}) {
   const { name, query } = here();
   mark(name);
   try {
-    const module = VIEWS[name];
+    const module = moduleOf(name);
     if (!module) throw new Refused(404, { detail: `there is no view ${name}` });
     const [view] = await Promise.all([import(`./views/${module}.js`), me === null && begin()]);
     if (signal.aborted) return;
@@ -48,6 +45,7 @@ async function begin() {
     const link = document.getElementById("link");
     link.textContent = LINK[state];
     link.dataset.state = state;
+    if (state === "out") fail(new Refused(401, { detail: "log in again" }));
   }, stream.signal);
 }
 
@@ -55,6 +53,7 @@ async function begin() {
 function fail(error) {
   if (error.name === "AbortError") return;
   if (error.status === 401) {
+    if (main.querySelector(".login")) return; // what is typed there stays
     shown.abort(); // a view that goes on asking would take the form away
     main.replaceChildren(h("h1", {}, "Log in"), loginForm(error));
     main.querySelector("input").focus();
@@ -91,13 +90,6 @@ function loginForm(reason) {
     }
   }
   return form;
-}
-
-function mark(name) {
-  for (const link of document.querySelectorAll("#nav a")) {
-    if (link.hash === `#/${name}`) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
-  }
 }
 
 document.getElementById("logout").addEventListener("click", () => {

@@ -18,7 +18,7 @@ function fill(node, { on = {}, ...attributes }, children) {
     node.setAttribute(name, value === true ? "" : value);
   }
   for (const [event, listener] of Object.entries(on)) node.addEventListener(event, listener);
-  node.append(...children.flat().filter((one) => one !== null && one !== undefined && one !== false));
+  node.append(...children.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false));
   return node;
 }
 
@@ -31,11 +31,42 @@ export function field(label, control) {
   return h("div", { class: "field" }, h("label", { for: control.id }, label), control);
 }
 
+/** Return fields as a form that is never sent; on a narrow screen they are folded. */
+export function filters(on, ...some) {
+  const wide = matchMedia("(min-width: 40rem)");
+  const form = h("form", { class: "filters", role: "search", on: { submit: (event) => event.preventDefault(), ...on } }, some);
+  const fold = h("details", { class: "fold", open: wide.matches }, h("summary", {}, "Filters"), form);
+  wide.addEventListener("change", () => { fold.open = wide.matches; });
+  return fold;
+}
+
+/** Return a link. */
+export function link(href, ...text) {
+  return h("a", { href }, text);
+}
+
+/** Return [name, value] pairs as a list, without those that have no value. */
+export function facts(pairs) {
+  return h("dl", { class: "facts" }, pairs.filter(([, value]) => value).map(([name, value]) =>
+    h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}
+
 /** Return a choice among texts, or among [value, text] pairs. */
 export function select(name, options, chosen) {
   const items = options.map((one) => (Array.isArray(one) ? one : [one, one]));
   return h("select", { name },
     items.map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
+}
+
+/** Return a time with its date and zone, as `2026-03-01 09:05:00 UTC+01:00`, in the zone of the browser. */
+export function moment(given) {
+  const at = new Date(given);
+  const two = (number) => String(Math.abs(number)).padStart(2, "0");
+  const east = -at.getTimezoneOffset();
+  const zone = `UTC${east < 0 ? "-" : "+"}${two(Math.trunc(east / 60))}:${two(east % 60)}`;
+  const day = [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate())].join("-");
+  const clock = [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":");
+  return h("time", { datetime: at.toISOString() }, `${day} ${clock} ${zone}`);
 }
 
 /** Return a table of rows of texts or nodes; the first column names the row. */

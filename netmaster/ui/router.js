@@ -3,7 +3,7 @@
 /** Return the view's name and its query. */
 export function here() {
   const [name, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
-  return { name: name || "hosts", query: Object.fromEntries(new URLSearchParams(query)) };
+  return { name: name || "overview", query: Object.fromEntries(new URLSearchParams(query)) };
 }
 
 /** Return the address of a view. */

@@ -180,6 +180,9 @@ class OfnetMaster:
 
     nodes: dict[Node, Report] = field(default_factory=dict)
     clock: Callable[[], float] = time.monotonic
+    changed: Callable[[], None] = lambda: None
+    """Called when an agent reports something new, is overdue, or is not known any more."""
+    _overdue: frozenset[Node] = frozenset()
     _heard: dict[Node, _Heard] = field(default_factory=dict)
     """Each node, the one heard of longest ago first."""
     _addresses: Counter[str] = field(default_factory=Counter)
@@ -208,6 +211,14 @@ class OfnetMaster:
         self._keep(Report.from_json(argument))
         return True
 
+    def look(self) -> None:
+        """Find the agents whose report is overdue by now: no message tells of them."""
+        now = self.clock()
+        overdue = frozenset(node for node, one in self.nodes.items() if one.is_overdue(now))
+        if overdue != self._overdue:
+            self._overdue = overdue
+            self.changed()
+
     def _keep(self, report: Report) -> None:
         """Keep a report as the newest; forget silent nodes, and the oldest beyond the limits."""
         node, now, size = report.node, self.clock(), _size(report)
@@ -220,9 +231,12 @@ class OfnetMaster:
             self._memory -= known.size
         while self._heard and self._memory + size > MAX_MEMORY:
             self._forget(next(iter(self._heard)))
+        new = self.nodes.get(node) != report
         self.nodes[node] = replace(report, heard=now)
         self._heard[node] = _Heard(now, size)
         self._memory += size
+        if new:
+            self.changed()
 
     def _make_room(self, address: str) -> None:
         if self._addresses[address] >= NODES_PER_ADDRESS:
@@ -248,6 +262,7 @@ class OfnetMaster:
         self._addresses[node.host] -= 1
         if not self._addresses[node.host]:
             del self._addresses[node.host]
+        self.changed()
 
     def inspect(self, own: Node) -> dict[str, Any]:
         """Return the original's JSON of a master, with what each agent reported beside it."""

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 from tests.bed.identities import Identities
 from tests.bed.master import PROGRAM, Master
 from tests.bed.store import STORES
-from tests.ui.browser import Shown, opened
+from tests.ui.browser import WITHIN, Shown, opened
 
 pytestmark = [pytest.mark.store, pytest.mark.timeout(300)]
 
@@ -81,14 +81,19 @@ def test_a_stranger_is_asked_who_it_is(shown: Shown) -> None:
 
 
 @pytest.mark.parametrize("view", ["hosts", "endpoints", "addresses"])
-def test_a_view_that_asks_again_leaves_the_form_alone(shown: Shown, view: str) -> None:
-    """Its token ends while it is on the screen."""
+def test_a_view_that_asks_again_leaves_the_form_alone(
+    shown: Shown, master: Master, view: str
+) -> None:
+    """Its token ends while it is on the screen; the stream is the first that is refused."""
     shown.page.clock.install()
     shown.go(view)
     log_in(shown, "rita")
     expect(shown.page.locator("h1")).not_to_have_text("Log in")
+    shown.page.locator("#link[data-state=live]").wait_for()
     shown.page.evaluate("sessionStorage.setItem('contiv-token', 'none')")
-    expect(shown.page.locator("h1")).to_have_text("Log in")
+    master.kill()
+    master.start()
+    expect(shown.page.locator("h1")).to_have_text("Log in", timeout=WITHIN)
     form = shown.page.locator("form").element_handle()
     shown.page.get_by_label("User name").fill("joe")
     asked = shown.page.evaluate("performance.getEntriesByType('resource').length")
@@ -136,6 +141,9 @@ def test_an_operator_sees_its_own_tenants_and_may_try_changes(shown: Shown) -> N
     expect(shown.page.locator("tbody")).to_contain_text("blue")
     shown.go("hosts")
     shown.await_text("Your role may not see this")
+    shown.go("overview")
+    shown.await_text("Hosts are not for your role.")
+    assert shown.page.get_by_role("link", name="1 Networks").count() == 1
     shown.go("reach")
     expect(shown.page.get_by_label("Tenant", exact=True)).to_have_value("blue")
     shown.await_text("0 groups")

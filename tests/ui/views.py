@@ -5,6 +5,7 @@ keyboard alone can do, and figures: the first paint, the first rows, and the way
 the request to the screen.
 """
 
+import re
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,12 +17,14 @@ from playwright.sync_api import Browser, expect
 
 from tests.bed.master import Master
 from tests.bed.store import STORES
+from tests.bed.waiting import eventually
 from tests.ui.browser import WITHIN, Shown, opened
 from tests.ui.crowd import BAD_NAME, GROUPS, HELD, OTHER, endpoint, fill, group
 
 pytestmark = [pytest.mark.store, pytest.mark.timeout(900)]
 
 VIEWS: Final = {
+    "overview": "What changed",
     "hosts": "No host has registered yet.",
     "tenants": OTHER,
     "networks": "10.3.0.0/24",
@@ -34,6 +37,7 @@ VIEWS: Final = {
     "changes": "doors",
 }
 """A view and a text that it shows once it has its data."""
+MOMENT: Final = re.compile(r"^20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC[+-]\d\d:\d\d$")
 REPEATS: Final = 5
 TARGET: Final = 1.0
 """Seconds until the first paint, and until a change is on the screen."""
@@ -135,9 +139,9 @@ def test_endpoints_are_searched_and_paged_by_netmaster(shown: Shown, filled: Fil
     shown.await_text("pod-000000000000")
     rows = shown.page.locator("tbody tr:not(.spacer)")
     if filled.endpoints > 100:
-        shown.await_text("100 endpoints shown, there are more")
+        shown.await_text(f"100 of {filled.endpoints} endpoints shown")
         shown.page.get_by_role("button", name="More").click()
-        shown.await_text("200 endpoints shown, there are more")
+        shown.await_text(f"200 of {filled.endpoints} endpoints shown")
         assert rows.count() < 100  # only rows in sight are in the document
     shown.page.get_by_label("Address or prefix").fill("10.1.0.7")
     shown.await_text("1 endpoints")
@@ -150,7 +154,117 @@ def test_endpoints_are_searched_and_paged_by_netmaster(shown: Shown, filled: Fil
     shown.page.get_by_label("Host", exact=True).fill("h1")
     expect(rows.first).to_contain_text(group(1))
     shown.page.get_by_label("Network", exact=True).fill("nowhere")
-    shown.await_text("0 endpoints")
+    shown.await_text("No endpoint is like that.")
+
+
+def test_endpoints_are_found_by_pod_and_sorted_over_all_pages(shown: Shown) -> None:
+    shown.go("endpoints")
+    names = shown.page.locator("tbody tr:not(.spacer) td:nth-child(2)")
+    expect(names.first).to_be_visible()
+    sort = shown.page.get_by_role("button", name="Name", exact=True)
+    sort.click()
+    expect(names.first).to_have_text("pod-000000000000")
+    sort.click()
+    expect(shown.page.get_by_role("columnheader", name="Name")).to_have_attribute(
+        "aria-sort", "descending"
+    )
+    expect(names.first).not_to_have_text("pod-000000000000")
+    shown.page.get_by_label("Pod or container contains").fill("POD-000000000007")
+    shown.await_text("1 endpoints")
+    expect(names).to_have_text(["pod-000000000007"])
+    shown.page.locator("tbody .open").click()
+    told = shown.page.get_by_role("region", name="What is chosen")
+    expect(told).to_contain_text("pod-000000000007")
+    expect(told.get_by_role("link", name="Trace to it")).to_be_visible()
+    assert shown.faults() == []
+
+
+def test_other_tables_are_sorted_here(shown: Shown) -> None:
+    shown.go("networks")
+    shown.await_text("3 of 3")
+    subnets = shown.page.locator("tbody tr:not(.spacer) td:nth-child(4)")
+    button = shown.page.get_by_role("button", name="Subnet", exact=True)
+    button.click()
+    expect(subnets).to_have_text(["10.1.0.0/16", "10.2.0.0/24", "10.3.0.0/24"])
+    button.click()
+    expect(subnets).to_have_text(["10.3.0.0/24", "10.2.0.0/24", "10.1.0.0/16"])
+
+
+def test_the_front_page_leads_on(shown: Shown, filled: Filled) -> None:
+    small = {**HELD, "networkName": "small", "encap": "vxlan"}
+    filled.ask("POST", "/api/v2/networks", {**small, "subnet": "10.8.0.0/30"})
+    pod = {**endpoint("last", 0, "h-new"), "NetworkName": "small", "ServiceName": ""}
+    web = {**HELD, "networkName": "front", "serviceName": "idle", "ports": ["80:80:TCP"]}
+    filled.ask("POST", "/api/v2/serviceLBs", {**web, "selectors": ["app=nobody"]})
+    try:
+        shown.go("")
+        shown.await_text("No host has registered yet.")
+        total = shown.page.get_by_role("link", name=f"{filled.endpoints:,} Endpoints")
+        expect(total).to_have_attribute("href", "#/endpoints")
+        fails = shown.page.get_by_role("region", name="What fails")
+        expect(fails).to_contain_text("Service default:idle has no provider")
+        full = shown.page.get_by_role("region", name="What is full")
+        for name in ("last", "last2"):
+            pod = {**endpoint(name, 0, "h-new"), "NetworkName": "small", "ServiceName": ""}
+            pod["ConfigEP"]["ServiceName"] = ""
+            filled.ask("POST", "/plugin/createEndpoint", pod)
+        # without being asked again: the stream tells that endpoints have changed
+        expect(full).to_contain_text("Network default:small: 100 % of 10.8.0.0/30 used, 0 free")
+        shown.page.get_by_role("link", name="Network default:small").click()
+        shown.await_text("default small: addresses of 2 endpoints")
+        shown.go("overview")
+        changed = shown.page.get_by_role("region", name="What changed")
+        expect(changed.locator("time").first).to_have_text(MOMENT)
+        changed.get_by_role("link", name="create serviceLBs default:idle").click()
+        expect(shown.page.locator("h1")).to_have_text("Changes")
+    finally:
+        for name in ("last", "last2"):
+            filled.ask(
+                "POST",
+                "/plugin/deleteEndpoint",
+                {**gone(0), "NetworkName": "small", "EndpointID": name},
+            )
+        filled.ask("DELETE", "/api/v2/networks/default:small")
+        filled.ask("DELETE", "/api/v2/serviceLBs/default:idle")
+
+
+def test_times_have_a_date_and_a_zone(chromium: Browser, filled: Filled) -> None:
+    with opened(chromium, filled.url, timezone_id="Asia/Kolkata") as shown:
+        shown.go("changes")
+        expect(shown.page.locator("tbody time").first).to_have_text(MOMENT)
+        expect(shown.page.locator("tbody time").first).to_contain_text("UTC+05:30")
+
+
+@pytest.mark.parametrize("view", ["overview", "hosts", "endpoints", "addresses"])
+def test_a_page_that_is_left_alone_asks_nothing(shown: Shown, view: str) -> None:
+    """One stream tells of changes; nothing is asked again and again."""
+    shown.go(view)
+    shown.await_text(VIEWS[view])
+    shown.page.locator("#link[data-state=live]").wait_for(timeout=WITHIN)
+    last = "Math.max(...performance.getEntriesByType('resource').map((one) => one.startTime))"
+    quiet = f"performance.now() - {last} > 3000"
+    eventually(lambda: shown.page.evaluate(quiet), "three seconds without a request")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_phone_shows_rows_first(
+    chromium: Browser, filled: Filled, scheme: Any, picture: Picture
+) -> None:
+    with opened(chromium, filled.url, color_scheme=scheme) as shown:
+        shown.page.set_viewport_size({"width": 375, "height": 700})
+        for view, text in VIEWS.items():
+            shown.go(view)
+            shown.await_text(text)
+            assert shown.page.evaluate("document.documentElement.scrollWidth") <= 375, view
+            assert shown.faults() == [], view
+        shown.go("endpoints")
+        row = shown.page.get_by_role("button", name="10.1.0.1", exact=True)
+        expect(row).to_be_in_viewport()
+        expect(shown.page.get_by_label("Host", exact=True)).not_to_be_visible()
+        if filled.endpoints == 1_000:
+            picture(shown, f"phone-{scheme}")
+        shown.page.get_by_text("Filters").click()
+        expect(shown.page.get_by_label("Host", exact=True)).to_be_visible()
 
 
 def test_a_long_list_can_be_scrolled_to_its_end(shown: Shown, filled: Filled) -> None:
@@ -301,7 +415,7 @@ def test_a_change_is_on_the_screen_soon(shown: Shown, filled: Filled) -> None:
         lambda n: ask("DELETE", f"/api/v2/endpointGroups/default:added{n}"),
         lambda n: seen(rows, f"added{n}"),
     )
-    live("endpoints?host=h-new", "0 endpoints")
+    live("endpoints?host=h-new", "No endpoint is like that.")
     both(
         "endpoints",
         lambda n: ask("POST", "/plugin/createEndpoint", endpoint(f"new{n}", 0, "h-new")),
@@ -370,14 +484,13 @@ def test_everything_can_be_done_by_keyboard_alone(shown: Shown) -> None:
     assert page.evaluate("document.activeElement.id") == "main"
     page.locator(".skip").focus()
     reached = []
-    for _ in VIEWS:
+    for _ in range(12):
         press("Tab")
         reached.append(page.evaluate(focused))
         assert page.evaluate(outline) == "solid"
-    assert reached[-1] == "Changes"
-    press("Shift+Tab")
-    press("Shift+Tab")
-    press("Shift+Tab")
+    assert reached[:6] == ["Overview", "Hosts", "Network", "Policy", "Diagnose", "Changes"]
+    assert reached[6:11] == ["Endpoints", "Networks", "Addresses", "Groups", "Tenants"]
+    page.get_by_role("link", name="Policy", exact=True).focus()
     press("Enter")  # the matrix
     expect(page.locator("h1")).to_be_focused()
     shown.await_text("Rows open connections")

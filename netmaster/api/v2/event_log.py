@@ -5,17 +5,20 @@ see the same changes at the same revisions; so a client may go on with any of th
 one that it has seen (`netmaster.api.v2.event_stream`). Revisions are of one history: beside them
 the log knows the terms of the store's leaders (`state.lineage`), by which a position of a store
 that went back is told from one of this history.
+
+What hosts and endpoints are is no object. Of their lists (`LISTS`) the log knows only that they
+have changed, and looks at the store for that only while somebody wants to know.
 """
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Iterator
-from contextlib import suppress
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
-from typing import Final
+from typing import Final, cast
 
 from contivmodel.objects import RestObject
 from contivmodel.representation import Json, etag, shown
@@ -34,6 +37,11 @@ log = logging.getLogger(__name__)
 
 MOST_EVENTS: Final = 10_000
 MOST_BYTES: Final = 16 << 20
+LISTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "endpoints": (keys.ENDPOINTS,),
+    "hosts": (keys.HOSTS, keys.SERVICES, keys.DRAINS, keys.ABSENCES),
+}
+"""Lists without objects -> the prefixes of the store that they are made of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +75,23 @@ class Event:
         return tuple(_changes(self._reported))
 
 
+class _Wanted:
+    """Whether anybody wants to know of a list: `begun` is set while somebody does."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self._count = 0
+
+    def enter(self) -> None:
+        self._count += 1
+        self.begun.set()
+
+    def leave(self) -> None:
+        self._count -= 1
+        if not self._count:
+            self.begun.clear()
+
+
 class EventLog:
     """What one master saw of the changes, oldest first.
 
@@ -89,6 +114,38 @@ class EventLog:
         self._events: deque[Event] = deque()
         self._bytes = 0
         self._grown = asyncio.Event()
+        self.touches: Counter[str] = Counter()
+        """How often each of `LISTS` has changed, as far as anybody wanted to know."""
+        self._wanted = {name: _Wanted() for name in LISTS}
+
+    @contextmanager
+    def wanting(self, lists: Collection[str]) -> Iterator[None]:
+        """Count changes of these of `LISTS` meanwhile."""
+        for name in lists:
+            self._wanted[name].enter()
+        try:
+            yield
+        finally:
+            for name in lists:
+                self._wanted[name].leave()
+
+    def touch(self, name: str) -> None:
+        """Count a change of one of `LISTS`."""
+        self.touches[name] += 1
+        self._wake()
+
+    async def follow_list(self, backend: Backend, name: str, prefix: str) -> None:
+        """Count the changes below one prefix of a list while that is wanted, until cancelled."""
+        wanted = self._wanted[name]
+        while True:
+            await wanted.begun.wait()
+            # The first snapshot counts as well: it may have what a client did not see yet.
+            watched = cast("AsyncGenerator[Snapshot | Delta]", backend.watch(prefix))
+            async with aclosing(watched) as items:
+                async for _ in items:
+                    self.touch(name)
+                    if not wanted.begun.is_set():
+                        break
 
     async def follow(self, backend: Backend) -> None:
         """Keep what the store reports, until cancelled. Raises StoreDenied when refused."""
@@ -122,8 +179,7 @@ class EventLog:
             self.restarts += 1
         else:
             self._append(Event(item))
-        self._grown.set()
-        self._grown = asyncio.Event()
+        self._wake()
 
     def position(self, revision: int) -> Position:
         """Return a revision of this history with the term in which it was made."""
@@ -141,8 +197,12 @@ class EventLog:
         return list(newer)[::-1]
 
     async def grown(self) -> None:
-        """Return after the next change."""
+        """Return after the next change, of a list too."""
         await self._grown.wait()
+
+    def _wake(self) -> None:
+        self._grown.set()
+        self._grown = asyncio.Event()
 
     def _append(self, event: Event) -> None:
         self._events.append(event)

@@ -5,6 +5,9 @@ is `<term>.<revision>`, a position in the store's history (`state.lineage`). A c
 again, to whichever master, sends the last id that it has seen, and gets each later change once. If
 they are not there any more, or the id is of another history since the store went back, it gets an
 event `reset`: it has to read its lists again.
+
+Hosts and endpoints are no objects: whoever asks for their lists is told by an event `touched` that
+a list has changed, and reads it again. Such an event has no id, since a later one stands for it.
 """
 
 # Every master serves watches itself, followers too. A proxied stream would hold one of the few
@@ -16,13 +19,14 @@ event `reset`: it has to read its lists again.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
 
+from contivmodel.wire import dumps
 from core.errors import Malformed, StoreUnavailable
 from core.numbers import bounded
 from netmaster.api.access import Access, AccessControl
@@ -30,7 +34,7 @@ from netmaster.api.places import PlaceLimits, Places
 from netmaster.api.problems import TooManyWatches
 from netmaster.api.queries import parameters
 from netmaster.api.server import ROUTE
-from netmaster.api.v2.event_log import Event, EventLog, ObjectChange
+from netmaster.api.v2.event_log import LISTS, Event, EventLog, ObjectChange
 from netmaster.codec import KINDS
 from state.lineage import Position
 
@@ -40,6 +44,8 @@ LAST_EVENT_ID: Final = "Last-Event-ID"
 QUERY: Final = {
     "kind": "only objects of this class, as `networks`; several are joined by commas",
     "tenantName": "only objects of this tenant",
+    "lists": "tell also, by events `touched`, that these lists have changed: "
+    f"{', '.join(sorted(LISTS))}; several are joined by commas",
     "after": "as the header Last-Event-ID, for clients that cannot send it",
 }
 _PLURALS: Final = frozenset(model.plural for model in KINDS.values())
@@ -53,15 +59,17 @@ RETRY: Final = 1000
 class StreamLimits:
     """Limits of watches: how many in all, of one client, and for administrators alone; seconds.
 
-    `per_peer` is for clients that are known by their address only.
-    `idle` is between two signs of life, `lifetime` until a client has to connect again, with the
-    rights it has then; `catch_up` is how long a master waits for a revision that another has seen.
+    `per_peer` is for clients that are known by their address only. `gather` is between two events
+    `touched`, `idle` between two signs of life, `lifetime` until a client has to connect again,
+    with its rights of then; `catch_up` is how long a master waits for a revision that another has
+    seen.
     """
 
     total: int = 256
     per_peer: int = 64
     per_client: int = 64
     reserve: int = 64
+    gather: float = 0.5
     idle: float = 10.0
     lifetime: float = 600.0
     catch_up: float = 5.0
@@ -69,27 +77,27 @@ class StreamLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """What a client asks for: behind a position, None for from now on, and which objects."""
+    """What a client asks for: behind a position, None for from now on, which objects and lists."""
 
     after: Position | None
     plurals: frozenset[str]
     tenant: str
     tenants: frozenset[str] | None
+    lists: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, query: str, last_id: str | None, access: Access | None) -> "Watch":
         """Return the watch of a request. Raises Malformed."""
         asked = parameters(query, QUERY)
-        plurals = frozenset(filter(None, asked.get("kind", "").split(",")))
-        if unknown := sorted(plurals - _PLURALS):
-            known = ", ".join(sorted(_PLURALS))
-            raise Malformed(f"parameter kind={unknown[0]}: known are {known}")
+        plurals = _among("kind", asked, _PLURALS)
+        lists = _among("lists", asked, LISTS.keys())
         after = last_id if last_id is not None else asked.get("after")
         return cls(
             after=None if after is None else _position(after),
             plurals=plurals,
             tenant=asked.get("tenantName", ""),
             tenants=access.tenants if access else None,
+            lists=lists,
         )
 
     def shows(self, change: ObjectChange) -> bool:
@@ -141,7 +149,7 @@ class EventStreams:
                     "Cache-Control": "no-store",
                 }
             )
-            with suppress(ConnectionError):  # the client is gone
+            with suppress(ConnectionError), self._log.wanting(watch.lists):  # the client is gone
                 await reply.prepare(request)
                 await self._stream(reply, watch)
             return reply
@@ -150,6 +158,7 @@ class EventStreams:
         end = self._clock() + self._limits.lifetime
         restarts = self._log.restarts
         at = await self._begin(reply, watch)
+        touches, rest = self._log.touches.copy(), self._clock()
         while self._clock() < end:
             if restarts != self._log.restarts or at < self._log.first:
                 restarts, at = self._log.restarts, self._log.last
@@ -164,10 +173,19 @@ class EventStreams:
                     await reply.write(text)
             if told:
                 continue  # the log may have changed meanwhile
+            pause = self._limits.idle
+            if lists := [one for one in watch.lists if self._log.touches[one] != touches[one]]:
+                pause = rest - self._clock()
+                if pause <= 0:
+                    touches, rest = self._log.touches.copy(), self._clock() + self._limits.gather
+                    await reply.write(_touched(lists))
+                    continue
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._limits.idle):
+                async with asyncio.timeout(pause):
                     await self._log.grown()
                     continue
+            if lists:
+                continue
             # An id without data: the client is at this revision, although nothing is for it.
             await reply.write(b"id: %b\n\n" % self._id(at))
 
@@ -209,6 +227,18 @@ def _event(event: Event, name: bytes, watch: Watch) -> bytes:
         event.revision,
         b",".join(seen),
     )
+
+
+def _touched(lists: Iterable[str]) -> bytes:
+    return b"event: touched\ndata: %b\n\n" % dumps({"lists": sorted(lists)})
+
+
+def _among(name: str, asked: Mapping[str, str], known: Collection[str]) -> frozenset[str]:
+    """Return the words of a parameter. Raises Malformed for one that is not known."""
+    words = frozenset(filter(None, asked.get(name, "").split(",")))
+    if unknown := sorted(words.difference(known)):
+        raise Malformed(f"parameter {name}={unknown[0]}: known are {', '.join(sorted(known))}")
+    return words
 
 
 def _position(text: str) -> Position:

@@ -1,9 +1,9 @@
 """Lists of endpoints by what they have, a page at a time. Pure.
 
 In come the query parameters of a request (`netmaster.api.endpoint_list`) and the view; out comes a
-page of endpoints in the order of their keys, and where the next page begins. A page is read from
-the view as it is at that moment: an endpoint that stays is shown once, whatever comes and goes
-between two pages.
+page of endpoints in the order of their keys, or of what the request sorts by, where the next page
+begins, and how many there are. A page is read from the view as it is at that moment: an endpoint
+that stays as it is is shown once, whatever comes and goes between two pages.
 """
 
 import heapq
@@ -11,6 +11,7 @@ import ipaddress
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from ipaddress import IPv4Network, IPv6Network
+from operator import gt, lt
 from typing import Any, Final, NamedTuple
 
 from core import ids
@@ -23,6 +24,13 @@ from state.records import EndpointRecord, NetworkRecord
 LIMIT: Final = 500
 """Endpoints of a page unless a request asks for fewer or more."""
 MOST: Final = 5000
+POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
+POD_NAME: Final = "io.kubernetes.pod.name"
+SORTS: Final = ("address", "group", "host", "name", "network", "tenant")
+"""What endpoints can be sorted by."""
+
+_BETWEEN: Final = "\t"
+"""Between what is sorted by and the key, in `next`: keys have none."""
 
 Shown = dict[str, Any]
 
@@ -31,8 +39,10 @@ Shown = dict[str, Any]
 class EndpointQuery:
     """What is asked for: endpoints that have all of this; "" and None stand for any value.
 
-    `address` is a network that holds one of the endpoint's addresses; `after` is the key that the
-    page begins behind; `tenants` are those the client may see.
+    `name` is part of the container's name or of `<namespace>/<pod>`, in any case; `address` is a
+    network that holds one of the endpoint's addresses; `sort` is one of `SORTS`, "" for the key,
+    with "-" before it downwards; `after` is the `next` of the page before; `tenants` are those the
+    client may see.
     """
 
     tenant: str = ""
@@ -40,18 +50,21 @@ class EndpointQuery:
     group: str = ""
     host: str = ""
     container: str = ""
+    name: str = ""
     labels: tuple[tuple[str, str | None], ...] = ()
     address: IPv4Network | IPv6Network | None = None
+    sort: str = ""
     limit: int = LIMIT
     after: str = ""
     tenants: frozenset[str] | None = field(default=None, metadata={"asked": False})
 
 
 class Page(NamedTuple):
-    """Endpoints in the order of their keys, and the key to go on behind; "" at the end."""
+    """Endpoints in their order, what to go on behind, "" at the end, and how many there are."""
 
     items: list[Shown]
     next: str
+    total: int
 
 
 def query(asked: Mapping[str, Collection[str]]) -> EndpointQuery:
@@ -75,18 +88,28 @@ def query(asked: Mapping[str, Collection[str]]) -> EndpointQuery:
         read["address"] = _prefix(single["address"])
     if "limit" in single:
         read["limit"] = _limit(single["limit"])
+    if single.get("sort", "").removeprefix("-") not in {"", *SORTS}:
+        raise Malformed(f"parameter sort={single['sort'][:80]}: known are {', '.join(SORTS)}")
     return EndpointQuery(**read)
 
 
 def page(view: View, wanted: EndpointQuery) -> Page:
     """Return the first endpoints that a query asks for."""
-    found = (
-        key for key in _candidates(view, wanted) if key > wanted.after and _fits(view, key, wanted)
+    found = [key for key in _candidates(view, wanted) if _fits(view, key, wanted)]
+    by, down = wanted.sort.removeprefix("-"), wanted.sort.startswith("-")
+    ranks = ((_sorted_by(view, view.endpoints[key], by), str(key)) for key in found)
+    if wanted.after:
+        value, _, key = wanted.after.rpartition(_BETWEEN)
+        behind, at = gt if not down else lt, (value, key)
+        ranks = (one for one in ranks if behind(one, at))
+    first = (heapq.nlargest if down else heapq.nsmallest)(wanted.limit + 1, ranks)
+    keys = [EndpointKey(key) for _, key in first[: wanted.limit]]
+    further = len(first) > wanted.limit
+    return Page(
+        [shown(view, view.endpoints[key]) for key in keys],
+        _BETWEEN.join(filter(None, first[wanted.limit - 1])) if further else "",
+        len(found),
     )
-    first = heapq.nsmallest(wanted.limit + 1, found)
-    more = len(first) > wanted.limit
-    keys = first[: wanted.limit]
-    return Page([shown(view, view.endpoints[key]) for key in keys], keys[-1] if more else "")
 
 
 def shown(view: View, record: EndpointRecord) -> Shown:
@@ -131,6 +154,7 @@ def _fits(view: View, key: EndpointKey, wanted: EndpointQuery) -> bool:
     return (
         wanted.host in {"", record.homing_host}
         and wanted.container in {"", record.container_id}
+        and _is_called(record, wanted.name)
         and wanted.group in {"", record.group_key.partition(":")[0]}
         and _is_on(network, wanted)
         and all(_has(record.labels or {}, label) for label in wanted.labels)
@@ -145,6 +169,35 @@ def _is_on(network: NetworkRecord | None, wanted: EndpointQuery) -> bool:
         and wanted.network in {"", name}
         and (wanted.tenants is None or tenant in wanted.tenants)
     )
+
+
+def _is_called(record: EndpointRecord, part: str) -> bool:
+    return not part or any(part.casefold() in one.casefold() for one in _names(record))
+
+
+def _names(record: EndpointRecord) -> Iterator[str]:
+    yield record.common_name
+    labels = record.labels or {}
+    if POD_NAME in labels:
+        yield f"{labels.get(POD_NAMESPACE, '')}/{labels[POD_NAME]}"
+
+
+def _sorted_by(view: View, record: EndpointRecord, what: str) -> str:
+    match what:
+        case "address":
+            found = next(_addresses(record), None)
+            return f"{found.version}{int(found):039}" if found else ""
+        case "group":
+            return record.group_key.partition(":")[0]
+        case "host":
+            return record.homing_host
+        case "name":
+            return record.common_name
+        case "network" | "tenant":
+            network = view.networks.get(record.network)
+            return "" if network is None else network.name if what == "network" else network.tenant
+        case _:
+            return ""
 
 
 def _has(labels: Mapping[str, str], wanted: tuple[str, str | None]) -> bool:

@@ -2,21 +2,23 @@
 
 import { all } from "../api.js";
 import { h } from "../dom.js";
-import { poll } from "../live.js";
+import { follow } from "../live.js";
 import { to } from "../router.js";
 
-const PAUSE = 700; // milliseconds between two looks
 const BLOCKS = 256;
 const STEPS = 6;
 
 export const title = () => "Address use";
 
 export async function show(root, view) {
-  const { signal, fail } = view;
+  const { query, signal, fail } = view;
   const map = h("ul", { class: "heat" });
   const detail = h("section", { "aria-label": "Blocks of a network", "aria-live": "polite" });
   const tiles = new Map(); // key -> {text, node}
-  root.append(legend(), map, detail);
+  const none = h("p", { class: "empty" }, "There is no network yet. Create one: ",
+    h("code", {}, "netctl net create -s 10.1.0.0/16 -g 10.1.0.254 front"));
+  root.append(legend(), map, none, detail);
+  let chosen = query.network || ""; // the key of the network that is shown once it is known
 
   function tile(network) {
     const used = share(network.size - network.free, network.size);
@@ -42,7 +44,7 @@ export async function show(root, view) {
     }
   }
 
-  await poll(async () => {
+  await follow(["networks", "endpoints"], async () => {
     const networks = await all("ipam", { signal });
     const fresh = new Map(networks.map((one) => [one.key, tile(one)]));
     for (const [key, old] of tiles) if (fresh.get(key) !== old) old.node.remove();
@@ -52,7 +54,11 @@ export async function show(root, view) {
     });
     tiles.clear();
     for (const [key, one] of fresh) tiles.set(key, one);
-  }, PAUSE, view);
+    none.hidden = networks.length > 0;
+    const wanted = networks.find((one) => one.key === chosen);
+    chosen = "";
+    if (wanted) await blocks(wanted);
+  }, view);
 }
 
 /* The subnet in at most 256 equal blocks, with how many endpoints have an address in each. */

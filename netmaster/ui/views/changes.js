@@ -1,43 +1,40 @@
 /* Who changed what: the last changes, and new ones as they are made. */
 
 import { ask } from "../api.js";
-import { h, say } from "../dom.js";
-import { readAtChanges } from "../live.js";
+import { h, moment, say } from "../dom.js";
+import { follow } from "../live.js";
 import { rowsTable } from "../table.js";
 
 const MOST = 200;
-const KINDS = ["tenants", "networks", "endpointGroups", "policys", "rules", "netprofiles", "extContractsGroups",
-  "appProfiles", "aciGws", "serviceLBs", "Bgps", "globals", "volumes", "volumeProfiles"];
 
 export const title = () => "Changes";
 
-export async function show(root, { signal, fail, well }) {
+export async function show(root, view) {
   const table = rowsTable("Changes", [
-    { head: "Time", of: (one) => new Date(one.at).toLocaleTimeString() },
+    { head: "Time", of: (one) => moment(one.at), by: (one) => one.number },
     { head: "Who", of: (one) => one.who || one.address },
     { head: "Action", of: (one) => one.action },
     { head: "Kind", of: (one) => one.kind },
     { head: "Object", of: (one) => one.object },
-    { head: "Fields", of: (one) => h("span", { title: one.fields }, one.fields) },
-  ]);
-  root.append(h("p", { class: "summary" }, "The newest first; new ones appear as they are made."), table.node);
+    { head: "Fields", of: (one) => one.fields },
+  ], { open, empty: ["Nothing was changed yet, or nothing that you may see."] });
+  root.append(h("p", { class: "summary" }, `The last ${MOST}, the newest first; new ones appear as they are made.`), table.node);
   let newest = 0;
 
-  async function read() {
-    try {
-      const { items } = await ask("changes", { query: { limit: MOST }, signal });
-      const rows = items.flatMap(rowsOf);
-      table.set(rows);
-      well();
-      if (newest && rows.length && rows[0].number > newest) say(`${rows[0].action} ${rows[0].kind} ${rows[0].object}`);
-      newest = rows.length ? rows[0].number : newest;
-    } catch (error) {
-      fail(error);
-    }
-  }
+  await follow(null, async () => {
+    const { items } = await ask("changes", { query: { limit: MOST }, signal: view.signal });
+    const rows = items.flatMap(rowsOf);
+    table.set(rows);
+    if (newest && rows.length && rows[0].number > newest) say(`${rows[0].action} ${rows[0].kind} ${rows[0].object}`);
+    newest = rows.length ? rows[0].number : newest;
+  }, view);
+}
 
-  readAtChanges(KINDS, read, signal);
-  await read();
+function open(one) {
+  return [
+    h("h2", {}, `${one.action} ${one.kind} ${one.object}`), h("p", {}, moment(one.at), ` by ${one.who || one.address}`),
+    h("p", {}, one.fields),
+  ];
 }
 
 function rowsOf(change) {

@@ -1,45 +1,56 @@
-/* Endpoints: found and paged by netmaster. No events tell of endpoints, so the page in sight is read anew. */
+/* Endpoints: found, sorted and paged by netmaster; the page in sight is read anew when endpoints have changed. */
 
 import { ask } from "../api.js";
-import { field, h, say } from "../dom.js";
-import { poll } from "../live.js";
+import { facts, field, filters, h, link, say } from "../dom.js";
+import { follow } from "../live.js";
 import { keep, to } from "../router.js";
 import { rowsTable } from "../table.js";
 
 const PAGE = 100;
-const PAUSE = 500; // milliseconds between two looks
 const TYPING = 200; // milliseconds after the last key until netmaster is asked
 const FILTERS = {
-  tenant: "Tenant", network: "Network", group: "Group", host: "Host", address: "Address or prefix",
-  label: "Label (name or name=value)", container: "Container id",
+  name: "Pod or container contains", label: "Label (name or name=value)", address: "Address or prefix", tenant: "Tenant",
+  network: "Network", group: "Group", host: "Host", container: "Container id",
 };
+const NAMESPACE = "io.kubernetes.pod.namespace";
+const POD = "io.kubernetes.pod.name";
 
 export const title = () => "Endpoints";
 
 export async function show(root, view) {
   const { query, signal, fail, well } = view;
-  const form = h("form", { class: "filters", role: "search", on: { input: typed, submit: (event) => event.preventDefault() } },
-    Object.entries(FILTERS).map(([name, label]) => field(label, h("input", { name, type: "search", value: query[name] || "" }))));
+  const fields = Object.entries(FILTERS).map(([name, label]) => [name, h("input", { name, type: "search", value: query[name] || "" }), label]);
+  const form = filters({ input: typed }, fields.map(([, input, label]) => field(label, input)));
   const summary = h("p", { class: "summary" });
   const more = h("button", { type: "button", on: { click: () => extend() } }, "More");
+  let sort = query.sort || "";
   const table = rowsTable("Endpoints", [
-    { head: "Address", of: (one) => one.addresses.join(", ") },
-    { head: "Name", of: (one) => one.containerName },
-    { head: "Tenant", of: (one) => one.tenant },
-    { head: "Network", of: (one) => one.network },
-    { head: "Group", of: (one) => one.group },
-    { head: "Host", of: (one) => one.host },
-    { head: "MAC", of: (one) => one.mac },
-    { head: "Trace", of: (one) => h("a", { href: to("trace", { src: one.key }), "aria-label": `Trace from ${one.containerName || one.key}` }, "from") },
-  ], { onEnd: () => extend() });
+    { head: "Address", of: (one) => one.addresses.join(", "), by: "address" },
+    { head: "Name", of: nameOf, by: "name" },
+    { head: "Tenant", of: (one) => one.tenant, by: "tenant" },
+    { head: "Network", of: (one) => one.network, by: "network" },
+    { head: "Group", of: (one) => one.group, by: "group" },
+    { head: "Host", of: (one) => one.host, by: "host" },
+    { head: "Labels", of: (one) => labelsOf(one).join(" "), by: false },
+    { head: "Trace", of: (one) => h("a", { href: to("trace", { src: one.key }), "aria-label": `Trace from ${nameOf(one) || one.key}` }, "from"), by: false },
+  ], {
+    onEnd: () => extend(),
+    onSort(name, down) {
+      sort = `${down ? "-" : ""}${name}`;
+      anew();
+    },
+    open,
+    empty: ["No endpoint is like that. Clear a filter; if there is none at all, start a pod or a container on one of the networks, "
+      + "and look whether the hosts are in step: ", link(to("hosts"), "Hosts")],
+  });
   root.append(form, summary, table.node, more);
-  let pages = []; // {after, items, next}
+  let pages = []; // {after, items, next, total}
   let asked = 0; // which question is the present one
   let waiting = 0;
   let busy = false;
 
   function wanted() {
-    return Object.fromEntries([...new FormData(form)].map(([name, text]) => [name, text.trim()]));
+    return { ...Object.fromEntries(fields.map(([name, input]) => [name, input.value.trim()])), sort };
   }
 
   async function page(after) {
@@ -61,14 +72,16 @@ export async function show(root, view) {
     }
   }
 
+  async function anew() {
+    asked += 1;
+    keep(wanted());
+    await taken(async () => [await page("")]).then(well, fail);
+    say(summary.textContent);
+  }
+
   function typed() {
     clearTimeout(waiting);
-    waiting = setTimeout(async () => {
-      asked += 1;
-      keep(wanted());
-      await taken(async () => [await page("")]).then(well, fail);
-      say(summary.textContent);
-    }, TYPING);
+    waiting = setTimeout(anew, TYPING);
   }
 
   async function extend() {
@@ -80,33 +93,50 @@ export async function show(root, view) {
 
   function draw() {
     const rows = pages.flatMap((one) => one.items);
-    const further = Boolean(pages.at(-1).next);
-    summary.textContent = `${rows.length} endpoints${further ? " shown, there are more" : ""}`;
-    more.hidden = !further;
+    const { next, total } = pages.at(-1);
+    summary.textContent = next ? `${rows.length} of ${total} endpoints shown` : `${total} endpoints`;
+    more.hidden = !next;
     table.set(rows);
   }
 
   /* Reads the page in sight anew; with several pages, the one in the middle of the screen. */
   async function refresh() {
-    if (busy) return;
-    const rowsAbove = table.node.scrollTop / Math.max(1, table.node.scrollHeight);
+    const rowsAbove = table.region.scrollTop / Math.max(1, table.region.scrollHeight);
     const at = Math.min(pages.length - 1, Math.floor(rowsAbove * pages.length));
-    busy = true;
-    try {
-      await taken(async () => {
-        const fresh = await page(at > 0 ? pages[at].after : "");
-        return at < 0 ? [fresh] : pages.map((one, number) => (number === at ? joined(fresh, pages[number + 1]) : one));
-      });
-    } finally {
-      busy = false;
-    }
+    await taken(async () => {
+      const before = pages;
+      const fresh = await page(at > 0 ? before[at].after : "");
+      if (at < 0) return [fresh];
+      return pages.map((one, number) => (one === before[at] ? joined(fresh, one, pages.slice(number + 1)) : { ...one, total: fresh.total }));
+    });
   }
 
-  await poll(refresh, PAUSE, view);
+  await follow(["endpoints"], refresh, view);
 }
 
-/* A page that is read anew ends where the next one begins, so that no row is shown twice. */
-function joined(page, following) {
-  if (!following) return page;
-  return { ...page, items: page.items.filter((one) => one.key <= following.after), next: following.after };
+/* A page that is read anew has no row of a later one. */
+function joined(fresh, before, later) {
+  if (!later.length) return fresh;
+  const known = new Set(later.flatMap((one) => one.items).map((one) => one.key));
+  return { ...fresh, items: fresh.items.filter((one) => !known.has(one.key)), next: before.next };
+}
+
+function nameOf(one) {
+  return POD in one.labels ? `${one.labels[NAMESPACE] || ""}/${one.labels[POD]}` : one.containerName;
+}
+
+function labelsOf(one) {
+  return Object.entries(one.labels).filter(([name]) => !name.startsWith("io.kubernetes.pod.")).map(([name, value]) => `${name}=${value}`);
+}
+
+function open(one) {
+  return [
+    h("h2", {}, nameOf(one) || one.key),
+    facts([
+      ["Addresses", one.addresses.join(", ")], ["MAC", one.mac], ["Tenant", one.tenant], ["Network", one.network], ["Group", one.group],
+      ["Host", link(to("hosts", { search: one.host }), one.host)], ["Container", one.container], ["Interface", one.interface],
+      ["Labels", labelsOf(one).join(" ")], ["Key", one.key],
+    ]),
+    h("p", {}, link(to("trace", { src: one.key }), "Trace from it"), " ", link(to("trace", { dst: one.key }), "Trace to it")),
+  ];
 }

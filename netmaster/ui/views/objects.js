@@ -1,7 +1,7 @@
 /* Tenants, networks and groups: lists that changes are applied to as they come. */
 
 import { all } from "../api.js";
-import { field, h, say } from "../dom.js";
+import { field, filters, h, link, say } from "../dom.js";
 import { onChanges } from "../live.js";
 import { keep, to } from "../router.js";
 import { rowsTable } from "../table.js";
@@ -10,17 +10,19 @@ const LISTS = {
   tenants: {
     title: "Tenants",
     kind: "tenants",
+    empty: "There is no tenant yet. Create one: netctl tenant create blue",
     columns: [
       { head: "Tenant", of: (one) => one.tenantName },
       { head: "Default network", of: (one) => one.defaultNetwork },
-      { head: "Networks", of: (one) => link("networks", "show", { search: `${one.key}:` }) },
-      { head: "Groups", of: (one) => link("groups", "show", { search: `${one.key}:` }) },
-      { head: "Who may talk", of: (one) => link("reach", "show", { tenant: one.key }) },
+      { head: "Networks", of: (one) => shown("networks", { search: `${one.key}:` }), by: false },
+      { head: "Groups", of: (one) => shown("groups", { search: `${one.key}:` }), by: false },
+      { head: "Who may talk", of: (one) => shown("reach", { tenant: one.key }), by: false },
     ],
   },
   networks: {
     title: "Networks",
     kind: "networks",
+    empty: "There is no such network. Create one: netctl net create -s 10.1.0.0/16 -g 10.1.0.254 front",
     columns: [
       { head: "Network", of: (one) => one.networkName },
       { head: "Tenant", of: (one) => one.tenantName },
@@ -29,19 +31,20 @@ const LISTS = {
       { head: "Gateway", of: (one) => one.gateway },
       { head: "IPv6 subnet", of: (one) => one.ipv6Subnet },
       { head: "Kind", of: (one) => one.nwType },
-      { head: "Endpoints", of: (one) => link("endpoints", "show", { tenant: one.tenantName, network: one.networkName }) },
+      { head: "Endpoints", of: (one) => shown("endpoints", { tenant: one.tenantName, network: one.networkName }), by: false },
     ],
   },
   groups: {
     title: "Groups",
     kind: "endpointGroups",
+    empty: "There is no such group. Create one: netctl group create front web",
     columns: [
       { head: "Group", of: (one) => one.groupName },
       { head: "Tenant", of: (one) => one.tenantName },
       { head: "Network", of: (one) => one.networkName },
       { head: "Policies", of: (one) => one.policies.join(", ") },
       { head: "Profile", of: (one) => one.netProfile },
-      { head: "Endpoints", of: (one) => link("endpoints", "show", { tenant: one.tenantName, group: one.groupName }) },
+      { head: "Endpoints", of: (one) => shown("endpoints", { tenant: one.tenantName, group: one.groupName }), by: false },
     ],
   },
 };
@@ -52,10 +55,9 @@ export async function show(root, { name, query, signal, fail, well }) {
   const list = LISTS[name];
   const search = h("input", { type: "search", value: query.search || "", on: { input: draw } });
   const summary = h("p", { class: "summary" });
-  const table = rowsTable(list.title, list.columns);
+  const table = rowsTable(list.title, list.columns, { empty: [list.empty] });
   let objects = null;
-  root.append(h("form", { role: "search", on: { submit: (event) => event.preventDefault() } },
-    field("Name contains", search)), summary, table.node);
+  root.append(filters({}, field("Name contains", search)), summary, table.node);
 
   async function read() {
     try {
@@ -94,6 +96,7 @@ export async function show(root, { name, query, signal, fail, well }) {
   await read();
 }
 
-function link(view, text, query) {
-  return h("a", { href: to(view, query) }, text);
+/* Links are not sorted by. */
+function shown(view, query) {
+  return link(to(view, query), "show");
 }

@@ -2,7 +2,7 @@
 
 import { all, ask } from "../api.js";
 import { field, h, plainTable, say, select } from "../dom.js";
-import { readAtChanges } from "../live.js";
+import { follow } from "../live.js";
 import { keep } from "../router.js";
 
 const MOST = 60; // groups on each side that are drawn
@@ -13,7 +13,8 @@ const WORDS = { allowed: "everything is allowed", denied: "everything is denied"
 
 export const title = () => "Who may talk to whom";
 
-export async function show(root, { query, signal, fail, well }) {
+export async function show(root, view) {
+  const { query, signal, fail, well } = view;
   const tenants = (await all("tenants", { signal })).map((one) => one.key);
   const choice = select("tenant", tenants, query.tenant || "default");
   const contains = h("input", { type: "search", value: query.search || "" });
@@ -31,13 +32,8 @@ export async function show(root, { query, signal, fail, well }) {
   async function read() {
     if (!choice.value) return;
     keep({ tenant: choice.value, search: contains.value });
-    try {
-      told = await ask("reach", { query: { tenant: choice.value }, signal });
-      draw();
-      well();
-    } catch (error) {
-      fail(error);
-    }
+    told = await ask("reach", { query: { tenant: choice.value }, signal });
+    draw();
   }
 
   function draw() {
@@ -85,11 +81,10 @@ export async function show(root, { query, signal, fail, well }) {
   choice.addEventListener("change", () => {
     chosen = null;
     detail.replaceChildren();
-    read();
+    read().then(well, fail);
   });
   contains.addEventListener("input", draw);
-  readAtChanges(KINDS, read, signal);
-  await read();
+  await follow(KINDS, read, view);
 }
 
 /* One cell can be reached by Tab; arrow keys move among the others. */

@@ -77,6 +77,7 @@ OWN_TENANT: Final = frozenset({
 OF_OWN_TENANTS: Final = frozenset({
     *("/api/v2/endpoints", "/api/v2/ipam", "/api/v2/events", "/api/v2/changes"),
     *("/api/v2/rule-hits", "/api/v2/trace", "/api/v2/globals/{key}/state", "/api/v2/reach"),
+    "/api/v2/overview",
     "/api/v2/policy-log",
 })  # fmt: skip
 """What an operator may read; it is shown its own tenants."""

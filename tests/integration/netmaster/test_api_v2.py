@@ -276,7 +276,7 @@ ASKING_HOSTS: Final = {
 }
 """What agents answer is no list of objects; `tests/system/test_diagnostics.py` and
 `tests/system/test_trace.py` ask."""
-NO_LISTS: Final = {"/api/v2/reach", "/api/v2/whoami"}
+NO_LISTS: Final = {"/api/v2/overview", "/api/v2/reach", "/api/v2/whoami"}
 """What netmaster answers as a whole."""
 V2: Final = [
     route

@@ -218,3 +218,28 @@ async def test_a_report_is_overdue_after_some_of_its_periods() -> None:
     (kept,) = master.nodes.values()
     assert kept == report
     assert [kept.is_overdue(at) for at in (100.0, 106.0, 106.1)] == [False, False, True]
+
+
+async def test_a_master_tells_that_a_report_is_new() -> None:
+    told: list[int] = []
+    master = OfnetMaster(changed=lambda: told.append(1))
+    methods = master.methods()
+    report = Report(node=VXLAN, host="h1", errors=("table full",))
+    for sent, times in ((report, 1), (report, 1), (Report(node=VXLAN, host="h1"), 2)):
+        await methods[REPORT](sent.to_json())
+        assert len(told) == times
+    await methods[UNREGISTER_NODE](VXLAN.to_json())
+    assert len(told) == 3
+
+
+async def test_a_master_tells_that_a_report_is_overdue() -> None:
+    told: list[int] = []
+    now = 100.0
+    master = OfnetMaster(clock=lambda: now, changed=lambda: told.append(1))
+    await master.methods()[REPORT](Report(node=VXLAN, host="h1", repeat=2.0).to_json())
+    master.look()
+    assert len(told) == 1  # the report
+    now = 106.1
+    for _ in range(2):
+        master.look()
+        assert len(told) == 2

@@ -1,5 +1,6 @@
 """What a master keeps of the changes: whole, in order, within bounds."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from unittest.mock import AsyncMock, patch
@@ -7,10 +8,13 @@ from unittest.mock import AsyncMock, patch
 from contivmodel.objects import Policy, Tenant
 from core import keys
 from core.errors import StoreUnavailable
+from core.tasks import background
 from netmaster import codec
 from netmaster.api.v2.event_log import EventLog
-from objdb.api import Delta, Entry, Snapshot
+from objdb.api import Change, Delta, Entry, Put, Snapshot
+from objdb.memory import MemoryBackend
 from state.lineage import Lineage, Position, Term, encode
+from tests.bed.waiting import WITHIN
 
 
 def put(rev: int, *objects: Tenant | Policy) -> Delta:
@@ -107,3 +111,30 @@ def test_what_cannot_be_read_is_no_change() -> None:
     broken = Entry(keys.obj("tenant", "t"), b"{", 2)
     log = log_of(Snapshot(1, {}), Delta(2, (strange, broken), (keys.OBJECTS + "odd",)))
     assert [event.changes for event in log.behind(1)] == [()]
+
+
+async def test_a_list_is_looked_at_while_somebody_wants_it() -> None:
+    backend, log = MemoryBackend(), EventLog()
+
+    async def counted(times: int) -> None:
+        async with asyncio.timeout(WITHIN):
+            while log.touches["endpoints"] < times:
+                await log.grown()
+        assert log.touches["endpoints"] == times
+
+    async def change() -> None:
+        await backend.commit([Change((), (Put(f"{keys.ENDPOINTS}a", b"1"),))])
+
+    async with background("list", log.follow_list(backend, "endpoints", keys.ENDPOINTS)):
+        await change()
+        assert not log.touches
+        with log.wanting({"endpoints"}):
+            await counted(1)  # the snapshot
+            await change()
+            await counted(2)
+        await change()  # it is looked at until then
+        await counted(3)
+        await change()
+        with log.wanting({"endpoints"}):
+            await counted(4)
+    assert set(log.touches) == {"endpoints"}

@@ -142,6 +142,36 @@ async def test_a_client_moves_on_with_what_is_not_for_it() -> None:
         assert ("", 11) in seen
 
 
+async def touched(stream: aiohttp.StreamReader) -> bytes:
+    """Return the data of the next event `touched`, which has to be the next of all."""
+    async with asyncio.timeout(WITHIN):
+        text = await stream.readuntil(b"\n\n")
+    assert text.startswith(b"event: touched\ndata: "), text
+    return text.removeprefix(b"event: touched\ndata: ").strip()
+
+
+async def test_a_client_is_told_which_lists_have_changed() -> None:
+    limits = StreamLimits(gather=0.05)
+    async with serving(limits) as served, served.stream("lists=hosts,endpoints") as stream:
+        assert await told(stream) == ("ready", 10)
+        served.log.touch("hosts")
+        assert await touched(stream) == b'{"lists":["hosts"]}'
+        # within the pause: told together
+        served.log.touch("endpoints")
+        served.log.touch("hosts")
+        assert await touched(stream) == b'{"lists":["endpoints","hosts"]}'
+        served.log.take(put(11, *OBJECTS))
+        assert await told(stream) == ("changes", 11)
+
+
+async def test_who_did_not_ask_for_lists_is_not_told() -> None:
+    async with serving(StreamLimits(gather=0)) as served, served.stream() as stream:
+        assert await told(stream) == ("ready", 10)
+        served.log.touch("hosts")
+        served.log.take(put(11, *OBJECTS))
+        assert await told(stream) == ("changes", 11)
+
+
 async def test_a_stream_ends_with_its_time() -> None:
     limits = StreamLimits(lifetime=0.05, idle=0.01)
     async with serving(limits) as served, served.stream() as stream:
@@ -195,6 +225,7 @@ def test_a_client_is_told_of_what_it_asked_for_and_may_see(
     ("query", "last"),
     [
         ("kind=nope", None),
+        ("lists=networks", None),
         ("x=1", None),
         ("after=-1", None),
         ("", "t." + "1" * 19),

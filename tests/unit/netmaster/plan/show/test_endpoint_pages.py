@@ -1,6 +1,7 @@
 """Pages of endpoints: what fits a query, in the order of keys, and where the next page begins."""
 
 from collections.abc import Collection
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ def scene() -> Scene:
     scene.group("web")
     scene.endpoint("a", host="h1", service_name="web")
     scene.endpoint("b", host="h2")
+    scene.start("b", {"io.kubernetes.pod.namespace": "shop", "io.kubernetes.pod.name": "web-1"})
     scene.endpoint("c", host="h1")
     scene.start("c", {"app": "shop", "tier": "db"})
     scene.tenant("blue")
@@ -44,6 +46,9 @@ def found(scene: Scene, wanted: EndpointQuery) -> list[str]:
         ({"address": ["10.1.1.2"], "tenant": ["default"]}, ["b"]),
         ({"address": ["10.1.1.0/30"], "tenant": ["default"]}, ["a", "b", "c"]),
         ({"address": ["fd00::/8"]}, []),
+        ({"name": ["CN-"], "tenant": ["default"], "group": ["web"]}, ["a"]),
+        ({"name": ["shop/Web"]}, ["b"]),
+        ({"name": ["nobody"]}, []),
     ],
 )
 def test_a_query_finds_what_has_all_it_names(
@@ -62,6 +67,36 @@ def test_pages_show_each_endpoint_once(scene: Scene) -> None:
         if not after:
             break
     assert shown == ["d", "a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("sort", "field"),
+    [
+        ("name", "containerName"),
+        ("-name", "containerName"),
+        ("address", "addresses"),
+        ("-address", "addresses"),
+        ("host", "host"),
+        ("-tenant", "tenant"),
+    ],
+)
+def test_pages_are_in_the_order_that_is_asked_for(scene: Scene, sort: str, field: str) -> None:
+    shown: list[dict[str, Any]] = []
+    after = ""
+    for _ in range(4):
+        read = page(scene.view, query({"sort": [sort], "limit": ["1"], "after": [after]}))
+        shown += read.items
+        assert read.total == 4
+        after = read.next
+    assert not after
+    wanted = sorted(shown, key=lambda one: (one[field], one["key"]), reverse=sort.startswith("-"))
+    assert shown == wanted
+    assert sorted(one["endpointID"] for one in shown) == list("abcd")
+
+
+def test_the_total_is_of_what_is_asked_for(scene: Scene) -> None:
+    assert page(scene.view, query({"limit": ["1"], "network": ["n1"], "host": ["h1"]})).total == 3
+    assert page(scene.view, EndpointQuery(tenants=frozenset({"blue"}))).total == 1
 
 
 def test_a_client_sees_its_own_tenants_only(scene: Scene) -> None:
@@ -85,6 +120,7 @@ def test_what_is_shown(scene: Scene) -> None:
         ({"address": ["10.1"]}, r"^parameter address=10\.1 is neither"),
         ({"limit": ["0"]}, r"^parameter limit=0 is not a number from 1 to 5000"),
         ({"limit": ["9999999999999"]}, r"^parameter limit="),
+        ({"sort": ["colour"]}, r"^parameter sort=colour: known are address, group"),
         ({"label": ["=x"]}, r"^parameter label==x has no name"),
     ],
 )
