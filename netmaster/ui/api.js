@@ -47,6 +47,28 @@ export async function ask(path, { method = "GET", query = {}, body, headers = {}
   return answer.status === 204 ? null : answer.json();
 }
 
+/** Return the body of an answer of API v2 as a blob; `got` hears how many bytes have come. Raises Refused. */
+export async function download(path, { query = {}, signal, got = () => {} } = {}) {
+  const given = Object.entries(query).filter(([, value]) => value !== "");
+  const answer = await reached(fetch(`/api/v2/${path}?${new URLSearchParams(given)}`, { headers: identity(), signal, cache: "no-store" }));
+  if (!answer.ok) throw new Refused(answer.status, await problemOf(answer));
+  const parts = [];
+  let size = 0;
+  const reader = answer.body.getReader();
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return new Blob(parts, { type: answer.headers.get("Content-Type") });
+      parts.push(value);
+      size += value.length;
+      got(size);
+    }
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused(0, { detail: `the answer broke off after ${size} bytes`, remedy: "look at netmaster's log, then try again" });
+  }
+}
+
 /** Return all items of a list, page by page. */
 export async function all(path, { query = {}, signal } = {}) {
   const items = [];

@@ -40,6 +40,25 @@ export function filters(on, ...some) {
   return fold;
 }
 
+/** Return what tells that something goes on, with the seconds since; `tell(text)` adds to it. It ends with its element. */
+export function progress(text) {
+  const began = performance.now();
+  const words = h("span", {}, text);
+  const seconds = h("span", { "aria-hidden": "true" });
+  const node = h("p", { class: "progress", role: "status" }, h("progress", { "aria-label": text }), " ", words, seconds);
+  let more = "";
+  const timer = setInterval(() => {
+    if (!node.isConnected) clearInterval(timer);
+    seconds.textContent = ` ${Math.floor((performance.now() - began) / 1000)} s${more && `, ${more}`}`;
+  }, 250);
+  return { node, tell: (said) => { more = said; } };
+}
+
+/** Return a link that saves a blob as a file. */
+export function saved(blob, name) {
+  return h("a", { href: URL.createObjectURL(blob), download: name, class: "save" }, `Save ${name} (${blob.size.toLocaleString("en")} bytes)`);
+}
+
 /** Return a link. */
 export function link(href, ...text) {
   return h("a", { href }, text);

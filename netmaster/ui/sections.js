@@ -6,13 +6,13 @@ import { to } from "./router.js";
 /* Title of a section -> its pages: name in the address -> title and module. */
 const SECTIONS = {
   Overview: { overview: ["Overview", "overview"] },
-  Hosts: { hosts: ["Hosts", "hosts"] },
+  Hosts: { hosts: ["Hosts", "hosts"], bgp: ["BGP", "bgp"] },
   Network: {
     endpoints: ["Endpoints", "endpoints"], networks: ["Networks", "objects"], addresses: ["Addresses", "addresses"],
-    groups: ["Groups", "objects"], tenants: ["Tenants", "objects"],
+    groups: ["Groups", "objects"], services: ["Services", "services"], tenants: ["Tenants", "objects"],
   },
-  Policy: { reach: ["Who may talk", "reach"], "what-if": ["What if", "whatif"] },
-  Diagnose: { trace: ["Trace", "trace"] },
+  Policy: { policies: ["Policies", "policies"], reach: ["Who may talk", "reach"], "what-if": ["What if", "whatif"] },
+  Diagnose: { trace: ["Trace", "trace"], selftest: ["Self-test", "selftest"], capture: ["Capture", "capture"] },
   Changes: { changes: ["Changes", "changes"] },
 };
 

@@ -64,6 +64,15 @@ def trace(pods: dict[str, Pod], port: int) -> str:
 
 
 @pytest.mark.usefixtures("pods")
+def test_the_front_page_says_that_all_is_well(inside: Browser, bed: Bed, picture: Picture) -> None:
+    with opened(inside, bed.url) as shown:
+        shown.go("overview")
+        shown.await_text("All 2 hosts are well.")
+        assert shown.faults() == []
+        picture(shown, "overview")
+
+
+@pytest.mark.usefixtures("pods")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_hosts_are_shown_with_their_health(
     inside: Browser, bed: Bed, scheme: str, picture: Picture
@@ -87,6 +96,9 @@ def test_a_trace_is_drawn_host_by_host(
         shown.go(trace(pods, 80))
         expect(shown.page.locator(".verdict.good")).to_contain_text("delivered", timeout=15_000)
         assert shown.page.locator("svg.hops").count() == 2  # there and back
+        expect(shown.page.locator("svg.hops").first).to_be_visible()
+        expect(shown.page.locator("svg.hops").last).not_to_be_visible()
+        expect(shown.page.get_by_role("region", name="Step by step")).not_to_be_visible()
         for host in bed.hosts:
             expect(shown.page.locator("svg.hops").first).to_contain_text(host.label)
         expect(shown.page.locator("svg .way")).to_have_count(2)
@@ -105,6 +117,55 @@ def test_a_trace_names_the_rule_that_drops(
         expect(shown.page.locator("svg")).to_contain_text("doors")
         assert shown.faults() == []
         picture(shown, f"trace-dropped-{scheme}")
+
+
+def test_a_packet_is_sent_and_followed(
+    inside: Browser, bed: Bed, pods: dict[str, Pod], picture: Picture
+) -> None:
+    with opened(inside, bed.url) as shown:
+        shown.go(trace(pods, 80))
+        expect(shown.page.locator(".verdict.good")).to_contain_text("delivered", timeout=15_000)
+        shown.page.get_by_role("button", name="Trace and send a packet").click()
+        heading = shown.page.get_by_role("heading", name="The packet that was sent")
+        heading.wait_for(timeout=60_000)
+        shown.page.get_by_text("Where it was seen").first.click()
+        seen = shown.page.get_by_role("region", name="Where it was seen")
+        for host in bed.hosts:
+            expect(seen).to_contain_text(host.label)
+        assert shown.faults() == []
+        picture(shown, "trace-live")
+
+
+@pytest.mark.usefixtures("pods")
+def test_hosts_test_themselves(inside: Browser, bed: Bed, picture: Picture) -> None:
+    with opened(inside, bed.url) as shown:
+        shown.go("selftest")
+        shown.page.get_by_role("button", name="Test now").click()
+        expect(shown.page.locator("progress")).to_be_visible()
+        shown.page.locator(".verdict").wait_for(timeout=120_000)
+        shown.page.get_by_text("All checks").first.click()
+        checks = shown.page.get_by_role("region", name="All checks")
+        for host in bed.hosts:
+            expect(checks).to_contain_text(host.label)
+        assert shown.faults() == []
+        picture(shown, "selftest")
+
+
+def test_packets_are_captured_into_a_file(inside: Browser, bed: Bed, pods: dict[str, Pod]) -> None:
+    with opened(inside, bed.url) as shown:
+        shown.go("endpoints")
+        shown.page.get_by_role("button", name=pods["client"].address).click()
+        shown.page.get_by_role("link", name="Capture its packets").click()
+        shown.page.get_by_label("Packets at most").fill("2")
+        shown.page.get_by_label("Seconds").fill("50")
+        shown.page.get_by_role("button", name="Capture", exact=True).click()
+        shown.page.locator("progress").wait_for()
+        # two packets end it: an echo request and its answer, or requests alone
+        pods["client"].ping(pods["server"].address)
+        with shown.page.expect_download() as kept:
+            shown.page.locator("a.save").click(timeout=90_000)
+        assert kept.value.path().read_bytes()[:4] == b"\x4d\x3c\xb2\xa1"
+        assert shown.faults() == []
 
 
 def test_an_agent_that_ends_is_shown_and_told_by_traces(

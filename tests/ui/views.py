@@ -7,6 +7,7 @@ the request to the screen.
 
 import re
 import statistics
+import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,11 @@ VIEWS: Final = {
     "groups": group(1),
     "endpoints": "pod-000000000000",
     "addresses": "10.1.0.0/16",
+    "services": "There is no such service.",
+    "bgp": "No host speaks BGP.",
+    "policies": "doors",
+    "selftest": "Test now",
+    "capture": "Its host captures",
     "reach": "Rows open connections to columns",
     "trace": "An end is an endpoint",
     "what-if": "Try it",
@@ -228,6 +234,79 @@ def test_the_front_page_leads_on(shown: Shown, filled: Filled) -> None:
         filled.ask("DELETE", "/api/v2/serviceLBs/default:idle")
 
 
+def test_a_policy_tells_its_rules_in_their_order(shown: Shown) -> None:
+    shown.go("policies")
+    shown.page.get_by_role("button", name="doors", exact=True).click()
+    rules = shown.page.get_by_role("region", name="Rules of default:doors").locator("tbody tr")
+    expect(rules).to_have_count(2)
+    expect(rules.nth(0)).to_contain_text("tcp/80")
+    expect(rules.nth(0)).to_contain_text(f"fromEndpointGroup {group(0)}")
+    expect(rules.nth(1)).to_contain_text("deny")
+    expect(rules.nth(1)).not_to_contain_text("not known")
+    assert shown.faults() == []
+
+
+def test_a_service_tells_who_serves_it(shown: Shown, filled: Filled) -> None:
+    key = "/api/v2/serviceLBs/default:shop"
+    ports = {"ports": ["80:8080:TCP"], "selectors": ["app=web"]}
+    named = {**HELD, "networkName": "front", "serviceName": "shop", **ports}
+    filled.ask("POST", "/api/v2/serviceLBs", named)
+    try:
+        shown.go("services")
+        row = shown.page.get_by_role("row").filter(has_text="shop")
+        expect(row).to_contain_text("by nobody")
+        row.get_by_role("button", name="shop").click()
+        told = shown.page.get_by_role("region", name="What is chosen")
+        expect(told).to_contain_text("Nobody serves it.")
+        assert shown.faults() == []
+        start = {"Event": "start", "EndpointID": f"{0:012x}", "ContainerID": f"{0:012x}"}
+        on = {"Network": "front", "Tenant": "default", "EPCommonName": "pod-000000000000"}
+        labels = {"Labels": {"app": "web"}}
+        filled.ask("POST", "/plugin/updateEndpoint", {**start, **on, **labels})
+        expect(row).to_contain_text("yes")
+        expect(told).to_contain_text("pod-000000000000")
+        shown.go("reach?tenant=default")
+        services = shown.page.get_by_role("region", name="Services", exact=True).first
+        expect(services).to_contain_text("80:8080:TCP")
+        assert shown.faults() == []
+    finally:
+        filled.ask("DELETE", key)
+
+
+def test_a_session_that_a_host_does_not_tell_of_is_not_well(shown: Shown, filled: Filled) -> None:
+    router = {"hostname": "h-bgp", "routerip": "10.66.0.1/24", "as": "65001"}
+    neighbour = {"neighbor": "10.66.0.2", "neighbor-as": "65002"}
+    filled.ask("POST", "/api/v2/Bgps", {**router, **neighbour})
+    try:
+        shown.go("bgp")
+        shown.await_text("0 of 1 sessions are established")
+        row = shown.page.get_by_role("row").filter(has_text="h-bgp")
+        expect(row).to_contain_text("not known: host h-bgp: no netplugin is registered")
+        assert shown.faults() == []
+    finally:
+        filled.ask("DELETE", "/api/v2/Bgps/h-bgp")
+    shown.await_text("No host speaks BGP.")
+
+
+def test_checks_and_the_archive_are_buttons(shown: Shown) -> None:
+    shown.go("selftest")
+    shown.page.get_by_role("button", name="Test now").click()
+    shown.await_text("No host has registered yet, so nothing was tested.")
+    shown.page.get_by_role("button", name="Make a diagnosis").click()
+    with shown.page.expect_download() as kept:
+        shown.page.locator("a.save").click(timeout=60_000)
+    assert kept.value.suggested_filename == "contiv-diagnosis.tar.gz"
+    assert tarfile.is_tarfile(kept.value.path())
+    assert shown.faults() == []
+
+
+def test_a_capture_of_nobody_is_refused_with_words(shown: Shown) -> None:
+    shown.go("capture?endpoint=nobody")
+    shown.page.get_by_role("button", name="Capture", exact=True).click()
+    shown.await_text("endpoint not found")
+    expect(shown.page.get_by_role("button", name="Capture", exact=True)).to_be_enabled()
+
+
 def test_times_have_a_date_and_a_zone(chromium: Browser, filled: Filled) -> None:
     with opened(chromium, filled.url, timezone_id="Asia/Kolkata") as shown:
         shown.go("changes")
@@ -283,8 +362,15 @@ def test_a_long_list_can_be_scrolled_to_its_end(shown: Shown, filled: Filled) ->
 def test_names_are_shown_as_they_are(shown: Shown, filled: Filled) -> None:
     body = endpoint(f"bad{filled.endpoints}", 0, "h-bad", BAD_NAME)
     filled.ask("POST", "/plugin/createEndpoint", body)
+    start = {"Event": "start", "EndpointID": f"bad{filled.endpoints}", "ContainerID": "bad"}
+    named = {"Network": "front", "Tenant": "default", "EPCommonName": BAD_NAME}
+    filled.ask("POST", "/plugin/updateEndpoint", {**start, **named, "Labels": {BAD_NAME: BAD_NAME}})
     shown.go("endpoints?host=h-bad")
-    expect(shown.page.locator("tbody")).to_contain_text(BAD_NAME)
+    expect(shown.page.locator("tbody")).to_contain_text(f"{BAD_NAME}={BAD_NAME}")
+    shown.page.locator("tbody .open").click()
+    told = shown.page.get_by_role("region", name="What is chosen")
+    expect(told.locator("h2")).to_have_text(BAD_NAME)
+    expect(told).to_contain_text(f"{BAD_NAME}={BAD_NAME}")
     assert shown.page.locator("main img").count() == 0
 
 
@@ -489,8 +575,18 @@ def test_everything_can_be_done_by_keyboard_alone(shown: Shown) -> None:
         reached.append(page.evaluate(focused))
         assert page.evaluate(outline) == "solid"
     assert reached[:6] == ["Overview", "Hosts", "Network", "Policy", "Diagnose", "Changes"]
-    assert reached[6:11] == ["Endpoints", "Networks", "Addresses", "Groups", "Tenants"]
+    assert reached[6:12] == [
+        "Endpoints",
+        "Networks",
+        "Addresses",
+        "Groups",
+        "Services",
+        "Tenants",
+    ]
     page.get_by_role("link", name="Policy", exact=True).focus()
+    press("Enter")
+    shown.await_text("doors")
+    page.get_by_role("link", name="Who may talk", exact=True).first.focus()
     press("Enter")  # the matrix
     expect(page.locator("h1")).to_be_focused()
     shown.await_text("Rows open connections")

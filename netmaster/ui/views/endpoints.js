@@ -137,6 +137,7 @@ function open(one) {
       ["Host", link(to("hosts", { search: one.host }), one.host)], ["Container", one.container], ["Interface", one.interface],
       ["Labels", labelsOf(one).join(" ")], ["Key", one.key],
     ]),
-    h("p", {}, link(to("trace", { src: one.key }), "Trace from it"), " ", link(to("trace", { dst: one.key }), "Trace to it")),
+    h("p", {}, link(to("trace", { src: one.key }), "Trace from it"), " ", link(to("trace", { dst: one.key }), "Trace to it"), " ",
+      link(to("capture", { endpoint: one.key }), "Capture its packets")),
   ];
 }

@@ -48,7 +48,7 @@ function open(host) {
       ["Not seen since", since(host)], ["Control address", host.controlIP], ["Tunnel address", host.vtepIP],
       ["MACs of the uplinks", host.uplinkMACs.join(", ")], ["Version", host.version],
     ]),
-    h("p", {}, link(to("endpoints", { host: host.label }), `${host.endpoints} endpoints`)),
+    h("p", {}, link(to("endpoints", { host: host.label }), `${host.endpoints} endpoints`), " ", link(to("selftest"), "Test all hosts")),
   ];
 }
 

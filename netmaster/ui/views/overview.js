@@ -9,7 +9,7 @@ import { to } from "../router.js";
 const MOST = 8; // lines of each kind
 const TOTALS = {
   endpoints: ["Endpoints", "endpoints"], networks: ["Networks", "networks"], endpointGroups: ["Groups", "groups"],
-  tenants: ["Tenants", "tenants"],
+  tenants: ["Tenants", "tenants"], serviceLBs: ["Services", "services"], policys: ["Policies", "policies"],
 };
 
 export const title = () => "Overview";
@@ -29,7 +29,7 @@ export async function show(root, view) {
     const failing = [...failures(hosts || []), ...found.unserved.map(unserved)];
     const focused = parts.contains(document.activeElement) && document.activeElement.getAttribute("href");
     parts.replaceChildren(verdict(hosts, failing), totals(found.totals, hosts),
-      part("What fails", failing, ["Nothing that hosts and netmaster report."]),
+      part("What fails", failing, ["Nothing that hosts and netmaster report. ", link(to("selftest"), "Test all hosts and the ways between them")]),
       part("What is full", found.full.map(full), ["No network has 80 % of its addresses used."]),
       part("What changed", changes.items.map(change),
         ["Nothing yet. Create a network: ", h("code", {}, "netctl net create -s 10.1.0.0/16 -g 10.1.0.254 front")],
@@ -80,7 +80,7 @@ function failures(hosts) {
 }
 
 function unserved(service) {
-  return [link(to("networks", { search: `${service.tenantName}:` }), `Service ${service.key}`), " has no provider"];
+  return [link(to("services", { search: service.key }), `Service ${service.key}`), " has no provider"];
 }
 
 function full(network) {

@@ -1,12 +1,12 @@
 /* Who may talk to whom: groups against groups, and the rules that decide about a pair. */
 
 import { all, ask } from "../api.js";
-import { field, h, plainTable, say, select } from "../dom.js";
+import { field, filters, h, link, plainTable, say, select } from "../dom.js";
 import { follow } from "../live.js";
-import { keep } from "../router.js";
+import { keep, to } from "../router.js";
 
 const MOST = 60; // groups on each side that are drawn
-const KINDS = ["tenants", "endpointGroups", "policys", "rules", "networks"];
+const KINDS = ["tenants", "endpointGroups", "policys", "rules", "networks", "serviceLBs"];
 const SIGNS = { allowed: "✓", denied: "✕", some: "◐" };
 const MOVES = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] };
 const WORDS = { allowed: "everything is allowed", denied: "everything is denied", some: "some traffic is allowed" };
@@ -21,10 +21,11 @@ export async function show(root, view) {
   const note = h("p", { class: "summary" });
   const table = h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Matrix" });
   const detail = h("section", { "aria-label": "Deciding rules", tabindex: "-1", class: "detail" });
-  root.append(h("form", { class: "filters", on: { submit: (event) => event.preventDefault() } },
-    field("Tenant", choice), field("Group name contains", contains)),
+  const services = h("section", { "aria-label": "Services" });
+  const kubernetes = h("section", { "aria-label": "NetworkPolicies" });
+  root.append(filters({}, field("Tenant", choice), field("Group name contains", contains)),
   h("p", { class: "legend" }, Object.keys(SIGNS).map((one) => h("span", { class: `key ${one}` }, `${SIGNS[one]} ${WORDS[one]}`))),
-  note, table, detail);
+  note, table, detail, services, kubernetes);
   let told = null;
   let chosen = null; // the pair whose rules are shown
   let drawn = null; // the groups that the table has
@@ -32,8 +33,12 @@ export async function show(root, view) {
   async function read() {
     if (!choice.value) return;
     keep({ tenant: choice.value, search: contains.value });
-    told = await ask("reach", { query: { tenant: choice.value }, signal });
+    const [found, opened] = await Promise.all([
+      ask("reach", { query: { tenant: choice.value }, signal }), all("serviceLBs", { query: { tenantName: choice.value }, signal }),
+    ]);
+    told = found;
     draw();
+    services.replaceChildren(...ofServices(opened));
   }
 
   function draw() {
@@ -45,6 +50,8 @@ export async function show(root, view) {
     note.textContent = `Rows open connections to columns. ${fitting.length} groups`
       + `${hidden ? `; ${hidden} more are not drawn: say which by name` : ""}`
       + `${told.complete ? "" : "; there is too much to tell whole: this is not complete"}.`;
+    table.hidden = !groups.length;
+    if (!fitting.length) note.textContent += " Nothing is decided by groups here; create one: netctl group create NETWORK NAME";
     const names = groups.map((one) => one.name);
     if (drawn !== names.join("\n")) {
       drawn = names.join("\n");
@@ -84,7 +91,35 @@ export async function show(root, view) {
     read().then(well, fail);
   });
   contains.addEventListener("input", draw);
+  // asked of all hosts, so not at each change
+  ask("rule-hits", { signal }).then((hits) => kubernetes.replaceChildren(...ofKubernetes(hits)), fail);
   await follow(KINDS, read, view);
+}
+
+/* The ways that services open: by their addresses, whatever the network of the client is. */
+function ofServices(services) {
+  if (!services.length) return [];
+  const rows = services.map((one) => [
+    link(to("services", { search: one.key }), one.serviceName), one.ports.join(", "), one.selectors.join(", "), one.networkName]);
+  return [
+    h("h2", {}, "What services open"),
+    h("p", { class: "summary" }, "A service's address leads to the endpoints with its labels; the policies of their groups hold there too."),
+    plainTable("Services", ["Service", "Ports (service:endpoint:protocol)", "Endpoints with", "Network"], rows),
+  ];
+}
+
+/* What the policies of Kubernetes say, which hosts know alone: as flows of theirs, with what they have counted. */
+function ofKubernetes({ kubernetes, silent }) {
+  const rows = kubernetes.map((one) => [
+    one.policies.join(", "), one.rule, h("span", { class: `badge ${one.verdict === "allow" ? "good" : "bad"}` }, one.verdict),
+    one.packets.toLocaleString("en"), Object.keys(one.hosts).join(", ")]);
+  const mute = Object.entries(silent).map(([host, why]) => h("li", {}, `Host ${host} did not answer: ${why}`));
+  if (!rows.length && !mute.length) return [];
+  return [
+    h("h2", {}, "What NetworkPolicies say"),
+    h("p", { class: "summary" }, "These hold beside the matrix: traffic has to be allowed by both."),
+    h("ul", {}, mute), plainTable("NetworkPolicies", ["Policies", "Rule", "Verdict", "Packets", "Hosts"], rows),
+  ];
 }
 
 /* One cell can be reached by Tab; arrow keys move among the others. */

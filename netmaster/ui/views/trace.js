@@ -1,10 +1,10 @@
 /* A trace: what would happen to a packet, drawn host by host and table by table. */
 
 import { ask } from "../api.js";
-import { field, h, plainTable, s, say, select } from "../dom.js";
+import { field, h, plainTable, progress, s, say, select } from "../dom.js";
 import { keep } from "../router.js";
 
-const GOOD = ["delivered", "left", "agent"];
+const COLOURS = { delivered: "good", agent: "good", left: "some" }; // who has left the cluster may have been lost
 const BOX = { width: 330, gap: 80, head: 44, step: 40 };
 const LONGEST = 46; // letters of a line in a box
 
@@ -15,20 +15,22 @@ export async function show(root, { query, signal, fail, well }) {
     input("src", "From", query.src, { required: true }), input("dst", "To", query.dst, { required: true }),
     field("Protocol", select("proto", ["icmp", "tcp", "udp", "sctp"], query.proto || "tcp")),
     input("port", "Port", query.port || "80", { inputmode: "numeric" }), input("tenant", "Tenant of the names", query.tenant),
-    h("button", { type: "submit" }, "Trace"));
+    h("button", { type: "submit" }, "Trace"),
+    h("button", { type: "button", on: { click: () => form.reportValidity() && submit(null, "POST") } }, "Trace and send a packet"));
   const result = h("div", {});
-  root.append(h("p", {}, "An end is an endpoint's key, address or name, a host, a service, or an outside address."), form, result);
+  root.append(h("p", {}, "An end is an endpoint's key, address or name, a host, a service, or an outside address. "
+    + "A packet that is sent (icmp or tcp) shows what really becomes of it, in the name of an endpoint."), form, result);
 
-  async function submit(event) {
+  async function submit(event, method = "GET") {
     event?.preventDefault();
     const wanted = Object.fromEntries(new FormData(form));
     keep(wanted);
-    result.replaceChildren(h("p", { role: "status" }, "Asking the agents…"));
+    result.replaceChildren(progress(method === "GET" ? "Asking the agents" : "Sending a packet, and looking for it on all links").node);
     try {
-      const found = await ask("trace", { query: wanted, signal });
+      const found = named(await ask("trace", { method, query: wanted, signal }));
       well();
-      result.replaceChildren(...drawn(named(found)));
-      say(found.verdict);
+      result.replaceChildren(...(found.live ? sent(found.live) : []), ...drawn(found));
+      say(found.live?.verdict || found.verdict);
     } catch (error) {
       result.replaceChildren();
       fail(error);
@@ -52,18 +54,39 @@ function named(trace) {
     exits: (hop.exits || []).map((one) => ({ ...one, name: shorter(one.name) })),
     faults: (hop.faults || []).map(shorter),
   }));
-  return { ...trace, verdict: shorter(trace.verdict), hops: hops(trace.hops), answer: hops(trace.answer) };
+  const live = trace.live && { ...trace.live, verdict: shorter(trace.live.verdict) };
+  return { ...trace, live, verdict: shorter(trace.verdict), hops: hops(trace.hops), answer: hops(trace.answer) };
+}
+
+/* What became of a packet that was sent, and on which links it was seen. */
+function sent({ outcome, verdict, seen, silent }) {
+  const rows = Object.entries(seen).flatMap(([host, some]) =>
+    some.map((one) => [host, one.link, one.direction, one.answer ? "answer" : "packet", one.endpoint]));
+  const mute = Object.entries(silent).map(([host, why]) => h("li", {}, `Host ${host} did not look: ${why}`));
+  return [
+    h("h2", {}, "The packet that was sent"),
+    h("p", { class: `verdict ${COLOURS[outcome] || "bad"}` }, h("b", {}, outcome), ` ${verdict}`), h("ul", {}, mute),
+    h("details", {}, h("summary", {}, "Where it was seen"), plainTable("Where it was seen", ["Host", "Link", "Direction", "What", "Endpoint"], rows)),
+    h("h2", {}, "What should become of it"),
+  ];
 }
 
 function drawn(trace) {
-  const good = GOOD.includes(trace.outcome);
-  const ways = [["There", trace.hops], ["Back", trace.answer]].filter(([, hops]) => hops.length);
+  const rows = [["there", trace.hops], ["back", trace.answer]].flatMap(([way, hops]) =>
+    hops.flatMap(rowsOf).map((cells) => [`${cells[0]}, ${way}`, ...cells.slice(1)]));
+  const back = trace.answer.length > 0;
   return [
-    h("p", { class: `verdict ${good ? "good" : "bad"}` }, h("b", {}, trace.outcome), ` ${trace.verdict}`),
-    ...ways.flatMap(([name, hops]) => [h("h2", {}, name),
-      h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${name}, drawn` }, picture(name, hops, trace.verdict)),
-      plainTable(`${name}, step by step`, ["Host", "Table", "Decided by", "Of", "Does"], hops.flatMap(rowsOf))]),
-  ];
+    h("p", { class: `verdict ${COLOURS[trace.outcome] || "bad"}` }, h("b", {}, trace.outcome), ` ${trace.verdict}`),
+    trace.hops.length > 0 && way("There", trace.hops, trace.verdict),
+    back && h("details", { open: COLOURS[trace.outcome] !== "good" }, h("summary", {}, "The way of the answer"), way("Back", trace.answer, trace.verdict)),
+    rows.length > 0 && h("details", {}, h("summary", {}, `Step by step: ${rows.length} tables`),
+      plainTable("Step by step", ["Host", "Table", "Decided by", "Of", "Does"], rows)),
+  ].filter(Boolean);
+}
+
+function way(name, hops, verdict) {
+  return h("section", { "aria-label": name }, h("h2", {}, name),
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${name}, drawn` }, picture(name, hops, verdict)));
 }
 
 /* A column for each host, a box for each table, and the way on at the foot. */

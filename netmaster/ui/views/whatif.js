@@ -15,6 +15,10 @@ export async function show(root, { me, signal, fail, well }) {
   }
   const known = {};
   for (const kind of ["policys", "rules", "endpointGroups"]) known[kind] = await all(kind, { signal });
+  if (!known.policys.length) {
+    root.append(h("p", { class: "empty" }, "There is no policy yet, so nothing to change. Create one: ", h("code", {}, "netctl policy create doors")));
+    return;
+  }
   const action = select("action", Object.entries(ACTIONS));
   const fields = h("div", { class: "filters" });
   const result = h("section", { "aria-label": "What would change", "aria-live": "polite" });
