@@ -31,7 +31,7 @@ from ofnet.inspection import AgentIdentity, bridge_report, tenants
 from ofnet.names import Resolver, no_resolver
 from ofnet.openflow.actions import PORT_IN_PORT, Output
 from ofnet.openflow.packets import Neighbour
-from ofnet.packetin import PacketOut, react
+from ofnet.packetin import FORGED, PacketOut, react
 from ofnet.pipelines import neighbours
 from ofnet.policy_log import LoggedRules, Notice
 from ofnet.services.refusal import refusal
@@ -87,6 +87,8 @@ class BridgeAgent:
     ) -> None:
         self.bridge = bridge
         self.stats: Counter[str] = Counter()
+        self.forged: Counter[str] = Counter()
+        """Requests of endpoints here in another's name, which nobody answers, by their keys."""
         self._switch = switch
         self._resolve = resolve
         self._notice = notice
@@ -360,6 +362,11 @@ class BridgeAgent:
         log.debug("switch error", extra=fields(bridge=self.bridge, error=text))
         self._sync.compare_soon()
 
+    def _note_forged(self, ofport: int) -> None:
+        attachment = self._directory.attachment(ofport)
+        if attachment is not None and attachment.endpoint is not None:
+            self.forged[str(attachment.endpoint.key)] += 1
+
     def on_packet_in(self, packet: PacketIn) -> None:
         """Answer a packet from what the World knows."""
         if packet.table == TableId.SRV_PROXY_DNAT:
@@ -375,6 +382,8 @@ class BridgeAgent:
         reaction = react(packet, mode, self._directory, self._world, self._resolve)
         self.stats["PktRcvd"] += 1
         self.stats.update(reaction.counters)
+        if not FORGED.isdisjoint(reaction.counters):
+            self._note_forged(packet.in_port)
         if reaction.send is not None:
             self.send(reaction.send)
         if reaction.later is not None:

@@ -69,6 +69,10 @@ class PacketOut:
     in_port: int = PORT_CONTROLLER
 
 
+FORGED: Final = frozenset({"ArpReqSpoofed", "dnsPktSpoofed-ERROR"})
+"""The counters of what an endpoint asks in another's name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reaction:
     """The counters a packet increments and what is sent."""

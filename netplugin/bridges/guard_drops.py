@@ -1,15 +1,16 @@
 """Counts what the source guard drops, by the endpoint that sent it, and says so now and then.
 
-In come the counters of the guard's flows (`ofnet.agent`), read every few seconds; out go totals
-for a metric, what was dropped lately for traces, and a line in the log. A pod that has just started
-asks for routers and neighbours of IPv6 in vain where its network has none: a few packets are
-nothing.
+In come the counters of the guard's flows, and requests in another's name that the agent refused
+(`ofnet.agent`), read every few seconds; out go a total for a metric, what was dropped lately for
+traces, and a line in the log. A pod that has just started asks for routers and neighbours of IPv6
+in vain where its network has none: some packets are nothing, while a request of ARP or DNS in
+another's name is no accident.
 """
 
 import asyncio
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -24,10 +25,16 @@ PERIOD: Final = 2.0
 """Seconds between two looks."""
 LATELY: Final = 15
 """Looks that count as now."""
-MANY: Final = 10
+MANY: Final = 30
 """Packets of an endpoint that are worth a line, if so many were dropped lately."""
+FEW: Final = 3
+"""The same of requests in another's name."""
 SAID_FOR: Final = 300.0
 """Seconds until the same endpoint is named in the log again."""
+
+
+_Kind = tuple[str, bool]
+"""An endpoint, and whether its requests in another's name are counted, or its other packets."""
 
 
 class GuardDrops:
@@ -41,8 +48,8 @@ class GuardDrops:
     ) -> None:
         self._agents = agents
         self._clock = clock
-        self._counters: dict[Bridge, Mapping[str, int]] = {}
-        self._looks: deque[Mapping[str, int]] = deque(maxlen=LATELY)
+        self._counters: dict[Bridge, Mapping[_Kind, int]] = {}
+        self._looks: deque[Mapping[_Kind, int]] = deque(maxlen=LATELY)
         self._said: dict[str, float] = {}
         self.dropped = 0
         """Packets of all endpoints, since this agent began to look."""
@@ -55,52 +62,51 @@ class GuardDrops:
 
     async def look(self) -> None:
         """Read the counters once; a switch that does not answer is asked the next time."""
-        news: dict[str, int] = {}
+        news: Counter[_Kind] = Counter()
         for bridge, agent in self._agents.items():
             try:
-                counters = await agent.guarded()
+                guarded = await agent.guarded()
             except (SwitchUnavailable, SwitchRefused) as exc:
                 log.debug("guard not counted", extra=fields(bridge=bridge, error=exc))
                 continue
+            counters = {(key, False): count for key, count in guarded.items()}
+            counters |= {(key, True): count for key, count in agent.forged.items()}
             before = self._counters.get(bridge, {})
-            for endpoint, packets in counters.items():
-                known = before.get(endpoint, 0)
+            for kind, count in counters.items():
+                known = before.get(kind, 0)
                 # a flow that was added anew counts from nothing
-                if dropped := packets - known if packets >= known else packets:
-                    news[endpoint] = news.get(endpoint, 0) + dropped
+                news[kind] += count - known if count >= known else count
             self._counters[bridge] = counters
         present = {str(key) for agent in self._agents.values() for key in agent.world.local}
-        self.dropped += sum(news.values())
-        self._looks.append({key: count for key, count in news.items() if key in present})
+        self.dropped += news.total()
+        self._looks.append({kind: count for kind, count in news.items() if kind[0] in present})
         self._say()
-
-    def lately(self, endpoint: str) -> int:
-        """Return how many packets of an endpoint were dropped in the last half minute."""
-        return sum(one.get(endpoint, 0) for one in self._looks)
 
     @property
     def stopped(self) -> int:
         """How many endpoints the guard stops now."""
-        named = {endpoint for one in self._looks for endpoint in one}
-        return sum(self.lately(endpoint) >= MANY for endpoint in named)
+        return len({endpoint for one in self._looks for endpoint, _ in one if self.note(endpoint)})
 
     def note(self, endpoint: str) -> str:
         """Return the words for an endpoint that the guard stops now; "" for others."""
-        count = self.lately(endpoint)
-        if count < MANY:
+        dropped, forged = self._lately((endpoint, False)), self._lately((endpoint, True))
+        if dropped < MANY and forged < FEW:
             return ""
         return (
-            f"the source guard dropped {count} packets of endpoint {endpoint} within "
+            f"the source guard dropped {dropped + forged} packets of endpoint {endpoint} within "
             f"{LATELY * PERIOD:.0f} s: it sends from addresses that are not its own"
         )
+
+    def _lately(self, kind: _Kind) -> int:
+        return sum(one.get(kind, 0) for one in self._looks)
 
     def _say(self) -> None:
         now = self._clock()
         self._said = {key: at for key, at in self._said.items() if now - at < SAID_FOR}
-        for endpoint in self._looks[-1].keys() - self._said.keys():
-            if self.lately(endpoint) >= MANY:
+        for endpoint in {name for name, _ in self._looks[-1]} - self._said.keys():
+            if told := self.note(endpoint):
                 self._said[endpoint] = now
                 log.warning(
                     "endpoint sends from addresses that are not its own",
-                    extra=fields(endpoint=endpoint, count=self.lately(endpoint)),
+                    extra=fields(endpoint=endpoint, error=told),
                 )

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from core import keys
-from core.errors import HostError
+from core.errors import HostError, SwitchUnavailable
 from core.patience import patient
 from netplugin.bridges.host_access import FORWARDING_OFF, forwards
 from netplugin.cni.errors import LIMITED, NOT_AVAILABLE
@@ -17,6 +17,7 @@ from netplugin.startup.clients import Clients
 from netplugin.startup.dataplane import Dataplane
 from ofnet.world import FwdMode
 
+RESTART: Final = "look at its log, restart openvswitch-switch"
 PATIENCE: Final = patient(4.0)
 """Seconds for which a program must have been silent: one that is busy is not dead."""
 
@@ -43,7 +44,10 @@ def build_host_checks(
         await clients.store.check_room()
 
     async def vswitchd() -> None:
-        await clients.vswitchd.call("version")
+        try:
+            await clients.vswitchd.call("version")
+        except SwitchUnavailable as exc:
+            raise SwitchUnavailable(f"{exc}: {RESTART}") from exc
 
     async def forwarding() -> None:
         # networks of mode bridge have their gateways outside of this host
@@ -70,7 +74,7 @@ def build_host_checks(
             HostCheck(
                 name="ovs-vswitchd",
                 probe=vswitchd,
-                silence="ovs-vswitchd does not answer: look at its log, restart openvswitch-switch",
+                silence=f"ovs-vswitchd does not answer: {RESTART}",
                 patience=PATIENCE,
                 code=LIMITED,
             ),

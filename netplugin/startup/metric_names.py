@@ -151,7 +151,7 @@ GUARDED: Final = _metric(
 GUARD_STOPS: Final = _metric(
     "source_guard_stopped_endpoints",
     _G,
-    "Endpoints of which the source guard dropped 10 packets or more in the last half minute.",
+    "Endpoints of which the source guard dropped many packets in the last half minute.",
 )
 BGP_UP: Final = _metric(
     "bgp_session_up", _G, "1 while the session with the BGP peer is up; absent without a peer."

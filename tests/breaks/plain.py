@@ -383,14 +383,14 @@ def cable_pulled(site: Site) -> Iterator[None]:
 # daemons
 
 
-@breaks("the agent is dead", "netctl trace web1 db1", "h2", "netplugin")
+@breaks("the agent is dead", "netctl trace web1 db1", "h2: its agent does not answer")
 def agent_dead(site: Site) -> Iterator[None]:
     site.agent("h2").kill()
     yield
     site.agent("h2").start()
 
 
-@breaks("the agent hangs", "netctl trace web1 db1", "h2", "netplugin")
+@breaks("the agent hangs", "netctl trace web1 db1", "h2: its agent does not answer")
 def agent_hangs(site: Site) -> Iterator[None]:
     with paused(site.agent("h2")):
         yield
@@ -438,7 +438,13 @@ def switch_hangs(site: Site) -> Iterator[None]:
         yield
 
 
-@breaks("ovsdb-server hangs", "netctl host inspect h2", "ovsdb-server does not answer")
+@breaks(
+    "ovsdb-server hangs",
+    "netctl host inspect h2",
+    "ovsdb-server",
+    "does not answer",
+    "restart openvswitch-switch",
+)
 def database_hangs(site: Site) -> Iterator[None]:
     with paused(site.two.ovs.server):
         yield

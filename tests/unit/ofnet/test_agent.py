@@ -376,6 +376,15 @@ async def test_arp_is_answered_and_counted() -> None:
         assert agent.inspect(AgentIdentity())["Stats"]["PktRcvd"] == 3
 
 
+async def test_requests_in_anothers_name_are_counted_by_who_asked() -> None:
+    guarded = replace(world(here=(local(1), local(2)), there=(remote(3),)), guard=True)
+    async with running(FakeSwitch(), guarded) as agent:
+        for port, sender in ((101, 2), (101, 3), (102, 2), (1, 2)):
+            asked = frames.arp(sender, address(9).packed)
+            agent.on_packet_in(PacketIn(0, port, None, asked))
+        assert agent.forged == {str(local(1).key): 2}
+
+
 def needs(flow: Flow) -> bool:
     """Return whether a flow is one for a datapath with the ND extension."""
     return "nd_reserved" in flow.instructions.names

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.errors import SwitchUnavailable
-from netplugin.bridges.guard_drops import LATELY, MANY, SAID_FOR, GuardDrops
+from netplugin.bridges.guard_drops import FEW, LATELY, MANY, SAID_FOR, GuardDrops
 from ofnet.world import Bridge
 
 
@@ -17,6 +17,7 @@ class Agent:
     def __init__(self, *keys: str) -> None:
         self.world = SimpleNamespace(local=dict.fromkeys(keys))
         self.counters: dict[str, int] = {}
+        self.forged: dict[str, int] = {}
         self.away = False
 
     async def guarded(self) -> dict[str, int]:
@@ -56,6 +57,15 @@ async def test_few_packets_are_nothing_and_many_are_past_once_they_end() -> None
     for _ in range(LATELY):
         await scene.look(web=MANY - 1, db=MANY)
     assert (scene.drops.note("db"), scene.drops.stopped) == ("", 0)
+
+
+async def test_a_few_requests_in_anothers_name_are_enough() -> None:
+    scene = Scene()
+    scene.agent.forged = {"web": FEW - 1, "db": FEW}
+    await scene.look(web=1, db=2)
+    assert scene.drops.note("web") == ""
+    assert scene.drops.note("db").startswith(f"the source guard dropped {FEW + 2} packets")
+    assert scene.drops.dropped == 2 * FEW + 2
 
 
 async def test_the_log_names_an_endpoint_seldom(caplog: pytest.LogCaptureFixture) -> None:
