@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
 
 from contivmodel.http_exchange import Answer, CutShort, HttpFailure, NoAnswer, NotSendable, exchange
+from contivmodel.masters import Masters
 from core.errors import MasterRefused, MasterUnavailable, outcome_is_unknown
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class RestClient:
         waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._what_if = what_if
-        self._bases = [one.removesuffix("/") for one in urls_of(base_url)]
+        self._masters = Masters(base_url)
         self._waiting = waiting
         self._headers = {"X-Auth-Token": token} if token else {}
         self._secure = secure or (_unverified if insecure else _verified)
@@ -245,17 +246,18 @@ class RestClient:
         sent, so that it is never made twice.
         """
         failures: list[MasterUnavailable] = []
-        for base in self._bases:
+        for base in self._masters.in_turn():
             url = base + path
             with ExitStack() as stack:
                 try:
                     answer = stack.enter_context(self._exchange(method, url, payload, headers))
                 except (_BadURL, OSError, HttpFailure) as exc:
+                    self._masters.failed(base)
                     failures.append(_failure(method, url, exc))
                     if outcome_is_unknown(failures[-1]):
                         break
                     continue
-                self._bases = [base, *(other for other in self._bases if other != base)]
+                self._masters.answered(base)
                 yield url, answer
                 return
         raise MasterUnavailable(
@@ -296,7 +298,7 @@ class RestClient:
     ) -> Iterator[Answer]:
         peer = _Peer.of(url)
         typed = {} if payload is None else {"Content-Type": "application/json"}
-        patience = self._timeout if len(self._bases) == 1 else min(self._timeout, CONNECT_TIMEOUT)
+        patience = self._timeout if len(self._masters) == 1 else min(self._timeout, CONNECT_TIMEOUT)
         with closing(peer.connected(self._secure, patience)) as sock:
             sock.settimeout(self._timeout)
             asked = {**self._headers, **typed, **headers}
@@ -304,11 +306,6 @@ class RestClient:
                 sock, method, peer.target, host=peer.authority, headers=asked, payload=payload
             ) as answer:
                 yield answer
-
-
-def urls_of(given: str) -> list[str]:
-    """Return the URLs of a list that is separated by commas; one at least, which may be ""."""
-    return [one for one in map(str.strip, given.split(",")) if one] or [""]
 
 
 def _failure(method: str, url: str, exc: Exception) -> MasterUnavailable:

@@ -4,6 +4,7 @@ A watcher goes on behind the last event that it has seen, with whichever master 
 each change once and in order, whoever leads and whoever ends.
 """
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,7 +15,9 @@ from typing import Final, TypeVar
 
 import pytest
 
-from contivmodel.client_v2 import ApiClient, Change, Events, creation, deletion, patch
+from contivmodel.calls_v2 import Change, Events, creation, deletion, patch
+from contivmodel.client_async import AsyncApiClient
+from contivmodel.client_v2 import ApiClient
 from contivmodel.objects import Netprofile, RestObject, Tenant
 from core.errors import MasterUnavailable
 from netmaster.api.v2.event_stream import StreamLimits
@@ -222,3 +225,20 @@ def test_the_objects_of_a_class_are_followed(masters: list[Master]) -> None:
     assert next(followed)[profile.object_key()].dscp == 2
     client.make(deletion(Netprofile, profile.object_key()))
     assert next(followed) == {}
+
+
+async def test_objects_are_followed_when_a_master_goes(masters: list[Master]) -> None:
+    """Both clients know of three masters, and watch a follower that is killed."""
+    one, watched, other = (master.url for master in masters)
+    blocking = ApiClient([watched, other, one], timeout=WITHIN)
+    tenants = blocking.follow(Tenant)
+    async with AsyncApiClient([watched, other, one], timeout=WITHIN) as awaited:
+        both = awaited.follow(Tenant)
+        assert TENANT not in await asyncio.to_thread(next, tenants)
+        assert TENANT not in await anext(both)
+        masters[1].kill()
+        blocking.make(creation(Tenant(tenant_name=TENANT)))
+        while TENANT not in await asyncio.to_thread(next, tenants):
+            pass
+        while TENANT not in await anext(both):
+            pass
