@@ -165,8 +165,9 @@ def setup(
     recent = RecentLines()
     recent.setFormatter(TextFormatter())
     root.handlers[:] = [handler, recent]
+    limit = RepeatLimit()
     for one in root.handlers:
-        one.addFilter(RepeatLimit())
+        one.addFilter(limit)
     root.setLevel(number)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
     # aiohttp logs a traceback for each malformed request, so any client could fill the disk. The
