@@ -86,7 +86,7 @@ def no_endpoints(site: Site) -> Iterator[None]:
     _api(site).delete("services", "default", "empty")
 
 
-@breaks(KUBERNETES, "the API server is not well", "netctl host inspect h1", "API server", "503")
+@breaks(KUBERNETES, "the API server is not well", "journal h1", "503")
 def api_failing(site: Site) -> Iterator[None]:
     _api(site).failing = 503
     _api(site).hang_up()
@@ -94,7 +94,7 @@ def api_failing(site: Site) -> Iterator[None]:
     _api(site).failing = 0
 
 
-@breaks(KUBERNETES, "the agent's token is not valid", "netctl host inspect h1", "Unauthorized")
+@breaks(KUBERNETES, "the agent's token is not valid", "journal h1", "Unauthorized")
 def token_refused(site: Site) -> Iterator[None]:
     _api(site).token = "another"
     _api(site).hang_up()
@@ -105,8 +105,8 @@ def token_refused(site: Site) -> Iterator[None]:
 @breaks(
     KUBERNETES,
     "the agent may not read policies",
-    "netctl host inspect h1",
-    "networkpolicies is forbidden",
+    "journal h1",
+    "may not read networkpolicies",
 )
 def forbidden(site: Site) -> Iterator[None]:
     _api(site).forbidden.add(NETWORK_POLICIES)
@@ -162,7 +162,7 @@ def other_authority(site: Site) -> Iterator[None]:
     SECURE,
     "a reader wants to change something",
     "netctl net create -s 10.44.0.0/24 n44",
-    "reader",
+    "Access denied",
 )
 def reader(site: Site) -> Iterator[None]:
     with _other_files(site, ADMIN, lambda: _identities(site).issue("reader", ADMIN)):

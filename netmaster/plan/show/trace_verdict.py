@@ -76,8 +76,8 @@ def _best(exits: Sequence[Any], destination: End) -> Any:
 def _left(last: Hop, out: Mapping[str, Any], source: End, destination: End) -> TraceVerdict:
     """Return what it means that a packet leaves a host where nobody follows it further."""
     kind, name, host = out["kind"], out["name"], last["host"]
-    if kind == "agent" and destination.kind == "service" and _of_service(last):
-        text = f"{destination.text} has no provider: host {host} refuses its connections"
+    if kind == "agent" and (service := _service(last)):
+        text = f"service {service} has no provider: host {host} refuses its connections"
         return TraceVerdict("agent", f"{text}: is a pod selected, and is it ready?")
     if kind in _AGENTS:
         return TraceVerdict("agent", f"left to {_AGENTS[kind]} of host {host} by {_where(last)}")
@@ -104,9 +104,10 @@ _WAYS: Final = {
 }
 
 
-def _of_service(last: Hop) -> bool:
+def _service(last: Hop) -> str:
+    """Return the service whose flow a packet met last; services of Kubernetes are no ends."""
     steps = last.get("steps", [])
-    return bool(steps) and steps[-1]["kind"] == "SERVICE"
+    return str(steps[-1]["owner"]) if steps and steps[-1]["kind"] == "SERVICE" else ""
 
 
 def _where(hop: Hop) -> str:

@@ -100,14 +100,17 @@ def test_verdicts(hops: list[Any], end: End, outcome: str, text: str) -> None:
 
 def test_a_service_without_providers_is_named() -> None:
     shop = End(kind="service", key="shop:default", addresses=(IPv4Address("10.1.0.9"),))
-    left = {**hop(out("agent")), "steps": [step("service shop:default", kind="SERVICE")]}
-    assert verdict([left], SENDER, shop) == (
-        "agent",
-        (
-            "service shop:default has no provider: host h1 refuses its connections: is a pod "
-            "selected, and is it ready?"
-        ),
-    )
+    met = {**step("service shop:default", kind="SERVICE"), "owner": "shop:default"}
+    left = {**hop(out("agent")), "steps": [met]}
+    # one of Kubernetes is an address outside for netmaster
+    for end in (shop, OUTSIDE):
+        assert verdict([left], SENDER, end) == (
+            "agent",
+            (
+                "service shop:default has no provider: host h1 refuses its connections: is a pod "
+                "selected, and is it ready?"
+            ),
+        )
     assert "by rule 1" in verdict([hop(out("agent"))], SENDER, shop).text
 
 
