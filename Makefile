@@ -40,7 +40,7 @@ help:
 	@echo '                  BLOCKS=4: hosts give addresses that they hold ahead'
 	@echo 'make docker-cycles   containers that come and go on two docker engines, CYCLES=200 of them'
 	@echo 'make upgrade-check   a rolling upgrade from the commit OLD=$(OLD) to this tree, under traffic'
-	@echo 'make kernel-check   flows, packets and a cluster on the kernel'"'"'s datapath, in a virtual machine'
+	@echo 'make kernel-check   flows, packets, services and a cluster on the kernel'"'"'s datapath, in a virtual machine'
 	@echo 'make docker-plugin   the managed plugin for a swarm, into build/docker-plugin'
 	@echo 'make swarm-check  a swarm of two docker engines: services on our networks, while agents and engines end'
 	@echo 'make bench        our speed beside a reference'
@@ -212,7 +212,7 @@ docker-cycles: root setup
 upgrade-check: root setup
 	@CONTIV_TEST_OLD=$(OLD) $(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/upgrade.py
 
-# half an hour in virtual machines with Debian's kernel; not part of `make test`. RELEASES= and PORTIONS= are others
+# an hour in a virtual machine with Debian's kernel; not part of `make test`. RELEASES= and PORTIONS= are others
 # of tests/matrix/kernel.py
 kernel-check: root
 	@scripts/setup qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio modprobe=kmod xz=xz-utils mmdebstrap=mmdebstrap
