@@ -314,7 +314,13 @@ def _failure(method: str, url: str, exc: Exception) -> MasterUnavailable:
         return MasterUnavailable(str(exc))
     unknown = method != "GET" and not isinstance(exc, (_NotSent, NotSendable))
     text = f'{method.capitalize()} "{url}": {_go_error_text(exc)}'
+    if isinstance(exc, (NoAnswer, ConnectionResetError)) and _speaks_tls(_Peer.of(url)):
+        text = f"{text}: it speaks TLS, name it with https:// instead of http://"
     return MasterUnavailable(text, outcome_unknown=unknown)
+
+
+_TLS_FAILED: Final = "tls: "
+"""What begins the text of a handshake that a server of TLS refused."""
 
 
 class _BadURL(ValueError):
@@ -410,11 +416,24 @@ def _encrypted(sock: socket.socket, host: str, secure: Secure) -> socket.socket:
     try:
         return context.wrap_socket(sock, server_hostname=host)
     except ssl.SSLCertVerificationError as exc:
-        raise _NotSent(f"x509: {exc.verify_message}") from exc
+        from core import tls_trust  # noqa: PLC0415 - most commands use plain http
+
+        raise _NotSent(f"x509: {tls_trust.failed_check(exc)}") from exc
     except ssl.SSLError as exc:
         if exc.reason in {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"}:
             raise _NotSent("http: server gave HTTP response to HTTPS client") from exc
-        raise _NotSent(f"tls: {exc.reason}") from exc
+        raise _NotSent(f"{_TLS_FAILED}{exc.reason}") from exc
+
+
+def _speaks_tls(peer: _Peer) -> bool:
+    """Tell whether a server that hung up on plain http answers a TLS handshake."""
+    if peer.tls:
+        return False
+    try:
+        with closing(peer._replace(tls=True).connected(_unverified, CONNECT_TIMEOUT)):
+            return True
+    except OSError as exc:
+        return str(exc).startswith(_TLS_FAILED)
 
 
 def _go_error_text(exc: Exception) -> str:

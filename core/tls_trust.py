@@ -12,10 +12,15 @@ In come the authorities that a caller names; out comes an `ssl.SSLContext` that 
 # `netplugin preflight`, which says what other clients would refuse.
 
 import ssl
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Final
 
 OLDEST_VERSION: Final = ssl.TLSVersion.TLSv1_2
 _LEFT_TO_INTERPRETERS: Final = ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
+
+_BY_CLOCK: Final[Mapping[int, str]] = {9: "is the clock right?", 10: "issue a new one"}
+"""Remedies by OpenSSL's X509_V_ERR number, for checks that depend on the time."""
 
 
 def client_context(*, ca_file: str = "", ca_text: str = "") -> ssl.SSLContext:
@@ -49,3 +54,12 @@ def strict(context: ssl.SSLContext) -> ssl.SSLContext:
     """Let a context refuse what RFC 5280 forbids, as clients of Python 3.13 do; return it."""
     context.verify_flags |= ssl.VERIFY_X509_STRICT
     return context
+
+
+def failed_check(exc: ssl.SSLCertVerificationError) -> str:
+    """Return which check a certificate did not pass; for dates also this machine's clock."""
+    remedy = _BY_CLOCK.get(exc.verify_code)
+    if remedy is None:
+        return exc.verify_message
+    now = datetime.now(UTC).isoformat(" ", "seconds")
+    return f"{exc.verify_message} by the clock of this machine, {now}: {remedy}"

@@ -110,9 +110,12 @@ def contexts_of(files: TlsFiles) -> "TlsContexts | None":
     return None
 
 
-def may_call(connection: ssl.SSLObject | None, method: str, argument: Any) -> bool:
-    """Return whether the peer of an RPC connection may make a call; the guard of RPC servers."""
-    return rpc_call_allows(peer_identity(connection), method, argument)
+def call_refused(connection: ssl.SSLObject | None, method: str, argument: Any) -> str:
+    """Return why the peer of an RPC connection may not make a call; the guard of RPC servers."""
+    peer = peer_identity(connection)
+    if rpc_call_allows(peer, method, argument):
+        return ""
+    return f"access denied to this certificate, which is of {peer or 'nobody known'}"
 
 
 class TlsContexts:
@@ -370,5 +373,5 @@ def _load_error(files: TlsFiles, exc: Exception) -> str:
             return f"--{flag} {path}: {unreadable.strerror or unreadable}"
     named = f"--tls-ca {files.ca} --tls-cert {files.cert} --tls-key {files.key}"
     if isinstance(exc, ssl.SSLCertVerificationError):
-        return f"{named}: certificate and authority do not match: {exc.verify_message}"
+        return f"{named}: certificate and authority do not match: {tls_trust.failed_check(exc)}"
     return f"{named}: not PEM, or a key of another certificate: {exc}"

@@ -25,7 +25,7 @@ from daemons.health import Health
 from daemons.listen_address import ListenAddress
 from daemons.memory import reclaim_regularly
 from daemons.metrics_page import MetricsPage
-from daemons.tls import TlsContexts, contexts_of, may_call
+from daemons.tls import TlsContexts, call_refused, contexts_of
 from netmaster import health
 from netmaster.aci import GatewayClient
 from netmaster.api import diagnosis, ui
@@ -99,7 +99,7 @@ async def run(settings: Settings, version: str) -> None:
             host=own.host,
             port=settings.ofnet_port,
             ssl=tls.server() if tls else None,
-            allows=may_call if tls else None,
+            refuses=call_refused if tls else None,
         )
         await ofnet.start()
         undo.push_async_callback(ofnet.close)

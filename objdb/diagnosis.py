@@ -98,8 +98,9 @@ async def _request_tls(kind: StoreProduct, member: str, context: ssl.SSLContext)
         opened = await _connect(member, context)
     except ssl.SSLCertVerificationError as exc:
         raise StoreDenied(
-            f"store https://{member}: its certificate is not accepted, {exc.verify_message}: is "
-            f"{kind.ca} its authority's, and does the certificate name this host or address?"
+            f"store https://{member}: its certificate is not accepted, "
+            f"{tls_trust.failed_check(exc)}: is {kind.ca} its authority's, and does the "
+            "certificate name this host or address?"
         ) from exc
     except (ssl.SSLError, ConnectionResetError) as exc:
         if not await _request(kind, *await _connect(member, None)):

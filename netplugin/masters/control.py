@@ -20,7 +20,7 @@ from core.ids import HostLabel
 from core.logs import fields
 from core.patience import patient
 from core.tasks import backoff
-from daemons.tls import TlsContexts, may_call
+from daemons.tls import TlsContexts, call_refused
 from daemons.tls_faults import cause
 from netplugin.masters.progress import Progress
 from netplugin.masters.spread import Spread
@@ -92,7 +92,7 @@ class ControlChannel:
                 host=self._own,
                 port=port,
                 ssl=self._tls.server() if self._tls else None,
-                allows=may_call if self._tls else None,
+                refuses=call_refused if self._tls else None,
             )
             await server.start()
             stack.push_async_callback(server.close)

@@ -44,8 +44,8 @@ RpcMethod = Callable[[Any], Awaitable[Any]]
 """Takes the decoded argument, returns a JSON value; raises ContivError to refuse the call."""
 
 
-RpcGuard = Callable[[SSLObject | None, str, Any], bool]
-"""Returns whether the peer of a connection may call a method with an argument."""
+RpcGuard = Callable[[SSLObject | None, str, Any], str]
+"""Returns why the peer of a connection may not call a method with an argument; "" if it may."""
 
 
 class RpcFailed(ContivError):
@@ -55,7 +55,7 @@ class RpcFailed(ContivError):
 class RpcServer:
     """Answers calls of the methods in its table. `counters` counts calls, refusals and drops.
 
-    With `ssl` all connections are TLS. `allows` decides about each call. `call_time` is
+    With `ssl` all connections are TLS. `refuses` decides about each call. `call_time` is
     the number of seconds a call may take to arrive.
     """
 
@@ -66,7 +66,7 @@ class RpcServer:
         host: str,
         port: int = 0,
         ssl: SSLContext | None = None,
-        allows: RpcGuard | None = None,
+        refuses: RpcGuard | None = None,
         limits: ConnectionLimits = LIMITS,
         call_time: float = CALL_TIME,
     ) -> None:
@@ -75,7 +75,7 @@ class RpcServer:
         self._call_time = call_time
         self._methods = methods
         self._ssl = ssl
-        self._allows = allows
+        self._refuses = refuses
         self._address = (host, port)
         self._server: asyncio.Server | None = None
 
@@ -144,12 +144,14 @@ class RpcServer:
             if method is None:
                 raise Invalid(f"rpc: can't find service {request.method}")
             connection = writer.get_extra_info("ssl_object")
-            if self._allows and not self._allows(connection, request.method, request.argument):
+            if self._refuses and (
+                reason := self._refuses(connection, request.method, request.argument)
+            ):
                 log.warning(
                     "RPC call denied to this certificate",
-                    extra=fields(method=request.method, peer=_peer(writer)),
+                    extra=fields(method=request.method, peer=_peer(writer), error=reason),
                 )
-                raise Invalid(f"rpc: {request.method}: access denied to this certificate")
+                raise Invalid(f"rpc: {request.method}: {reason}")
             return {"id": request.id, "result": await method(request.argument), "error": None}
         except ContivError as exc:
             self.counters["refused"] += 1

@@ -31,6 +31,16 @@ def make_certificates(directory: Path, *addresses: str) -> None:
         )
 
 
+def expired(directory: Path) -> Path:
+    """Make a certificate for the server's key that ended yesterday."""
+    _openssl(
+        directory,
+        *("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key"),
+        *("-CAcreateserial", "-out", "expired.pem", "-extfile", "ext", "-days", "-1"),
+    )
+    return directory / "expired.pem"
+
+
 def tls(directory: Path, *, ca: str = "ca", own: str | None = "client") -> Tls:
     """Return the files of a directory as a client uses them."""
     return Tls(

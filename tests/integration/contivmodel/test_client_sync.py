@@ -18,12 +18,16 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
 @contextmanager
-def serving(context: ssl.SSLContext | None = None) -> Iterator[int]:
-    """Answer one connection with ANSWER, for any request; yield the port."""
+def serving(context: ssl.SSLContext | None = None, connections: int = 1) -> Iterator[int]:
+    """Answer so many connections with ANSWER, for any request; yield the port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(WITHIN)
 
         def answer() -> None:
+            for _ in range(connections):
+                answer_one()
+
+        def answer_one() -> None:
             with suppress(OSError):
                 connection, _ = server.accept()
                 with connection:
@@ -31,9 +35,9 @@ def serving(context: ssl.SSLContext | None = None) -> Iterator[int]:
                     speaking = connection
                     if context is not None:
                         speaking = context.wrap_socket(connection, server_side=True)
-                    speaking.recv(65536)
-                    speaking.sendall(ANSWER)
-                    speaking.close()
+                    with speaking:
+                        speaking.recv(65536)
+                        speaking.sendall(ANSWER)
 
         thread = threading.Thread(target=answer)
         thread.start()
@@ -80,6 +84,12 @@ def test_a_plain_server_asked_with_tls() -> None:
     assert str(failed.value) == (
         f'Get "https://127.0.0.1:{port}/version": http: server gave HTTP response to HTTPS client'
     )
+
+
+def test_a_server_of_tls_asked_without(tls: ssl.SSLContext) -> None:
+    with serving(tls, connections=2) as port, pytest.raises(MasterUnavailable) as failed:
+        RestClient(f"http://127.0.0.1:{port}").version()
+    assert str(failed.value).endswith(": it speaks TLS, name it with https:// instead of http://")
 
 
 def test_an_unknown_certificate_is_refused(tls: ssl.SSLContext) -> None:

@@ -23,7 +23,7 @@ from daemons.http_client import Connector
 from daemons.listen_address import ListenAddress
 from daemons.metrics_page import MetricsPage
 from daemons.peers import Role
-from daemons.tls import TlsContexts, TlsFiles, may_call
+from daemons.tls import TlsContexts, TlsFiles, call_refused
 from netmaster.api.access import AccessControl
 from netmaster.api.agents import Answers
 from netmaster.api.diagnosis import OWN, own_route
@@ -464,7 +464,7 @@ async def test_every_rpc_method_answers_those_who_may_call_it(
         methods,
         host=LOOPBACK,
         ssl=TlsContexts(certificates.master).server(),
-        allows=may_call,
+        refuses=call_refused,
     )
     await server.start()
     wrong = []
@@ -539,14 +539,16 @@ async def test_a_call_with_a_wrong_argument_is_the_methods_to_refuse(
         OfnetMaster().methods(),
         host=LOOPBACK,
         ssl=TlsContexts(certificates.master).server(),
-        allows=may_call,
+        refuses=call_refused,
     )
     await server.start()
     try:
         rpc = RpcClient(LOOPBACK, server.port, ssl=TlsContexts(certificates.agent).to_masters)
         with pytest.raises(RpcFailed, match="not a node"):
             await rpc.call(control.REGISTER_NODE, {"HostAddr": ["x"], "HostPort": 1})
-        with pytest.raises(RpcFailed, match="access denied to this certificate"):
+        with pytest.raises(
+            RpcFailed, match="access denied to this certificate, which is of agent/"
+        ):
             await control.register(rpc, Node("192.0.2.9", 9002))
         rpc.close()
     finally:

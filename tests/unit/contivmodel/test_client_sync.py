@@ -331,6 +331,8 @@ class Masters:
 def masters(monkeypatch: pytest.MonkeyPatch) -> Iterator[Masters]:
     with closing(Masters(a="refused", b="answers", c="breaks off")) as found:
         monkeypatch.setattr("contivmodel.client_sync._dial", found.dial)
+        # which would be one more connection to those that break off
+        monkeypatch.setattr("contivmodel.client_sync._speaks_tls", lambda _: False)
         yield found
 
 

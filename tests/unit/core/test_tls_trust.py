@@ -1,5 +1,6 @@
 """All TLS clients check the same of a server's certificate, whatever the interpreter's default."""
 
+import re
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -108,3 +109,20 @@ def test_what_a_strict_client_refuses_can_be_told(directory: Path) -> None:
     with pytest.raises(ssl.SSLCertVerificationError) as refused:
         shake_hands(context, server(directory), server_hostname=ADDRESS)
     assert refused.value.verify_message == "CA cert does not include key usage extension"
+
+
+def test_an_expired_certificate_is_told_with_the_clock(directory: Path) -> None:
+    expired = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    expired.load_cert_chain(certificates.expired(directory), directory / "server.key")
+    client = tls_trust.client_context(ca_file=str(directory / "ca.pem"))
+    with pytest.raises(ssl.SSLCertVerificationError) as refused:
+        shake_hands(client, expired, server_hostname=ADDRESS)
+    told = tls_trust.failed_check(refused.value)
+    assert re.fullmatch(
+        r"certificate has expired by the clock of this machine, "
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\+00:00: issue a new one",
+        told,
+    )
+    with pytest.raises(ssl.SSLCertVerificationError) as refused:
+        shake_hands(client, server(directory), server_hostname="192.0.2.9")
+    assert tls_trust.failed_check(refused.value) == refused.value.verify_message
