@@ -296,6 +296,13 @@ class BridgeAgent:
         counted = await self._switch.counts(kind)
         return hits_by_object(self._desired.cookies(kind), counted)
 
+    async def received_by(self, ofport: int) -> int:
+        """Return how many packets have come in by a port, read now.
+
+        Raises SwitchUnavailable or SwitchRefused.
+        """
+        return await self._switch.received_by(ofport)
+
     async def guarded(self) -> dict[str, int]:
         """Return how many packets the source guard dropped of each endpoint here, read now.
 

@@ -3,7 +3,8 @@
 In come the tunnels of the World and the answers that the switch hands to the agent
 (`ofnet.pipelines.tunnel_probes`); out go questions by packet-out, and a fault for each host of
 which too few come back. The other host's switch answers, so that its agent may be away.
-`TunnelRecord` decides and does no I/O; `TunnelProbes` sends and looks once a second.
+`TunnelRecord` decides and does no I/O; `TunnelProbes` sends and looks once a second. Which of both
+directions is cut is told by the counter of the tunnel's port: the other host probes as well.
 
 An answer that comes late is no loss, however late. Nothing is judged after a pause of this process,
 whose answers wait unread, nor while this host's switch is away. A host that answers neither here
@@ -14,14 +15,16 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from ipaddress import IPv4Address
 from itertools import groupby
 from statistics import median
 from typing import Final
 
-from core.errors import HostError
+from core.errors import HostError, SwitchRefused, SwitchUnavailable
 from core.ids import HostLabel
 from core.latest import Latest
 from core.logs import fields
@@ -54,6 +57,10 @@ UNHEARD: Final = 30.0
 """Seconds for which a peer that has never answered may be about to start."""
 EVERYBODY: Final = 50
 """Hosts of a cluster up to which each probes all others."""
+DOUBTFUL: Final = 2
+"""So many in a row, all lost: what comes in by the tunnel is counted."""
+COUNTS: Final = 4
+"""Counts of a tunnel's packets that are compared, one each `PERIOD`."""
 ETHERNET: Final = 14
 """Bytes of a frame before its packet."""
 ECHO_AGAIN: Final = 5.0
@@ -118,6 +125,12 @@ class TunnelRecord:
         found = [one.seconds for one in self._judged.values() if one.seconds is not None]
         return median(found) if found else None
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the latest probes were lost."""
+        latest = [*self._in_order()][-DOUBTFUL:]
+        return len(latest) == DOUBTFUL and all(one.seconds is None for one in latest)
+
     def is_silent(self, now: float) -> bool:
         """Return whether nothing passes, neither short nor long probes."""
         if not self._heard and now - self._began < UNHEARD:
@@ -163,6 +176,30 @@ def probed(own: HostLabel, others: Mapping[HostLabel, object]) -> frozenset[Host
     return frozenset(ring[place] for place in places) - {own}
 
 
+def silence(address: IPv4Address, port: int, counts: Sequence[int]) -> str:
+    """Return the fault of a tunnel through which no probe comes back, with the way that is cut.
+
+    The other host answers echo requests. `counts` are of the packets that came by the tunnel, the
+    latest last: the other host probes too, so that none comes only if its way to here is cut.
+    """
+    other = f"{address}, which answers echo requests"
+    remedy = "and see that no other machine has the address"
+    if len(counts) < COUNTS:
+        return (
+            f"no packet of the tunnel comes back from {other}: let UDP {port} pass between the "
+            f"hosts, both ways, {remedy}"
+        )
+    if counts[-1] > counts[0]:
+        return (
+            f"packets of the tunnel arrive from {other}, but none comes there: let UDP {port} pass "
+            f"from this host to it, {remedy}"
+        )
+    return (
+        f"no packet of the tunnel arrives from {other}: let UDP {port} pass from it to this host, "
+        f"{remedy}"
+    )
+
+
 class TunnelProbes:
     """The probes of one host. `answering` tells whether a peer's switch answers probes at all.
 
@@ -199,6 +236,7 @@ class TunnelProbes:
         self._peers: Mapping[int, Vtep] = {}
         self._last: float | None = None
         self._echoes: dict[HostLabel, bool] = {}
+        self._counts: dict[HostLabel, deque[int]] = {}
         self._faults: Mapping[HostLabel, str] = {}
         agent.set_probe_receiver(self._receive)
 
@@ -216,6 +254,7 @@ class TunnelProbes:
         """Probe and judge, for ever."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._ask_echoes())
+            tasks.create_task(self._count_arrivals())
             while True:
                 self.probe_all()
                 await asyncio.sleep(PERIOD)
@@ -268,12 +307,7 @@ class TunnelProbes:
             if not record.is_silent(now):
                 fault = record.fault(self._size())
             elif self._echoes.get(host):
-                address = tunnels[host].ip
-                fault = (
-                    f"no packet of the tunnel comes back, though {address} answers echo requests: "
-                    f"let UDP {self._port} pass between the hosts, both ways, and see that no "
-                    f"other machine has the address"
-                )
+                fault = silence(tunnels[host].ip, self._port, self._counts.get(host, ()))
             else:
                 fault = ""
             if fault:
@@ -288,6 +322,27 @@ class TunnelProbes:
         if found != self._faults:
             self._faults = found
             self._report_faults(found)
+
+    async def _count_arrivals(self) -> None:
+        """Learn again and again whether anything comes in by the tunnels that may have a fault."""
+        while True:
+            doubtful = {host for host, record in self._records.items() if record.is_doubtful}
+            for host in self._counts.keys() - doubtful:
+                del self._counts[host]
+            for host in doubtful:
+                await self._count(host)
+            await asyncio.sleep(PERIOD)
+
+    async def _count(self, host: HostLabel) -> None:
+        vtep = self._agent.world.vteps.get(host)
+        if vtep is None:
+            return
+        try:
+            received = await self._agent.received_by(vtep.ofport)
+        except (SwitchRefused, SwitchUnavailable) as exc:
+            log.debug("tunnel not counted", extra=fields(peer=host, error=exc))
+        else:
+            self._counts.setdefault(host, deque(maxlen=COUNTS)).append(received)
 
     async def _ask_echoes(self) -> None:
         """Learn again and again which of the silent peers answer outside of the tunnel."""

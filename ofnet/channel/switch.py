@@ -176,6 +176,13 @@ class Switch:
         """Return the counters of the flows of a kind. Raises SwitchRefused or SwitchUnavailable."""
         return await self._require().counts(kind)
 
+    async def received_by(self, ofport: int) -> int:
+        """Return how many packets have come in by a port.
+
+        Raises SwitchRefused, for a port that is not there, or SwitchUnavailable.
+        """
+        return await self._require().received_by(ofport)
+
     async def meters(self) -> list[Meter]:
         """Return the meters that the switch has."""
         return await self._require().meters()

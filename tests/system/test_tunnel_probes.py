@@ -45,23 +45,37 @@ def is_well(bed: Bed, host: int) -> bool:
     return not faults(bed, host)
 
 
-def both_tell(bed: Bed, text: str) -> bool:
-    return all(
-        any(
-            line.startswith(f"tunnel to {bed.hosts[1 - number].label}: ") and text in line
-            for line in faults(bed, number).splitlines()
-        )
-        for number in range(2)
+def tells(bed: Bed, number: int, text: str) -> bool:
+    return any(
+        line.startswith(f"tunnel to {bed.hosts[1 - number].label}: ") and text in line
+        for line in faults(bed, number).splitlines()
     )
+
+
+def both_tell(bed: Bed, text: str) -> bool:
+    return all(tells(bed, number, text) for number in range(2))
 
 
 def test_a_firewall_between_drops_the_tunnels_packets(bed: Bed) -> None:
     switch = bed.hosts[1].ovs
     switch.ofctl("add-flow", "br-phy", f"{TUNNELS},actions=drop")
     try:
-        told = partial(both_tell, bed, "let UDP 4789 pass between the hosts")
+        told = partial(both_tell, bed, "let UDP 4789 pass")
         eventually(told, "both hosts name the other")
         selftest = bed.netctl("selftest", check=False)
         assert "let UDP 4789 pass" in selftest
+    finally:
+        switch.ofctl("del-flows", "br-phy", "udp,tp_dst=4789")
+
+
+def test_a_tunnel_that_is_cut_one_way_is_told_with_that_way(bed: Bed) -> None:
+    switch, address = bed.hosts[1].ovs, bed.hosts[1].address
+    switch.ofctl("add-flow", "br-phy", f"{TUNNELS},nw_dst={address},actions=drop")
+    try:
+        for number, text in (
+            (0, "packets of the tunnel arrive from 192.168.77.2, which answers echo requests, but"),
+            (1, "no packet of the tunnel arrives from 192.168.77.1"),
+        ):
+            eventually(partial(tells, bed, number, text), f"host {number + 1} tells the way")
     finally:
         switch.ofctl("del-flows", "br-phy", "udp,tp_dst=4789")

@@ -1,11 +1,14 @@
 """Probes of tunnels are judged: what is lost, what only came late, and what says nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address
 
 import pytest
 
 from core.ids import HostLabel
 from netplugin.bridges.tunnel_probes import (
+    COUNTS,
+    DOUBTFUL,
     EVERYBODY,
     LONG,
     PERIOD,
@@ -15,6 +18,7 @@ from netplugin.bridges.tunnel_probes import (
     WINDOW,
     TunnelRecord,
     probed,
+    silence,
 )
 
 SIZE = 1450
@@ -141,3 +145,23 @@ def test_in_a_large_cluster_few_are_probed_from_both_ends_and_all_are_reached(co
         reached |= new
         fresh += new
     assert reached == hosts
+
+
+@pytest.mark.parametrize(("lost", "doubtful"), [(DOUBTFUL, True), (DOUBTFUL - 1, False)])
+def test_what_comes_by_a_tunnel_is_counted_from_the_second_loss_on(
+    lost: int, doubtful: bool
+) -> None:
+    assert history(range(WINDOW - lost, WINDOW)).is_doubtful is doubtful
+
+
+@pytest.mark.parametrize(
+    ("counts", "told"),
+    [
+        ((), "between the hosts, both ways"),
+        ([7] * (COUNTS - 1), "between the hosts, both ways"),
+        ([7] * COUNTS, "let UDP 4789 pass from it to this host"),
+        ([7] * (COUNTS - 1) + [8], "let UDP 4789 pass from this host to it"),
+    ],
+)
+def test_silence_is_told_with_the_way_that_is_cut(counts: Sequence[int], told: str) -> None:
+    assert told in silence(IPv4Address("192.0.2.2"), 4789, counts)
