@@ -11,6 +11,7 @@ from typing import Any, Final
 from contivmodel.representation import InvalidFields
 from contivmodel.wire import dumps
 from core.errors import (
+    AgentUnavailable,
     Conflict,
     ContivError,
     Exhausted,
@@ -208,6 +209,15 @@ _BY_CLASS: Final[tuple[tuple[type[ContivError], ProblemKind], ...]] = (
             503,
             "no master leads; nothing was changed",
             "wait as Retry-After says and send the request again",
+        ),
+    ),
+    (
+        AgentUnavailable,
+        ProblemKind(
+            "agent-unreachable",
+            502,
+            "the agent of a host does not answer, or not as it should",
+            "see what `netctl host inspect` says of the host that `detail` names",
         ),
     ),
     (

@@ -7,6 +7,7 @@ import pytest
 
 from contivmodel.representation import InvalidFields
 from core.errors import (
+    AgentUnavailable,
     Conflict,
     ContivError,
     Exhausted,
@@ -52,6 +53,7 @@ from netmaster.auth.roles import AccessDenied, NotAuthenticated
         (Invalid("x"), "invalid-value", 422),
         (KeyReused("x"), "idempotency-key-reused", 422),
         (ContivError("x"), "internal-error", 500),
+        (AgentUnavailable("x"), "agent-unreachable", 502),
         (NotLeader("x"), "no-leader", 503),
         (StoreUnavailable("x"), "store-unavailable", 503),
         (StoreFull("x"), "store-full", 503),
