@@ -9,7 +9,6 @@ name.
 """
 
 import asyncio
-import ctypes
 import logging
 import socket
 import struct
@@ -23,11 +22,13 @@ from typing import Any, Final, Protocol
 from aiohttp import web
 
 from contivmodel.wire import dumps
-from core.errors import ContivError, HostError, Invalid
+from core.errors import ContivError, Invalid
 from core.logs import fields
 from core.outside_json import read_json
 from core.patience import patient
 from netplugin.diagnostics.limits import IsMaster, Places, forbidden
+from netplugin.kernel import packet_socket
+from netplugin.kernel.packet_socket import Instruction
 from netplugin.ovsdb import Ovsdb
 from netplugin.trace import request as trace_request
 from netplugin.trace.request import TraceRequest
@@ -46,11 +47,6 @@ LONGEST: Final = patient(5.0)
 MOST: Final = 100
 """Sightings of a packet that are told: one that goes round is seen on and on."""
 
-_ETH_P_ALL: Final = 3
-_ATTACH_FILTER: Final = 26
-"""SO_ATTACH_FILTER (socket(7)), which Python's module does not name."""
-_INSTRUCTION: Final = struct.Struct("@HBBI")
-_PROGRAM: Final = struct.Struct("@HP")
 _FRAME: Final = 1 << 16
 
 Sighting = dict[str, Any]
@@ -130,23 +126,11 @@ class LiveTraces:
 @contextmanager
 def marked_packets(mark: bytes) -> Iterator[socket.socket]:
     """Provide a socket that receives what ends with a mark, on all links. Raises HostError."""
-    try:
-        made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
-    except OSError as exc:
-        raise HostError(f"no packet socket: {exc.strerror}") from exc
-    with made:
-        code = program(mark)
-        kept = ctypes.create_string_buffer(code, len(code))
-        described = _PROGRAM.pack(len(code) // _INSTRUCTION.size, ctypes.addressof(kept))
-        try:
-            made.settimeout(0)
-            made.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, described)
-        except OSError as exc:
-            raise HostError(f"packets cannot be filtered: {exc.strerror}") from exc
+    with packet_socket.filtered(program(mark)) as made:
         yield made
 
 
-def program(mark: bytes) -> bytes:
+def program(mark: bytes) -> tuple[Instruction, ...]:
     """Return the filter of Linux (BPF) for frames that `ofnet.trace.frames.seen` may know.
 
     These end with the mark, or are TCP's and acknowledge a marked packet.
@@ -154,7 +138,7 @@ def program(mark: bytes) -> bytes:
     first, second = struct.unpack(">II", mark)
     short, whole = frames.acknowledged(mark)
     # the numbers of jumps are how many instructions to skip, if the comparison holds and if not
-    instructions = (
+    return (
         (0x80, 0, 0, 0),  # A = length of the frame
         (0x14, 0, 0, MARK),  # A -= bytes of the mark; what is shorter is refused by the loads
         (0x07, 0, 0, 0),  # X = A
@@ -177,7 +161,6 @@ def program(mark: bytes) -> bytes:
         (0x06, 0, 0, 0),  # refuse it
         (0x06, 0, 0, _FRAME),  # take it
     )
-    return b"".join(_INSTRUCTION.pack(*one) for one in instructions)
 
 
 async def sightings(packets: socket.socket, mark: bytes, seconds: float) -> list[Sighting]:

@@ -12,6 +12,7 @@ from core.patience import patient
 from netplugin.bridges.host_access import FORWARDING_OFF, forwards
 from netplugin.cni.errors import LIMITED, NOT_AVAILABLE
 from netplugin.diagnostics.host_checks import HostCheck, HostChecks
+from netplugin.kernel.address_conflict import AddressConflict
 from netplugin.settings import Settings
 from netplugin.startup.clients import Clients
 from netplugin.startup.dataplane import Dataplane
@@ -97,6 +98,12 @@ def build_host_checks(
                 patience=PATIENCE,
                 code=NOT_AVAILABLE,
                 shared=True,
+            ),
+            HostCheck(
+                name="tunnel address",
+                probe=AddressConflict(settings.vtep_ip).look,
+                silence="the links of this host cannot be read",
+                interval=3.0,
             ),
             HostCheck(
                 name="forwarding",

@@ -1,0 +1,87 @@
+"""Notices that another machine says that it has an address of this host (RFC 5227, 2.4).
+
+In comes the address; frames of ARP that come by the link that has it are looked at, and an error
+names the other machine's MAC. Nothing is sent, and the address is not given up: whose it is, is for
+an administrator to say. What pods send comes by other links and is not looked at.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING, Final
+
+from core.errors import HostError
+from netplugin.kernel import host_links, packet_socket
+
+if TYPE_CHECKING:
+    import socket
+
+KEPT: Final = 60.0
+"""Seconds for which a machine that was heard counts: machines say what they have now and then."""
+MOST: Final = 256
+"""Frames that are looked at in one go."""
+_ETH_P_ARP: Final = 0x0806
+_FRAME: Final = 64
+_MAC: Final = slice(22, 28)
+"""Where a frame of ARP has its sender's MAC; behind it is the sender's address."""
+_ADDRESS: Final = 28
+
+
+class AddressConflict:
+    """The watch of one address; `look` is called every few seconds. `clock` is monotonic."""
+
+    def __init__(
+        self, address: IPv4Address, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._address = address
+        self._clock = clock
+        self._link = ""
+        self._door: socket.socket | None = None
+        self._heard: dict[str, float] = {}
+
+    async def look(self) -> None:
+        """Raise HostError if another machine has said lately that it has the address."""
+        door = self._opened(await asyncio.to_thread(host_links.holder, self._address))
+        now = self._clock()
+        self._heard |= dict.fromkeys(self._others(door), now)
+        self._heard = {mac: at for mac, at in self._heard.items() if now - at < KEPT}
+        if self._heard:
+            raise HostError(
+                f"another machine says that it has {self._address}, the address of this host's "
+                f"tunnels: give one of them another address; its MAC is {', '.join(self._heard)}"
+            )
+
+    def close(self) -> None:
+        """Stop looking."""
+        if self._door is not None:
+            self._door.close()
+            self._door = None
+
+    def _opened(self, link: str) -> "socket.socket":
+        if self._door is not None and link == self._link:
+            return self._door
+        self.close()
+        instructions = (
+            (0x20, 0, 0, _ADDRESS),  # A = the sender's address
+            (0x15, 0, 1, int(self._address)),
+            (0x06, 0, 0, _FRAME),  # take it
+            (0x06, 0, 0, 0),  # refuse it
+        )
+        self._door = packet_socket.filtered(instructions, link=link, protocol=_ETH_P_ARP)
+        self._link = link
+        return self._door
+
+    def _others(self, door: "socket.socket") -> set[str]:
+        """Return the MACs of other machines in the frames that have come."""
+        found: set[bytes] = set()
+        try:
+            for _ in range(MOST):
+                found.add(door.recv(_FRAME)[_MAC])
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.close()  # the link has gone, or is down: the next look opens it anew
+            return set()
+        own: bytes = door.getsockname()[4]
+        return {mac.hex(":") for mac in found - {own}}

@@ -1,0 +1,72 @@
+"""Another machine on the segment of a host says that it has the host's address."""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address
+
+import pytest
+
+from core.errors import HostError
+from netplugin.kernel import arp
+from netplugin.kernel.address_conflict import KEPT, AddressConflict
+from tests.bed.netns import Namespace, fresh_name
+
+ADDRESS = IPv4Address("192.0.2.7")
+OTHER = IPv4Address("192.0.2.8")
+
+
+@pytest.fixture
+def thief(host: Namespace) -> Iterator[Namespace]:
+    """Put another machine on the host's segment."""
+    other = Namespace(fresh_name("thief")).create()
+    try:
+        for link, peer in (("eth0", "one"), ("eth1", "two")):
+            host.run(["ip", "link", "add", link, "type", "veth", "peer", peer, "netns", other.name])
+            host.run(["ip", "link", "set", link, "up"])
+            other.run(["ip", "link", "set", peer, "up"])
+        host.run(["ip", "address", "add", f"{ADDRESS}/24", "dev", "eth0"])
+        yield other
+    finally:
+        other.delete()
+
+
+async def test_another_machines_claim_is_told_until_it_is_over(thief: Namespace) -> None:
+    now = 100.0
+    conflict = AddressConflict(ADDRESS, clock=lambda: now)
+    try:
+        await conflict.look()
+        arp.announce("eth0", ADDRESS)
+        thief.call(lambda: arp.announce("one", OTHER))
+        thief.call(lambda: arp.announce("two", ADDRESS))  # by another link of the host
+        await conflict.look()
+        thief.call(lambda: arp.announce("one", ADDRESS))
+        mac = thief.call(lambda: arp.mac_of("one"))
+        with pytest.raises(HostError, match=f"another machine .* {ADDRESS}.* MAC is {mac}$"):
+            await conflict.look()
+        now += KEPT / 2
+        with pytest.raises(HostError):
+            await conflict.look()
+        now += KEPT / 2
+        await conflict.look()
+    finally:
+        conflict.close()
+
+
+async def test_the_address_is_watched_on_the_link_that_has_it(
+    host: Namespace, thief: Namespace
+) -> None:
+    conflict = AddressConflict(ADDRESS)
+    try:
+        await conflict.look()
+        host.run(["ip", "address", "del", f"{ADDRESS}/24", "dev", "eth0"])
+        with pytest.raises(HostError, match="no link of this host has the address"):
+            await conflict.look()
+        host.run(["ip", "address", "add", f"{ADDRESS}/24", "dev", "eth1"])
+        await conflict.look()
+        thief.call(lambda: arp.announce("two", ADDRESS))
+        with pytest.raises(HostError, match="another machine"):
+            await conflict.look()
+        host.run(["ip", "link", "del", "eth1"])
+        with pytest.raises(HostError, match="no link of this host has the address"):
+            await conflict.look()
+    finally:
+        conflict.close()
