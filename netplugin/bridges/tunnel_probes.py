@@ -45,8 +45,8 @@ WINDOW: Final = 100
 """Probes of a peer that are judged together."""
 SILENT: Final = 5
 """So many in a row, all lost: nothing passes."""
-LONG: Final = 4
-"""The same of long ones, while short ones pass."""
+LONG: Final = 3
+"""The same of long ones, while most of the short ones between them pass."""
 LOSS: Final = 0.05
 """The share of lost short probes from which a tunnel has a fault."""
 ENOUGH: Final = 10
@@ -141,12 +141,15 @@ class TunnelRecord:
     def fault(self, size: int) -> str:
         """Return what is wrong with a tunnel that is not silent; "" for nothing."""
         outcomes = [*self._in_order()]
-        long = [one for one in outcomes if one.long][-LONG:]
-        if len(long) == LONG and all(one.seconds is None for one in long):
-            return (
-                f"packets of {size} bytes do not pass the tunnel, short ones do: raise the MTU of "
-                f"what lies between, or start agents with a smaller --mtu"
-            )
+        long = [at for at, one in enumerate(outcomes) if one.long][-LONG:]
+        if len(long) == LONG and all(outcomes[at].seconds is None for at in long):
+            # not so where the other switch paused, and both kinds were lost
+            short = [one.seconds is not None for one in outcomes[long[0] :] if not one.long]
+            if 2 * sum(short) > len(short):
+                return (
+                    f"packets of {size} bytes do not pass the tunnel, short ones do: raise the MTU "
+                    f"of what lies between, or start agents with a smaller --mtu"
+                )
         # Long ones say nothing of loss: while links change their sizes some are lost.
         lost = [one.seconds is None for one in outcomes if not one.long]
         episodes = sum(gone for gone, _ in groupby(lost))

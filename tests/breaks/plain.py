@@ -359,7 +359,7 @@ while True:
 
 @breaks(
     "another machine has the host's tunnel address",
-    "netctl host inspect h2",
+    "journal h2",
     "192.168.77.2",
     "another machine",
 )

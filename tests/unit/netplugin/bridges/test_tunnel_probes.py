@@ -60,6 +60,14 @@ def test_short_packets_pass_alone() -> None:
     assert history(odd[-LONG + 1 :]).fault(SIZE) == ""
 
 
+def test_a_pause_of_the_other_switch_is_no_fault_of_long_packets() -> None:
+    # the one probe after it, a short one, has passed
+    paused = range(WINDOW - 2 * LONG + 1, WINDOW)
+    record = history(paused, WINDOW + 1)
+    assert not record.is_silent(END + 1)
+    assert "bytes do not pass" not in record.fault(SIZE)
+
+
 @pytest.mark.parametrize(
     ("lost", "told"),
     [
