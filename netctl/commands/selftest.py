@@ -11,6 +11,11 @@ from netctl.failure import FINDINGS, CommandFailed
 from netctl.render import Json, table
 
 _KINDS: Final = ("agent", "ready", "flows", "tunnels", "services", "names", "applied")
+_UNSEEN: Final = (
+    "Not tested: what rules and policies drop, loss below 5 %, pods' own firewalls and programs, "
+    "VLANs between hosts.\n"
+)
+"""docs/operations.md says more of it."""
 _HEAD: Final = ("Host", *(kind.capitalize() for kind in _KINDS))
 
 
@@ -39,7 +44,7 @@ def _shown(found: Json) -> str:
         for name, why in check["failed"].items()
     ]
     rule = tuple("-" * len(column) for column in _HEAD)
-    return table([_HEAD, rule, *rows]) + "".join(failures)
+    return table([_HEAD, rule, *rows]) + "".join(failures) + _UNSEEN
 
 
 def _cell(check: Json | None) -> str:
