@@ -1,22 +1,19 @@
-"""Limits how often one and the same log line is written.
+"""Limits how often one and the same log line is written in a row.
 
 A loop that waits for something says so each time it looks. In come records; a line with the same
-logger, message and fields as one before passes `BURST` times at once, then once in `PAUSE` seconds,
-with the number that were left out as its field `repeated`. Lines that differ in any field are told
-apart, and debug lines always pass. So do the loggers of `COMPLETE`, where each line is a fact of
-its own.
+level, message and fields as the one before of its logger passes `BURST` times at once, then once in
+`PAUSE` seconds, with the number that were left out as its field `repeated`. Any other line of the
+logger comes first anew: of lines that tell of a state, the last that is written is the state.
+Debug lines always pass. So do the loggers of `COMPLETE`, where each line is a fact of its own.
 """
 
 import logging
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
 BURST: Final = 5
 PAUSE: Final = 10.0
 """Seconds."""
-REMEMBERED: Final = 512
-"""Lines that are told apart; of more, those that were not repeated for longest are forgotten."""
 
 COMPLETE: Final = frozenset({"audit", "netplugin.diagnostics.policy_log"})
 """Loggers whose lines are evidence: who did what, and each packet of a rule with `log`."""
@@ -24,10 +21,13 @@ COMPLETE: Final = frozenset({"audit", "netplugin.diagnostics.policy_log"})
 
 @dataclass(slots=True)
 class _Line:
-    left: float
-    """How often the line may be written now."""
+    """The latest line of a logger."""
+
+    identity: tuple[str, ...]
     at: float
     """When `left` was computed."""
+    left: float = BURST
+    """How often the line may be written now."""
     dropped: int = 0
 
 
@@ -38,7 +38,7 @@ class RepeatLimit(logging.Filter):
         super().__init__()
         self._judged: logging.LogRecord | None = None
         self._passed = True
-        self._lines: OrderedDict[tuple[str, ...], _Line] = OrderedDict()
+        self._latest: dict[str, _Line] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a record is to be written, with `repeated` if some were not."""
@@ -50,7 +50,7 @@ class RepeatLimit(logging.Filter):
     def _judge(self, record: logging.LogRecord) -> bool:
         if record.levelno <= logging.DEBUG or record.name in COMPLETE:
             return True
-        line = self._line(_identity(record), record.created)
+        line = self._line(record)
         passed = max(0.0, record.created - line.at)  # the clock may be set back
         line.left, line.at = min(BURST, line.left + passed / PAUSE), record.created
         if line.left < 1:
@@ -63,13 +63,10 @@ class RepeatLimit(logging.Filter):
             line.dropped = 0
         return True
 
-    def _line(self, identity: tuple[str, ...], now: float) -> _Line:
-        line = self._lines.get(identity)
-        if line is None:
-            if len(self._lines) >= REMEMBERED:
-                self._lines.popitem(last=False)
-            line = self._lines[identity] = _Line(BURST, now)
-        self._lines.move_to_end(identity)
+    def _line(self, record: logging.LogRecord) -> _Line:
+        identity, line = _identity(record), self._latest.get(record.name)
+        if line is None or line.identity != identity:
+            line = self._latest[record.name] = _Line(identity, record.created)
         return line
 
 
@@ -77,8 +74,8 @@ _NO_FIELDS: Final = frozenset(logging.makeLogRecord({}).__dict__)
 
 
 def _identity(record: logging.LogRecord) -> tuple[str, ...]:
-    """Return what tells a line from others: not its time, nor the place in the code."""
+    """Return what tells a line of a logger from others: not its time, nor its place in the code."""
     # For each line of a leader: the difference of sets, not a look at each of 30 attributes.
     named = sorted(record.__dict__.keys() - _NO_FIELDS)
     values = map(record.__dict__.__getitem__, named)
-    return record.name, record.levelname, record.getMessage(), *named, *map(str, values)
+    return record.levelname, record.getMessage(), *named, *map(str, values)

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from core.repeated_lines import BURST, COMPLETE, PAUSE, REMEMBERED, RepeatLimit
+from core.repeated_lines import BURST, COMPLETE, PAUSE, RepeatLimit
 from netmaster.auth import audit
 from netplugin.diagnostics import policy_log
 
@@ -63,7 +63,6 @@ def test_a_clock_that_is_set_back_silences_nothing(limit: RepeatLimit) -> None:
 
 
 def test_lines_that_differ_are_told_apart(limit: RepeatLimit) -> None:
-    passed(limit, BURST + 1)
     for other in (
         line("ready"),
         line(level=logging.WARNING),
@@ -71,6 +70,7 @@ def test_lines_that_differ_are_told_apart(limit: RepeatLimit) -> None:
         line(host="h1"),
         line(host="h2"),
     ):
+        passed(limit, BURST + 1)
         assert limit.filter(other)
 
 
@@ -92,9 +92,13 @@ def test_debug_lines_pass(limit: RepeatLimit) -> None:
     assert passed(limit, 10 * BURST, level=logging.DEBUG) == 10 * BURST
 
 
-def test_what_is_remembered_is_bounded(limit: RepeatLimit) -> None:
-    passed(limit, BURST + 1)
-    for number in range(REMEMBERED):
-        limit.filter(line(count=number))
-    assert limit.filter(line()), "the line was forgotten, not the newer ones"
-    assert len(limit._lines) == REMEMBERED
+def test_the_last_line_that_is_written_tells_the_state(limit: RepeatLimit) -> None:
+    states = ["up1", "up1 up2"] * 5 * BURST
+    assert all(limit.filter(line("cards in use changed", cards=one)) for one in states)
+
+
+def test_another_loggers_line_changes_nothing(limit: RepeatLimit) -> None:
+    for _ in range(BURST):
+        assert limit.filter(line())
+        assert limit.filter(line("else", name="b"))
+    assert not limit.filter(line())
