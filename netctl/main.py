@@ -200,7 +200,8 @@ def _leave(code: int) -> NoReturn:
         for stream in filter(None, (sys.stdout, sys.stderr)):
             stream.flush()
     except OSError as exc:
-        code = _not_written(exc)
+        # since Python 3.13 what could not be written is tried, and would be told, once more
+        code = IO if code == IO else _not_written(exc)
     os._exit(code)
 
 

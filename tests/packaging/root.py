@@ -81,7 +81,9 @@ def overlaid(directory: Path, lower: Path = THIS_MACHINE) -> Iterator[Root]:
         options = f"lowerdir={lower},upperdir={directory}/upper,workdir={directory}/work"
         mount("-t", "overlay", "overlay", "-o", options, at=directory / "root")
         for folder in ("proc", "dev", "run") if lower == THIS_MACHINE else ():
-            mount("--bind", f"/{folder}", at=directory / "root" / folder)
+            # in a container each device is a mount of its own; what is unmounted here stays there
+            how = "--rbind" if folder == "dev" else "--bind"
+            mount(how, "--make-rslave", f"/{folder}", at=directory / "root" / folder)
         # dpkg would read all manual pages of this machine each time: minutes on a busy one
         (directory / "root/var/lib/man-db/auto-update").unlink(missing_ok=True)
         yield Root(directory / "root", directory / "upper")
