@@ -8,6 +8,7 @@ collector and its interpreter (`process_*`, `python_*`).
 import asyncio
 import importlib
 import itertools
+import threading
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 PATH: Final = "/metrics"
+_LOADING: Final = threading.Lock()
+"""Of two threads that import modules which import each other, one may get a module that is half
+loaded: Python ends what would be a deadlock so.
+"""
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -27,7 +32,8 @@ def load() -> None:
     An upgrade replaces the files of a daemon that runs: by the first scrape they may be gone, or
     those of another release.
     """
-    importlib.import_module("prometheus_client.core")
+    with _LOADING:
+        importlib.import_module("prometheus_client.core")
 
 
 class MetricsPage:
@@ -51,6 +57,7 @@ class MetricsPage:
         return (await self.text()).decode()
 
     def _write(self, readings: Iterable[Reading]) -> bytes:
+        load()  # which another thread may be about
         from prometheus_client import (  # noqa: PLC0415 - see `load`
             CollectorRegistry,
             GCCollector,

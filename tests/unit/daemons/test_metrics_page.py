@@ -1,5 +1,6 @@
 """The page as the client library reads it."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -7,6 +8,7 @@ from collections.abc import Iterable
 from prometheus_client.parser import text_string_to_metric_families
 
 from core.metrics import Histogram, Kind, Metric, Reading, labelled, single
+from daemons import metrics_page
 from daemons.metrics_page import MetricsPage
 from daemons.request_stats import UNKNOWN, RequestStats, method_label
 
@@ -86,3 +88,13 @@ def test_labels_are_never_a_clients_own_words() -> None:
     stats.count(404, 0.1, "GET", UNKNOWN)
     assert stats.answered == {("GET", "/info", "200"): 2, ("GET", UNKNOWN, "404"): 1}
     assert sum(stats.seconds.copy()["GET", "/info"].counts) == 2
+
+
+async def test_a_scrape_waits_for_the_library_that_is_being_loaded() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        # as `load` holds it, in the thread that a daemon which is ready begins
+        with metrics_page._LOADING:
+            page = tasks.create_task(MetricsPage(Fixed(single(FREE, 1.0))).text())
+            await asyncio.sleep(0.05)
+            assert not page.done()
+    assert b"contiv_x_free" in page.result()
