@@ -22,7 +22,6 @@ _SELECT: Final = 1
 _BUCKET: Final = struct.Struct(">HHII4x")
 _ANY: Final = 0xFFFFFFFF
 _GROUP_DESC: Final = 7
-_MULTIPART: Final = struct.Struct(">HH4x")
 _REPORTED: Final = struct.Struct(">HBxI")
 
 Address = IPv4Address | IPv6Address
@@ -44,7 +43,7 @@ def group_delete(number: int, xid: int) -> bytes:
 
 def group_dump(xid: int) -> bytes:
     """Return the request for all groups."""
-    return wire.message(wire.MULTIPART_REQUEST, xid, _MULTIPART.pack(_GROUP_DESC, 0))
+    return wire.multipart_request(_GROUP_DESC, xid)
 
 
 def groups(body: bytes) -> tuple[list[int], bool]:
@@ -52,17 +51,15 @@ def groups(body: bytes) -> tuple[list[int], bool]:
 
     Raises MalformedOpenflow.
     """
-    kind, flags = wire.unpack(_MULTIPART, body, 0)
-    if kind != _GROUP_DESC:
-        raise wire.MalformedOpenflow(f"multipart reply of type {kind} was not requested")
-    found, offset = [], _MULTIPART.size
+    more = wire.has_more(body, _GROUP_DESC)
+    found, offset = [], wire.PARTS
     while offset < len(body):
         length, _, number = wire.unpack(_REPORTED, body, offset)
         if length < _REPORTED.size or offset + length > len(body):
             raise wire.MalformedOpenflow(f"group of {length} bytes")
         found.append(number)
         offset += length
-    return found, bool(flags & 1)
+    return found, more
 
 
 def connection_flush(flushed: Translated, xid: int) -> bytes:

@@ -20,7 +20,6 @@ _PACKETS_AND_BURST: Final = 0b110
 _BAND: Final = struct.Struct(">HHII4x")
 _DROP: Final = 1
 _METER_CONFIG: Final = 10
-_MULTIPART: Final = struct.Struct(">HH4x")
 _REQUESTED: Final = struct.Struct(">I4x")
 _REPORTED: Final = struct.Struct(">HHI")
 _ALL: Final = 0xFFFFFFFF
@@ -49,8 +48,7 @@ def meter_delete(number: int, xid: int) -> bytes:
 
 def meter_dump(xid: int) -> bytes:
     """Return the request for all meters."""
-    body = _MULTIPART.pack(_METER_CONFIG, 0) + _REQUESTED.pack(_ALL)
-    return wire.message(wire.MULTIPART_REQUEST, xid, body)
+    return wire.multipart_request(_METER_CONFIG, xid, _REQUESTED.pack(_ALL))
 
 
 def meters(body: bytes) -> tuple[list[Meter], bool]:
@@ -58,10 +56,8 @@ def meters(body: bytes) -> tuple[list[Meter], bool]:
 
     One of another kind than ours has rate and burst 0. Raises MalformedOpenflow.
     """
-    kind, flags = wire.unpack(_MULTIPART, body, 0)
-    if kind != _METER_CONFIG:
-        raise wire.MalformedOpenflow(f"multipart reply of type {kind} was not requested")
-    found, offset = [], _MULTIPART.size
+    more = wire.has_more(body, _METER_CONFIG)
+    found, offset = [], wire.PARTS
     while offset < len(body):
         length, units, number = wire.unpack(_REPORTED, body, offset)
         if length < _REPORTED.size or offset + length > len(body):
@@ -71,4 +67,4 @@ def meters(body: bytes) -> tuple[list[Meter], bool]:
             _, _, rate, burst = wire.unpack(_BAND, body, offset + _REPORTED.size)
         found.append(Meter(number, rate, burst, packets=units == _PACKETS_AND_BURST))
         offset += length
-    return found, bool(flags & 1)
+    return found, more

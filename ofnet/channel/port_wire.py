@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 from ofnet.channel import wire
 
 _PORT_STATS: Final = 4
-_MULTIPART: Final = struct.Struct(">HH4x")
 _REQUESTED: Final = struct.Struct(">I4x")
 _COUNTED: Final = struct.Struct(">I4xQ96x")
 """`ofp_port_stats` of OpenFlow 1.3.5, A.3.5.6: the port, and first of its counters `rx_packets`."""
@@ -25,8 +24,7 @@ class PortCount(NamedTuple):
 
 def count_request(ofport: int, xid: int) -> bytes:
     """Return the request for the counters of one port."""
-    body = _MULTIPART.pack(_PORT_STATS, 0) + _REQUESTED.pack(ofport)
-    return wire.message(wire.MULTIPART_REQUEST, xid, body)
+    return wire.multipart_request(_PORT_STATS, xid, _REQUESTED.pack(ofport))
 
 
 def counts(body: bytes) -> tuple[list[PortCount], bool]:
@@ -34,11 +32,9 @@ def counts(body: bytes) -> tuple[list[PortCount], bool]:
 
     Raises MalformedOpenflow.
     """
-    kind, flags = wire.unpack(_MULTIPART, body, 0)
-    if kind != _PORT_STATS:
-        raise wire.MalformedOpenflow(f"multipart reply of type {kind} was not requested")
+    more = wire.has_more(body, _PORT_STATS)
     found = [
         PortCount(*wire.unpack(_COUNTED, body, offset))
-        for offset in range(_MULTIPART.size, len(body), _COUNTED.size)
+        for offset in range(wire.PARTS, len(body), _COUNTED.size)
     ]
-    return found, bool(flags & 1)
+    return found, more

@@ -60,6 +60,8 @@ _PACKET_OUT: Final = struct.Struct(">BBHIIIH6x")
 _PACKET_IN: Final = struct.Struct(">IHBBQ")
 _FEATURES: Final = struct.Struct(">QIBB2xII")
 _MULTIPART: Final = struct.Struct(">HH4x")
+PARTS: Final = _MULTIPART.size
+"""Where the entries of a multipart reply begin."""
 _FLOW_REQUEST: Final = struct.Struct(">B3xII4xQQ")
 _FLOW_ENTRY: Final = struct.Struct(">HB21xQ")
 _TABLE_ENTRY: Final = struct.Struct(">B3xIQQ")
@@ -187,17 +189,13 @@ def bundle_control(bundle: int, xid: int, request: int) -> bytes:
 
 def flow_dump(xid: int, *, cookie: int = 0, mask: int = 0) -> bytes:
     """Return the request for all flows whose cookies equal `cookie` under `mask`."""
-    body = (
-        _MULTIPART.pack(_FLOW_STATS, 0)
-        + _FLOW_REQUEST.pack(_ALL_TABLES, _ANY, _ANY, cookie, mask)
-        + _ANY_MATCH
-    )
-    return message(MULTIPART_REQUEST, xid, body)
+    asked = _FLOW_REQUEST.pack(_ALL_TABLES, _ANY, _ANY, cookie, mask) + _ANY_MATCH
+    return multipart_request(_FLOW_STATS, xid, asked)
 
 
 def table_dump(xid: int) -> bytes:
     """Return the request for the number of flows in each table, which costs a switch little."""
-    return message(MULTIPART_REQUEST, xid, _MULTIPART.pack(_TABLE_STATS, 0))
+    return multipart_request(_TABLE_STATS, xid)
 
 
 def packet_out(
@@ -225,24 +223,21 @@ def error_text(body: bytes) -> str:
 
 def stamps(body: bytes) -> tuple[list[FlowStamp], bool]:
     """Return the flows of one part of a flow-stats reply, and whether more parts follow."""
-    out = []
+    out, more = [], has_more(body, _FLOW_STATS)
     for offset, _ in _entry_places(body):
         _, table, cookie = unpack(_FLOW_ENTRY, body, offset)
         out.append(FlowStamp(table, cookie))
-    return out, _has_more(body)
+    return out, more
 
 
 def flow_entries(body: bytes) -> tuple[list[bytes], bool]:
     """Return the bytes of each flow of one part of a flow-stats reply, and whether more follow."""
-    places = _entry_places(body)
-    return [body[offset : offset + length] for offset, length in places], _has_more(body)
+    more = has_more(body, _FLOW_STATS)
+    return [body[offset : offset + length] for offset, length in _entry_places(body)], more
 
 
 def _entry_places(body: bytes) -> Iterator[tuple[int, int]]:
-    kind, _ = unpack(_MULTIPART, body, 0)
-    if kind != _FLOW_STATS:
-        raise MalformedOpenflow(f"multipart reply of type {kind} was not requested")
-    offset = _MULTIPART.size
+    offset = PARTS
     while offset < len(body):
         length, _, _ = unpack(_FLOW_ENTRY, body, offset)
         if length < _FLOW_ENTRY_MIN or offset + length > len(body):
@@ -253,15 +248,24 @@ def _entry_places(body: bytes) -> Iterator[tuple[int, int]]:
 
 def flow_counts(body: bytes) -> tuple[list[int], bool]:
     """Return the number of flows in each table of one part of a reply, and whether more follow."""
-    kind, _ = unpack(_MULTIPART, body, 0)
-    if kind != _TABLE_STATS:
-        raise MalformedOpenflow(f"multipart reply of type {kind} was not requested")
-    places = range(_MULTIPART.size, len(body), _TABLE_ENTRY.size)
-    return [unpack(_TABLE_ENTRY, body, place)[1] for place in places], _has_more(body)
+    more = has_more(body, _TABLE_STATS)
+    places = range(PARTS, len(body), _TABLE_ENTRY.size)
+    return [unpack(_TABLE_ENTRY, body, place)[1] for place in places], more
 
 
-def _has_more(body: bytes) -> bool:
-    _, flags = unpack(_MULTIPART, body, 0)
+def multipart_request(kind: int, xid: int, asked: bytes = b"") -> bytes:
+    """Return a request of a type of multipart message, with what it asks for."""
+    return message(MULTIPART_REQUEST, xid, _MULTIPART.pack(kind, 0) + asked)
+
+
+def has_more(body: bytes, kind: int) -> bool:
+    """Return whether other parts of a reply follow this one, whose entries begin at `PARTS`.
+
+    Raises MalformedOpenflow for a reply of another type.
+    """
+    found, flags = unpack(_MULTIPART, body, 0)
+    if found != kind:
+        raise MalformedOpenflow(f"multipart reply of type {found} was not requested")
     return bool(flags & _MORE)
 
 
