@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 KEPT: Final = 60.0
 """Seconds for which a machine that was heard counts: machines say what they have now and then."""
+NAMED: Final = 3
+"""Machines that are named at most: a hostile one says so under ever new MACs."""
 MOST: Final = 256
 """Frames that are looked at in one go."""
 _ETH_P_ARP: Final = 0x0806
@@ -44,8 +46,11 @@ class AddressConflict:
         """Raise HostError if another machine has said lately that it has the address."""
         door = self._opened(await asyncio.to_thread(host_links.holder, self._address))
         now = self._clock()
-        self._heard |= dict.fromkeys(self._others(door), now)
+        others = self._others(door)
         self._heard = {mac: at for mac, at in self._heard.items() if now - at < KEPT}
+        for mac in sorted(others, key=lambda one: (one not in self._heard, one))[:NAMED]:
+            if mac in self._heard or len(self._heard) < NAMED:
+                self._heard[mac] = now
         if self._heard:
             raise HostError(
                 f"another machine says that it has {self._address}, the address of this host's "

@@ -1,5 +1,6 @@
 """Another machine on the segment of a host says that it has the host's address."""
 
+import socket
 from collections.abc import Iterator
 from ipaddress import IPv4Address
 
@@ -7,7 +8,7 @@ import pytest
 
 from core.errors import HostError
 from netplugin.kernel import arp
-from netplugin.kernel.address_conflict import KEPT, AddressConflict
+from netplugin.kernel.address_conflict import KEPT, NAMED, AddressConflict
 from tests.bed.netns import Namespace, fresh_name
 
 ADDRESS = IPv4Address("192.0.2.7")
@@ -49,6 +50,26 @@ async def test_another_machines_claim_is_told_until_it_is_over(thief: Namespace)
         await conflict.look()
     finally:
         conflict.close()
+
+
+async def test_a_machine_of_many_macs_does_not_fill_the_error(thief: Namespace) -> None:
+    conflict = AddressConflict(ADDRESS)
+    door = thief.call(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+    told = set()
+    try:
+        await conflict.look()
+        door.bind(("one", 0))
+        for turn in range(3):
+            for number in range(100):
+                door.send(arp.request(bytes((2, 0, 0, 0, turn, number)), ADDRESS, ADDRESS))
+            with pytest.raises(HostError) as failed:
+                await conflict.look()
+            told.add(str(failed.value))
+    finally:
+        conflict.close()
+        door.close()
+    (text,) = told  # the same each time, so that it is reported once
+    assert text.count("02:00:00:00:") == NAMED
 
 
 async def test_the_address_is_watched_on_the_link_that_has_it(
