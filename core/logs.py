@@ -7,8 +7,8 @@ per line. To the journal of systemd each line goes with its priority. Lines that
 (`core.repeated_lines`). Field names of the project:
 
 task, host, tenant, network, group, endpoint, container, address, mac, port, ofport, bridge, peer,
-master, service, flag, key, revision, generation, flows, cards, count, seconds, rate, burst, error,
-path, method, status, user, role, reason, version, policy, rule, action, protocol, source,
+master, service, flag, object, key, revision, generation, flows, cards, count, seconds, rate, burst,
+error, path, method, status, user, role, reason, version, policy, rule, action, protocol, source,
 destination, pod, namespace, stages, repeated.
 """
 

@@ -12,7 +12,7 @@ that own it (`netplugin.bridges.reconcile_loop`). Here is what nobody owns.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -70,7 +70,7 @@ class HostChecks:
         self._clock = clock
         self._told: dict[str, str] = {}
 
-    def ready(self) -> Mapping[str, Check]:
+    def ready(self) -> dict[str, Check]:
         """Return the checks without which no ADD works: each raises NotReady with its fault."""
         return dict(self._ready())
 

@@ -11,17 +11,17 @@ from collections.abc import AsyncIterator, Callable
 
 from core.change_notifier import ChangeNotifier
 from core.errors import HostError
-from core.logs import fields
+from core.retry import PACE, Loop, Pace, retry
 
 log = logging.getLogger(__name__)
 
 
 class AddressWatch:
-    """Watches the addresses of this host. One per agent; `pause` seconds follow a failure."""
+    """Watches the addresses of this host. One per agent."""
 
-    def __init__(self, changes: Callable[[], AsyncIterator[None]], pause: float) -> None:
+    def __init__(self, changes: Callable[[], AsyncIterator[None]], pace: Pace = PACE) -> None:
         self._changes = changes
-        self._pause = pause
+        self._loop = Loop(log, "addresses of this host not followed", pace=pace, errors=HostError)
         self._changed = ChangeNotifier()
 
     def changed(self) -> asyncio.Event:
@@ -30,10 +30,10 @@ class AddressWatch:
 
     async def run(self) -> None:
         """Watch, for ever; tells of a change whenever the kernel's events may have been missed."""
-        while True:
-            try:
-                async for _ in self._changes():
-                    self._changed.notify()
-            except HostError as exc:
-                log.warning("addresses of this host not followed", extra=fields(error=exc))
-                await asyncio.sleep(self._pause)
+        await retry(self._loop, self._follow)
+
+    async def _follow(self) -> None:
+        async for _ in self._changes():
+            self._loop.works()
+            self._changed.notify()
+        raise HostError("the kernel's events have ended")

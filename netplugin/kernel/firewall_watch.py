@@ -24,11 +24,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Never
 
 from core.change_notifier import ChangeNotifier
-from core.logs import fields
-from core.tasks import backoff
+from core.retry import Loop, retry
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +36,8 @@ OWN_CHAINS: Final = "CONTIV"
 HOOKS: Final = frozenset({"PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"})
 QUIET: Final = 0.1
 """Seconds after the first event in which others are taken for the same change."""
-LONGEST_PAUSE: Final = 30.0
+ABSENT: Final = 30.0
+"""Seconds until a kernel without netfilter is asked again."""
 LOOK: Final = 0.5
 """Seconds between two readings of the older iptables' tables."""
 
@@ -161,6 +161,12 @@ class FirewallWatch:
 
     def __init__(self) -> None:
         self._lost = ChangeNotifier()
+        self._loop = Loop(
+            log,
+            "events of the firewall not followed",
+            errors=OSError,
+            remedy="until then what others remove is back after --audit-interval only",
+        )
 
     def lost(self) -> asyncio.Event:
         """Return an event that is set when others change the firewall from now on."""
@@ -169,24 +175,13 @@ class FirewallWatch:
     async def run(self) -> None:
         """Watch, for ever."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._follow())
+            tasks.create_task(retry(self._loop, self._follow))
             tasks.create_task(self._look())
 
-    async def _follow(self) -> None:
-        pauses = backoff(limit=LONGEST_PAUSE)
-        while True:
-            try:
-                await self._follow_events()
-            except OSError as exc:
-                # without nftables in this kernel there are no such events either
-                log.debug("events of the firewall not followed", extra=fields(error=exc))
-                await asyncio.sleep(next(pauses))
-
-    async def _follow_events(self) -> None:
-        kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
-        with socket.socket(socket.AF_NETLINK, kind, _NETFILTER) as events:
-            events.setsockopt(socket.SOL_SOCKET, _FORCED_BUFFER, _BUFFER)
-            events.bind((0, _GROUP))
+    async def _follow(self) -> Never:
+        with await self._events() as events:
+            if self._loop.works():
+                self._lost.notify()  # what happened meanwhile is not known
             while True:
                 await _readable(events)
                 # Until the change is complete, and who made it is known: the agent notes its own
@@ -195,6 +190,15 @@ class FirewallWatch:
                 if concerns(_read(events), _own):
                     log.debug("the firewall was changed by others")
                     self._lost.notify()
+
+    async def _events(self) -> socket.socket:
+        """Return a socket that hears of changes, once this kernel has nftables.
+
+        One without has no such events, which is no fault: netfilter may be loaded later.
+        """
+        while (events := _listening()) is None:  # noqa: ASYNC110 - no event tells of it
+            await asyncio.sleep(ABSENT)
+        return events
 
     async def _look(self) -> None:
         before = legacy_sizes()
@@ -205,6 +209,24 @@ class FirewallWatch:
                 # The agent's own changes count too: to set the same rules again changes nothing.
                 self._lost.notify()
             before = now
+
+
+def _listening() -> socket.socket | None:
+    """Return a socket that hears of changes; None if the kernel has no netfilter."""
+    kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+    try:
+        events = socket.socket(socket.AF_NETLINK, kind, _NETFILTER)
+    except OSError as exc:
+        if exc.errno != errno.EPROTONOSUPPORT:
+            raise
+        return None
+    try:
+        events.setsockopt(socket.SOL_SOCKET, _FORCED_BUFFER, _BUFFER)
+        events.bind((0, _GROUP))
+    except OSError:
+        events.close()
+        raise
+    return events
 
 
 async def _readable(sock: socket.socket) -> None:

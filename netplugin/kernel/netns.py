@@ -319,9 +319,7 @@ async def _follow(
     groups: int, what: str, concerns: Callable[[bytes], bool] = bool
 ) -> AsyncIterator[None]:
     loop = asyncio.get_running_loop()
-    kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
-    with socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE) as events:
-        events.bind((0, groups))
+    with _listening(groups, what) as events:
         changed = True
         while True:
             if changed:
@@ -337,6 +335,17 @@ async def _follow(
                 if exc.errno != errno.ENOBUFS:
                     raise HostError(f"cannot follow {what}: {exc.strerror}") from exc
                 changed = True  # events were lost
+
+
+def _listening(groups: int, what: str) -> socket.socket:
+    """Return a socket that hears of changes. Raises HostError."""
+    kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+    try:
+        events = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
+        events.bind((0, groups))
+    except OSError as exc:
+        raise HostError(f"cannot follow {what}: {exc.strerror}") from exc
+    return events
 
 
 def _concerns_addresses(events: bytes) -> bool:

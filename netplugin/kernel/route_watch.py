@@ -15,7 +15,7 @@ import struct
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Final
+from typing import Final, Never
 
 from pyroute2.netlink.rtnl import (
     RTM_DELADDR,
@@ -28,8 +28,7 @@ from pyroute2.netlink.rtnl import (
 
 from core.change_notifier import ChangeNotifier
 from core.errors import HostError
-from core.logs import fields
-from core.tasks import backoff
+from core.retry import Loop, retry
 from netplugin.kernel import netlink
 from netplugin.kernel.route_table import ROUTE_PROTOCOL, TABLE
 
@@ -41,7 +40,6 @@ LONGEST_CHANGE: Final = 0.5
 """Seconds after which a change counts although events go on."""
 PAUSE: Final = 1.0
 """Seconds between two events that are told: a program that removes all the time costs no more."""
-LONGEST_PAUSE: Final = 30.0
 
 _GROUPS: Final = sum(1 << group - 1 for group in (1, 3, 5, 7, 8, 9, 11, 19))
 """Links, neighbours; addresses, routes and rules of IPv4 and IPv6 (rtnetlink(7): RTNLGRP_…)."""
@@ -76,6 +74,12 @@ class RouteWatch:
     def __init__(self, is_host_port: Callable[[str], bool]) -> None:
         self._is_host_port = is_host_port
         self._lost = ChangeNotifier()
+        self._loop = Loop(
+            log,
+            "events of routing not followed",
+            errors=(OSError, HostError),
+            remedy="until then what others remove is back after --audit-interval only",
+        )
 
     def lost(self) -> asyncio.Event:
         """Return an event that is set when others removed routing from now on."""
@@ -83,20 +87,16 @@ class RouteWatch:
 
     async def run(self) -> None:
         """Watch, for ever."""
-        pauses = backoff(limit=LONGEST_PAUSE)
-        while True:
-            try:
-                await self._follow()
-            except (OSError, HostError) as exc:
-                log.warning("events of routing not followed, retrying", extra=fields(error=exc))
-                await asyncio.sleep(next(pauses))
+        await retry(self._loop, self._follow)
 
-    async def _follow(self) -> None:
+    async def _follow(self) -> Never:
         loop = asyncio.get_running_loop()
         kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
         with socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE) as events:
             events.setsockopt(socket.SOL_SOCKET, _FORCED_BUFFER, _BUFFER)
             events.bind((0, _GROUPS))
+            if self._loop.works():
+                self._lost.notify()  # what happened meanwhile is not known
             while True:
                 ports = await self._removed(loop, events)
                 with suppress(TimeoutError):

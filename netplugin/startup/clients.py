@@ -108,7 +108,7 @@ async def connect_clients(context: Context, servers: Sequence[str]) -> Clients:
         host_ports=HostPorts(ovsdb, links, underlay.known),
         underlay_routes=underlay,
         route_watch=RouteWatch(partial(is_host_port, ovsdb)),
-        address_watch=AddressWatch(links.address_changes, settings.audit_interval),
+        address_watch=AddressWatch(links.address_changes),
         dial_bgp=PasswordFile(settings.bgp_password_file).dial,
     )
 

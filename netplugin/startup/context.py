@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 
 from core.patience import patient
+from core.retry import Loops, present_loops
 from core.tasks import Supervisor
 from daemons.tls import TlsContexts
 from netplugin.bgp.host import BgpTiming
@@ -43,3 +44,4 @@ class Context:
     timing: Timing = field(default_factory=Timing)
     tls: TlsContexts | None = None
     """None where REST and RPC are plain."""
+    loops: Loops = field(default_factory=present_loops)

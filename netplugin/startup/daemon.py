@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from contivmodel.client import MasterClient
 from core.logs import fields
+from core.retry import begin_loops
 from core.service_manager import READY, STOPPING, feed_watchdog, notify
 from core.tasks import Supervisor, supervisor
 from daemons import metrics_page
@@ -46,7 +47,7 @@ from netplugin.startup.cluster_settings import cluster_settings
 from netplugin.startup.context import Context
 from netplugin.startup.dataplane import Dataplane, build_dataplane, start_switches, uplink_macs
 from netplugin.startup.early_health import EarlyHealth
-from netplugin.startup.host_checks import build_host_checks
+from netplugin.startup.host_checks import build_host_checks, loops_ready
 from netplugin.startup.host_services import build_host_services
 from netplugin.startup.kubernetes import (
     build_kubernetes,
@@ -68,6 +69,7 @@ log = logging.getLogger(__name__)
 
 async def run(settings: Settings, version: str) -> None:
     """Run the agent until SIGTERM or SIGINT. Flows and ports stay when it ends."""
+    begin_loops()
     # The stack is the outer one: tasks end before what they use is closed. A task that finds a
     # closed server or client fails of that, and would hide why the agent ends.
     async with AsyncExitStack() as stack, supervisor(signals=True) as sup:
@@ -132,7 +134,12 @@ async def _start(context: Context, kube_config: KubeConfig) -> None:
     place = kubernetes.placement.place if kubernetes is not None else place_as_asked
     checks = build_host_checks(settings, clients, dataplane, master.ask)
     pod_services = await build_pod_services(
-        context, clients, dataplane, master, place, needed=checks.ready()
+        context,
+        clients,
+        dataplane,
+        master,
+        place,
+        needed=checks.ready() | loops_ready(context.loops),
     )
     health.step = "reading services and pods from Kubernetes"
     # Kubernetes precedes the resync too: a service that is not known when the World is complete

@@ -148,6 +148,7 @@ async def build_dataplane(
     )
     settle = purger.request if datapath == USERSPACE else at_once
     progress = Progress(agents, feed.unreadable, settle)
+    context.loops.report_to(progress.show)
     tunnels = Tunnels(
         ovsdb=clients.ovsdb,
         world=world,

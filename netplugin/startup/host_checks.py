@@ -9,8 +9,10 @@ from typing import Final
 from core import keys
 from core.errors import HostError, SwitchUnavailable
 from core.patience import patient
+from core.retry import Loops
+from daemons.health import Check
 from netplugin.bridges.host_access import FORWARDING_OFF, forwards
-from netplugin.cni.errors import LIMITED, NOT_AVAILABLE
+from netplugin.cni.errors import LIMITED, NOT_AVAILABLE, NotReady
 from netplugin.diagnostics.host_checks import HostCheck, HostChecks
 from netplugin.kernel.address_conflict import AddressConflict
 from netplugin.settings import Settings
@@ -21,6 +23,16 @@ from ofnet.world import FwdMode
 RESTART: Final = "look at its log, restart openvswitch-switch"
 PATIENCE: Final = patient(4.0)
 """Seconds for which a program must have been silent: one that is busy is not dead."""
+
+
+def loops_ready(loops: Loops) -> dict[str, Check]:
+    """Return the check that no loop fails without which pods cannot be added."""
+
+    async def check() -> None:
+        if faults := loops.faults(vital=True):
+            raise NotReady("; ".join(faults), code=NOT_AVAILABLE)
+
+    return {"loops": check}
 
 
 def build_host_checks(

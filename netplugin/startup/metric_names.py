@@ -177,6 +177,13 @@ LEASES_LOST: Final = _metric(
     "service_leases_lost_total", _C, "Leases of these registrations that were lost."
 )
 TASKS: Final = _metric("task_failures_total", _C, "Background tasks that failed; see the log.")
+LOOP_FAILURES: Final = _metric(
+    "loop_failures_total",
+    _C,
+    "Failed attempts of what is repeated until it succeeds, by what does not work meanwhile: the "
+    "words of the log and of the host's errors.",
+    "loop",
+)
 KUBE_OBJECTS: Final = _metric(
     "kubernetes_objects", _G, "Objects known of a Kubernetes resource.", "resource"
 )

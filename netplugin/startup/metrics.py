@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.metrics import Metric, Reading, labelled, single
+from core.retry import Loops
 from core.tasks import Supervisor
 from daemons.request_stats import RequestStats
 from daemons.tls import TlsContexts
@@ -41,6 +42,7 @@ class AgentMetrics:
     registrations: list[Registration]
     leader: LeaderClient
     supervisor: Supervisor
+    loops: Loops
     kubernetes: KubeFeed | None = None
     tls: TlsContexts | None = None
 
@@ -155,6 +157,7 @@ class AgentMetrics:
         yield labelled(names.REGISTERED, states)
         yield single(names.LEASES_LOST, self.lease.losses)
         yield single(names.TASKS, self.supervisor.spawn_failures)
+        yield labelled(names.LOOP_FAILURES, self.loops.failures)
 
     def _bridges(self, metric: Metric, value: Callable[[BridgeAgent], float]) -> Reading:
         agents = self.dataplane.agents.items()

@@ -93,6 +93,7 @@ async def start_servers(
         registrations=[],
         leader=leader,
         supervisor=context.supervisor,
+        loops=context.loops,
         kubernetes=kube_feed,
         tls=context.tls,
     )

@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv4Network
 from types import MappingProxyType
 
 from core.ids import GroupName, NetworkName, TenantName
+from core.retry import begin_loops
 from core.tasks import Supervisor, supervisor
 from netplugin.bgp.host import HostBgp
 from netplugin.bridges import host_guard, host_names, pod_guard
@@ -141,7 +142,7 @@ class Outside:
             host_ports=HostPorts(self.ovsdb, self.links, routes.known),
             underlay_routes=routes,
             route_watch=RouteWatch(lambda _link: False),
-            address_watch=AddressWatch(self.links.address_changes, self.settings.audit_interval),
+            address_watch=AddressWatch(self.links.address_changes),
             iptables=self._firewall,
             route_localnet=self._route_localnet,
             chains=lambda _prefix: self.chains,
@@ -267,6 +268,7 @@ async def build_agent(
         stack=AsyncExitStack(),
         service_subnet=services,
         timing=outside.timing,
+        loops=begin_loops(),
     )
     clients = outside.clients(store or MemoryBackend())
     dataplane = await build_dataplane(

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from core.errors import HostError
+from core.retry import Pace
 from core.tasks import background
 from netplugin.kernel.address_watch import AddressWatch
 from tests.bed.waiting import WITHIN
@@ -22,7 +23,7 @@ async def test_changes_are_told_before_and_after_a_failure(
             if (failure := await changes.get()) is not None:
                 raise failure
 
-    watch = AddressWatch(follow, 0)
+    watch = AddressWatch(follow, Pace(0, 0))
     first = watch.changed()
     async with background("addresses", watch.run()):
         await first.wait()

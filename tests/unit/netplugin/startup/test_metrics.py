@@ -46,6 +46,7 @@ def source(agent: Agent) -> AgentMetrics:
         registrations=[],
         leader=leader,
         supervisor=agent.sup,
+        loops=agent.context.loops,
     )
 
 
