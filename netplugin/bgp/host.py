@@ -113,7 +113,6 @@ class HostBgp:
             observe=self._facts,
             triggers=(self._ovsdb.changed, self._reconciler.records.records_changed),
             interval=self._interval,
-            show=self._show,
             anew=(self._routing_lost,),
         )
         # A peer that does not come back must not keep stale routes on the switch for ever.

@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from core.errors import ContivError
 from core.logs import fields
 from core.patience import patient
+from core.retry import Loop, retry
 from netplugin.ovsdb import BridgeRow, BridgeSpec, Ovsdb
 
 log = logging.getLogger(__name__)
@@ -80,19 +80,16 @@ class BridgeKeeper:
         self._report_faults = report_faults
         self._on_restored = on_restored
         self._timing = timing
+        self._loop = Loop(log, "bridges not in sync")
         self._lock = asyncio.Lock()
         self._corrected: dict[str, tuple[float, str]] = {}
         self._silent_since: dict[str, float] = {}
 
     async def run(self) -> None:
-        """Correct and report, for ever; failures are logged and retried."""
+        """Correct and report, for ever."""
         while True:
             changed = self._ovsdb.changed()
-            try:
-                await self.converge()
-            except ContivError as exc:
-                log.warning("bridges not in sync, retrying", extra=fields(error=exc))
-                await asyncio.sleep(self._timing.pause)
+            await retry(self._loop, self.converge)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._timing.pause):
                     await changed.wait()

@@ -14,8 +14,8 @@ import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from core.errors import ContivError
 from core.logs import fields
+from core.retry import REMOTE, Loop, retry
 from netplugin.bridges.megaflow_purge import Control
 from netplugin.ovsdb.changes import ENDED
 from netplugin.world.port_names import BRIDGE_OFPORT
@@ -52,6 +52,9 @@ class EndedConnections:
         self._zones: Collection[int] = ()
         self._due = asyncio.Event()
         self._told: Path | None = None
+        self._loop = Loop(
+            log, "not known whether ended connections are remembered", patience=REMOTE
+        )
 
     def written(self, zones: Collection[int]) -> None:
         """Have these zones looked at, whose policy is in the database."""
@@ -63,15 +66,10 @@ class EndedConnections:
         """Look, for ever."""
         while True:
             await self._due.wait()
-            self._due.clear()
-            try:
-                await self._look()
-            except ContivError as exc:
-                log.info(
-                    "not known whether ended connections are remembered", extra=fields(error=exc)
-                )
+            await retry(self._loop, self._look)
 
     async def _look(self) -> None:
+        self._due.clear()
         zone = min(self._zones)
         for _ in range(self._tries):
             said = await self._control.call(TRACE, self._bridge, _PACKET, f"ct(commit,zone={zone})")

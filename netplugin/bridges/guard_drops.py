@@ -16,6 +16,7 @@ from typing import Final
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from core.logs import fields
+from core.retry import REMOTE, Loop
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge
 
@@ -51,6 +52,10 @@ class GuardDrops:
         self._counters: dict[Bridge, Mapping[_Kind, int]] = {}
         self._looks: deque[Mapping[_Kind, int]] = deque(maxlen=LATELY)
         self._said: dict[str, float] = {}
+        self._loops = {
+            bridge: Loop(log, "drops by the guard not counted", about=bridge, patience=REMOTE)
+            for bridge in agents
+        }
         self.dropped = 0
         """Packets of all endpoints, since this agent began to look."""
 
@@ -67,8 +72,9 @@ class GuardDrops:
             try:
                 guarded = await agent.guarded()
             except (SwitchUnavailable, SwitchRefused) as exc:
-                log.debug("guard not counted", extra=fields(bridge=bridge, error=exc))
+                self._loops[bridge].failed(exc)
                 continue
+            self._loops[bridge].succeeded()
             counters = {(key, False): count for key, count in guarded.items()}
             counters |= {(key, True): count for key, count in agent.forged.items()}
             before = self._counters.get(bridge, {})

@@ -281,7 +281,6 @@ class HostAccess:
                 self._context.underlay_changed,
             ),
             interval=interval,
-            show=self._context.show,
             # flows name the addresses of this host: an old one would stay a source for pods
             anew=(
                 self._context.firewall_lost,
@@ -301,7 +300,6 @@ class HostAccess:
                 self._context.records.records_changed,
             ),
             interval=interval,
-            show=self._context.show,
         )
         async with asyncio.TaskGroup() as loops:
             loops.create_task(ports.run())

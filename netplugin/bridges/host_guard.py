@@ -139,7 +139,7 @@ class HostGuard:
         self._world = context.world
         self._records = context.records
         self._interval = context.interval
-        self._show, self._firewall_lost = context.show, context.firewall_lost
+        self._firewall_lost = context.firewall_lost
         self._iptables = iptables
         self._own = own
         self._set: set[int] = set()
@@ -156,7 +156,6 @@ class HostGuard:
                 self._records.records_changed,
             ),
             interval=self._interval,
-            show=self._show,
             anew=(self._firewall_lost,),
         ).run()
 

@@ -55,7 +55,6 @@ class HostNames:
             observe=lambda: None,
             triggers=(),
             interval=context.interval,
-            show=context.show,
             anew=(context.firewall_lost,),
         )
 

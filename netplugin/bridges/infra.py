@@ -68,7 +68,6 @@ class Infra:
                 self._context.underlay_changed,
             ),
             interval=self._context.interval,
-            show=self._context.show,
             anew=(self._context.routing_lost,),
         ).run()
 

@@ -23,10 +23,11 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Final, NamedTuple, Protocol
 
-from core.errors import ContivError, HostError, SwitchRefused
+from core.errors import HostError, SwitchRefused
 from core.ids import HostLabel
 from core.logs import fields
 from core.patience import patient
+from core.retry import REMOTE, Loop, retry
 
 log = logging.getLogger(__name__)
 
@@ -135,6 +136,7 @@ class Lanes:
         self._closed: set[HostLabel] = set()
         self._place: tuple[str, str] | None = None
         self._until_announced = 0
+        self._loop = Loop(log, "lanes not checked", patience=REMOTE)
 
     def suspect(self, host: HostLabel) -> None:
         """Have the next check ask for a peer anew, because it does not answer this host."""
@@ -143,17 +145,15 @@ class Lanes:
     async def run(self) -> None:
         """Check on the interval, for ever."""
         while True:
-            await self.check()
+            await retry(self._loop, self.check)
             await asyncio.sleep(self._timing.check)
 
     async def check(self) -> None:
-        """Check all lanes once, ask for what is unknown; log and report the faults."""
-        try:
-            faults = await self._heal(dict(self._peers()))
-        except ContivError as exc:
-            # a switch that is away has errors of its own (`netplugin.bridges.bridge_keeper`)
-            log.debug("lanes not checked", extra=fields(error=exc))
-            return
+        """Check all lanes once, ask for what is unknown; log and report the faults.
+
+        Raises SwitchUnavailable or SwitchRefused.
+        """
+        faults = await self._heal(dict(self._peers()))
         for host, fault in faults.items():
             if host not in self._closed:
                 log.warning("lane closed", extra=fields(peer=host, error=fault))

@@ -12,12 +12,12 @@ acknowledged; the caller's function is called once the change is in force in the
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
-from core.errors import ContivError
 from core.logs import fields
+from core.retry import Loop, Pace, retry
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +33,8 @@ before. `revalidator/pause` is no remedy: a second one, or a resume too many, bl
 PAUSE: Final = 0.25
 """Seconds between two purges, each of which sends a packet of every connection to ovs-vswitchd."""
 
-RETRY: Final = 1.0
-"""Seconds until the next attempt after one that failed."""
+RETRY: Final = Pace(0.05, 1.0)
+"""Each change waits for one attempt, and is in force for `netmaster` afterwards."""
 
 _FIXED: Final = {(2, 17): 8, (3, 0): 5, (3, 1): 3}
 _NEWEST_AFFECTED: Final = (3, 1)
@@ -69,15 +69,15 @@ class MegaflowPurger:
     def __init__(
         self,
         control: Control,
-        report_faults: Callable[[Iterable[str]], None],
         *,
         pause: float = PAUSE,
-        retry: float = RETRY,
+        pace: Pace = RETRY,
     ) -> None:
         self._control = control
-        self._report_faults = report_faults
         self._pause = pause
-        self._retry = retry
+        self._loop = Loop(
+            log, "megaflows not purged", pace=pace, remedy="packets may go by flows of before"
+        )
         self._due = asyncio.Event()
         self._waiting: list[Callable[[], None]] = []
         self._versions: dict[Path, bool] = {}
@@ -91,23 +91,19 @@ class MegaflowPurger:
         """Serve requests, for ever."""
         while True:
             await self._due.wait()
-            self._due.clear()
-            waiting, self._waiting = self._waiting, []
-            try:
-                purged = await self._purge()
-            except ContivError as exc:
-                # The flows are right, and a host whose switch is away has other errors: what waits
-                # goes on, and the fault is shown until a purge succeeds.
-                log.warning("megaflows not purged", extra=fields(error=exc))
-                self._report_faults([f"megaflows are not purged and may be out of date: {exc}"])
-                self._due.set()
-                pause = self._retry
-            else:
-                self._report_faults([])
-                pause = self._pause if purged else 0.0
+            purged = await retry(self._loop, self._serve)
+            await asyncio.sleep(self._pause if purged else 0.0)
+
+    async def _serve(self) -> bool:
+        self._due.clear()
+        waiting, self._waiting = self._waiting, []
+        try:
+            return await self._purge()
+        finally:
+            # Also without a purge: the flows are right, and a host whose switch is away has other
+            # errors. What waits goes on, and the fault is shown until a purge succeeds.
             for done in waiting:
                 done()
-            await asyncio.sleep(pause)
 
     async def _purge(self) -> bool:
         if not await self._is_affected():

@@ -94,7 +94,6 @@ class NamePorts:
                 observe=self._observe,
                 triggers=(self._ovsdb.changed,),
                 interval=self._context.interval,
-                show=self._context.show,
             ).run()
         finally:
             await self.close()

@@ -19,7 +19,8 @@ from core.errors import ContivError, Invalid
 from core.logs import fields
 from core.numbers import bounded
 from core.patience import patient
-from netplugin.bridges.reconcile_loop import ReconcileLoop, ShowFaults
+from core.retry import Loop, retry
+from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from netplugin.settings import Settings
 from netplugin.world import port_names, underlay
@@ -86,7 +87,6 @@ class PodGuard:
         host: HostAddresses,
         iptables: Iptables,
         *,
-        show: ShowFaults,
         firewall_lost: Callable[[], asyncio.Event],
         known: KnownUnderlay,
     ) -> None:
@@ -103,9 +103,9 @@ class PodGuard:
             observe=_nothing,
             triggers=(),
             interval=self._interval,
-            show=show,
             anew=(firewall_lost,),
         )
+        self._looking = Loop(log, "addresses of this host not read", about="for the pod guard")
         self._registered: dict[str, ServiceInstance] = {}
 
     async def start(self) -> None:
@@ -113,7 +113,7 @@ class PodGuard:
         try:
             await self._keep_rules()
         except ContivError as exc:  # `run` retries
-            log.warning("rules for links of pods not set, retrying", extra=fields(error=exc))
+            log.warning("rules for links of pods not set yet", extra=fields(error=exc))
         management = self._management
         management.set_addresses("always", ALWAYS)
         management.set_ports("settings", own_ports(self._settings))
@@ -121,7 +121,10 @@ class PodGuard:
             self._replace(await self._store.snapshot(MASTERS))
         except ContivError as exc:  # `run` retries
             log.warning("masters not known to the pod guard yet", extra=fields(error=exc))
-        await self._try_look()
+        try:
+            await self._look()
+        except ContivError as exc:  # `run` retries
+            log.warning("addresses of this host not read yet", extra=fields(error=exc))
         if self._settings.pod_guard:
             management.close(self._settings.pod_host_ports)
         else:  # what is known still is nobody else's: no service takes it
@@ -153,13 +156,7 @@ class PodGuard:
 
     async def _follow_host(self) -> None:
         async for _ in each_change(self._host.changed, self._interval):
-            await self._try_look()
-
-    async def _try_look(self) -> None:
-        try:
-            await self._look()
-        except ContivError as exc:
-            log.warning("addresses of this host not read, retrying", extra=fields(error=exc))
+            await retry(self._looking, self._look)
 
     async def _follow_masters(self) -> None:
         async for item in self._store.watch(MASTERS):

@@ -11,9 +11,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from core.errors import ContivError, SwitchRefused
-from core.logs import fields
-from core.tasks import backoff
+from core.errors import SwitchRefused
+from core.retry import Loop, retry
 from netplugin.bridges.reconcile_loop import set_on_change
 from netplugin.bridges.record_events import RecordEvents
 from netplugin.bridges.tunnels import Tunnels
@@ -47,9 +46,10 @@ class PortReconciler:
         self._tunnels = tunnels
         self._progress = progress
         self._due = asyncio.Event()
+        self._loop = Loop(log, "tunnel ports not in sync")
 
     async def run(self) -> None:
-        """Reconcile after every change of OVSDB and of the hosts, for ever; retry failures.
+        """Reconcile after every change of OVSDB and of the hosts, for ever.
 
         A tunnel port that Open vSwitch could not add may be tried again without any change.
         """
@@ -59,21 +59,16 @@ class PortReconciler:
             await self._reconcile_forever()
 
     async def _reconcile_forever(self) -> None:
-        waits = backoff()
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._tunnels.next_retry()):
                     await self._due.wait()
-            self._due.clear()
-            try:
-                await self._keep_bridges()
-                await self.converge()
-            except ContivError as exc:
-                log.warning("tunnel ports not in sync, retrying", extra=fields(error=exc))
-                await asyncio.sleep(next(waits))
-                self._due.set()
-            else:
-                waits = backoff()
+            await retry(self._loop, self._reconcile)
+
+    async def _reconcile(self) -> None:
+        self._due.clear()
+        await self._keep_bridges()
+        await self.converge()
 
     async def converge(self) -> None:
         """Make the uplink and tunnel ports what they should be, once.

@@ -1,8 +1,8 @@
 """Repeats an idempotent piece of work, so that one part of the host stays as it should be.
 
 In come what does the work, what it depends on, and events that tell of changes; the work is done
-anew after every change, after failures, and on an interval, for changes that raise no event. While
-it fails, a fault of the host says so (`netplugin.masters.progress`). Used by
+anew after every change, after failures (`core.retry`), and on an interval, for changes that raise
+no event. Used by
 `netplugin.bridges.host_access`, `netplugin.bridges.infra`, `netplugin.bridges.service_access`,
 `netplugin.bridges.pod_guard`, `netplugin.bridges.host_guard`, `netplugin.bridges.host_names`,
 `netplugin.pods.host_interfaces`, `netplugin.pods.port_mappings` and `netplugin.bgp.host`;
@@ -13,18 +13,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from functools import partial
 
-from core.errors import ContivError
-from core.logs import fields
-from core.tasks import backoff
+from core.retry import PACE, Loop, Pace, retry
 
 log = logging.getLogger(__name__)
-
-MAX_BACKOFF: Final = 10.0
-"""Seconds between attempts of work that keeps failing."""
-FIRST_BACKOFF: Final = 0.05
-"""Seconds before the first further attempt."""
 
 
 ShowFaults = Callable[[str, Iterable[str]], None]
@@ -33,7 +26,7 @@ ShowFaults = Callable[[str, Iterable[str]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcileLoop:
-    """One piece of work: its name in the log, the work, what it depends on, and its triggers.
+    """One piece of work: its name, the work, what it depends on, and its triggers.
 
     `observe` returns the inputs and results of the work as they are now; `converge` returns them as
     it left them. Each trigger returns an event that the next change sets. After an event of `anew`
@@ -45,17 +38,12 @@ class ReconcileLoop:
     observe: Callable[[], object]
     triggers: Sequence[Callable[[], asyncio.Event]]
     interval: float
-    show: ShowFaults
+    pace: Pace = PACE
     anew: Sequence[Callable[[], asyncio.Event]] = ()
     _lost: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
-    @property
-    def subject(self) -> str:
-        """What the faults of the loop are about."""
-        return f"{self.name} not in sync"
-
     async def run(self) -> None:
-        """Repeat the work, for ever; failures are logged, shown as a fault, and retried."""
+        """Repeat the work, for ever."""
         due = asyncio.Event()
         async with asyncio.TaskGroup() as triggers:
             for changed in self.triggers:
@@ -65,34 +53,24 @@ class ReconcileLoop:
             await self._converge_forever(due)
 
     async def _converge_forever(self, due: asyncio.Event) -> None:
-        waits = backoff(limit=MAX_BACKOFF)
-        told = ""
+        loop = Loop(log, f"{self.name} not in sync", pace=self.pace)
         while True:
-            self._lost.clear()
-            try:
-                converged = await self.converge()
-            except ContivError as exc:
-                log.warning("%s not in sync, retrying", self.name, extra=fields(error=exc))
-                told = f"{self.subject}: {exc}"
-                self.show(self.subject, [told])
-                await self._pause(next(waits), due)
-                continue
-            if told:
-                log.info("%s in sync again", self.name)
-                told = ""
-                self.show(self.subject, [])
-            waits = backoff(limit=MAX_BACKOFF)
+            converged = await retry(loop, self._attempt, partial(self._pause, due=due))
             # Compared with what `converge` saw, not with what is there now: a change in the middle
             # of the work would be taken for its result otherwise. The work's own changes raise
             # events as well, and they compare equal.
             await self._changed(self.interval, converged, due)
+
+    async def _attempt(self) -> object:
+        self._lost.clear()
+        return await self.converge()
 
     async def _pause(self, seconds: float, due: asyncio.Event) -> None:
         """Wait before the next attempt: in full, or until there is something else to do."""
         # What part of a host cannot have, for instance IPv6, must not delay changes of the rest.
         # Compared with what the failed attempt left, so that its own changes are no reason.
         left = self.observe()
-        shortest = min(seconds, FIRST_BACKOFF)
+        shortest = min(seconds, PACE.first)
         await asyncio.sleep(shortest)
         await self._changed(seconds - shortest, left, due)
 

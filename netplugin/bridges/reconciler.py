@@ -17,7 +17,7 @@ from core.change_notifier import ChangeNotifier
 from core.errors import ContivError, SwitchUnavailable
 from core.ids import EndpointKey, TenantName
 from core.logs import fields
-from core.tasks import backoff
+from core.retry import Loop, retry
 from netplugin.bridges.record_events import RecordEvents
 from netplugin.masters.progress import Progress
 from netplugin.ovsdb import Ovsdb
@@ -55,6 +55,7 @@ class Reconciler:
         self._ended = False
         self._zones: frozenset[int] = frozenset()
         self._zones_written = zones_written
+        self._loop = Loop(log, "VRF ids not stored", vital=True)
         world.observe(self._due.set)
 
     # -- endpoints of this host ----------------------------------------------------------------
@@ -116,28 +117,22 @@ class Reconciler:
 
     async def run(self) -> None:
         """Run a round after every change of the World and every `flush`, for ever."""
-        waits = backoff()
         try:
             while True:
                 await self._due.wait()
-                self._due.clear()
-                if await self._run_round():
-                    waits = backoff()
-                else:
-                    await asyncio.sleep(next(waits))
-                    self._due.set()
+                await retry(self._loop, self._run_round)
         finally:
             self._ended = True
             _resolve(self._take_waiting(), SwitchUnavailable("the agent stops"))
 
-    async def _run_round(self) -> bool:
-        """Carry the changes to the switches; return False if the World could not be taken yet."""
+    async def _run_round(self) -> None:
+        """Carry the changes to the switches. Raises ContivError if the World cannot be taken."""
+        self._due.clear()
         try:
             await self._store_vrf_ids()
         except ContivError as exc:
-            log.debug("VRF ids not stored, retrying", extra=fields(error=exc))
             _resolve(self._take_waiting(), exc)
-            return False
+            raise
         # The callers and the World are taken together, with no await in between. So this round is
         # the one that sends the changes of these callers, and they get its outcome. Callers from
         # here on get that of the next.
@@ -154,7 +149,6 @@ class Reconciler:
             raise
         else:
             _resolve(waiting, None)
-        return True
 
     def _take_waiting(self) -> asyncio.Future[None] | None:
         waiting, self._waiting = self._waiting, None

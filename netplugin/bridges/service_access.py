@@ -156,7 +156,6 @@ class ServiceAccess:
                 self._reconciler.records.management_changed,
             ),
             interval=self._interval,
-            show=self._show,
             anew=(self._firewall_lost,),
         ).run()
 

@@ -20,7 +20,7 @@ from typing import Final
 
 from core.errors import HostError
 from core.logs import fields
-from netplugin.bridges.reconcile_loop import ShowFaults
+from core.retry import Loop
 from netplugin.kernel import conntrack, netlink
 from netplugin.kernel.conntrack import Datagrams, End
 from netplugin.kernel.families import FAMILIES
@@ -31,7 +31,6 @@ Address = IPv4Address | IPv6Address
 
 _PAUSE: Final = 5.0
 """Seconds after which entries are looked at again where no way has changed."""
-_SUBJECT: Final = "datagrams not led anew"
 _ANYWHERE: Final = b""
 """In the place of an address: every address of the host."""
 _LEADS: Final = re.compile(r"(?:-d (\S+)/\d+ )?-p udp -m udp --dport (\d+) ")
@@ -94,17 +93,16 @@ class StaleDatagrams:
 
     def __init__(
         self,
-        show: ShowFaults,
         sweep: SweepDatagrams = sweep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._show = show
         self._sweep = sweep
         self._clock = clock
         self._ways: dict[str, dict[End, frozenset[End]]] = {}
         self._former: set[End] = set()
         self._swept = -_PAUSE
         self._lock = asyncio.Lock()
+        self._loop = Loop(log, "datagrams not led anew", errors=HostError)
 
     def remember(self, rules: Iterable[str]) -> None:
         """Note what rules lead from that an earlier run of the agent left."""
@@ -131,10 +129,9 @@ class StaleDatagrams:
             try:
                 ended = await asyncio.to_thread(self._sweep, self._merged(), self._former)
             except HostError as exc:
-                log.warning("datagrams not led anew, retrying", extra=fields(error=exc))
-                self._show(_SUBJECT, [f"{_SUBJECT}: {exc}"])
+                self._loop.failed(exc)
                 return
-            self._show(_SUBJECT, ())
+            self._loop.succeeded()
             self._swept = self._clock()
             self._former.clear()
             if ended:

@@ -29,6 +29,7 @@ from core.ids import HostLabel
 from core.latest import Latest
 from core.logs import fields
 from core.patience import patient
+from core.retry import REMOTE, Loop
 from netplugin.bridges.path_mtu import MAX_CONCURRENT, SHORT, Probe
 from ofnet.agent import BridgeAgent
 from ofnet.packetin import PacketOut
@@ -241,6 +242,8 @@ class TunnelProbes:
         self._echoes: dict[HostLabel, bool] = {}
         self._counts: dict[HostLabel, deque[int]] = {}
         self._faults: Mapping[HostLabel, str] = {}
+        self._counting = Loop(log, "arrivals by tunnels not counted", patience=REMOTE)
+        self._asking = Loop(log, "echo requests to silent hosts not sent", errors=HostError)
         agent.set_probe_receiver(self._receive)
 
     @property
@@ -343,8 +346,9 @@ class TunnelProbes:
         try:
             received = await self._agent.received_by(vtep.ofport)
         except (SwitchRefused, SwitchUnavailable) as exc:
-            log.debug("tunnel not counted", extra=fields(peer=host, error=exc))
+            self._counting.failed(exc)
         else:
+            self._counting.succeeded()
             self._counts.setdefault(host, deque(maxlen=COUNTS)).append(received)
 
     async def _ask_echoes(self) -> None:
@@ -363,4 +367,6 @@ class TunnelProbes:
         try:
             self._echoes[host] = await self._echo(vtep.ip, SHORT)
         except HostError as exc:
-            log.debug("echo request not sent", extra=fields(peer=host, error=exc))
+            self._asking.failed(exc)
+        else:
+            self._asking.succeeded()

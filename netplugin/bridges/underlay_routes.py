@@ -100,7 +100,7 @@ class UnderlayRoutes:
             for address in await self._links.drop_addresses(self._is_takers):
                 log.warning("address removed, the underlay needs it", extra=fields(address=address))
         except ContivError as exc:
-            log.warning("underlay not kept from routes to pods, retrying", extra=fields(error=exc))
+            log.warning("underlay not kept from routes to pods yet", extra=fields(error=exc))
 
     async def start(self, store: Backend) -> None:
         """Except what the store says of hosts, which has been read, and of masters."""
@@ -109,7 +109,7 @@ class UnderlayRoutes:
             self.known.set_needed(underlay.MASTERS, _of_masters(found.entries.values()))
             await self.converge()
         except ContivError as exc:  # `run` retries, `netplugin.bridges.pod_guard` has the masters
-            log.warning("underlay not kept from routes to pods, retrying", extra=fields(error=exc))
+            log.warning("underlay not kept from routes to pods yet", extra=fields(error=exc))
 
     async def run(
         self,
@@ -145,7 +145,6 @@ class UnderlayRoutes:
             observe=lambda: (self._observe(), list(subnets())),
             triggers=(self.changed, subnets_changed),
             interval=interval,
-            show=show,
             anew=(lost,),
         ).run()
 

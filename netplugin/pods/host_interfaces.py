@@ -37,7 +37,6 @@ class HostInterfaces:
         self._reconciler = host.reconciler
         self._tx_off = host.tx_off
         self._interval = interval
-        self._show = host.show
 
     async def attach(self, entry: JournalEntry, mtu: int) -> None:
         """Create a pod's interface to the host; return when the switch has its flows.
@@ -92,7 +91,6 @@ class HostInterfaces:
             observe=self._facts,
             triggers=(self._ovsdb.changed, self._reconciler.records.groups_changed),
             interval=self._interval,
-            show=self._show,
         ).run()
 
     async def converge(self) -> object:

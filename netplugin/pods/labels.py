@@ -52,7 +52,6 @@ class PodLabels:
             observe=self._wanted,
             triggers=triggers,
             interval=self._interval,
-            show=self._host.show,
         ).run()
 
     async def converge(self) -> object:

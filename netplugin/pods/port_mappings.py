@@ -58,7 +58,6 @@ class PortMappings:
         self._reconciler = host.reconciler
         self._tools = tools
         self._interval = interval
-        self._show = host.show
         self._lock = asyncio.Lock()
         self._applied: tuple[MappedPod, ...] | None = None
         self._known_before: set[int] = set()
@@ -147,7 +146,6 @@ class PortMappings:
                 self._reconciler.records.management_changed,
             ),
             interval=self._interval,
-            show=self._show,
             anew=(self._tools.firewall_lost,),
         ).run()
 

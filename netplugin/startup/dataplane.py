@@ -142,10 +142,7 @@ async def build_dataplane(
     policy_log = PolicyLog(world.endpoints, partial(datetime.now, UTC))
     agents = _build_agents(switches, world, names, policy_log, settings.audit_interval)
     feed = RecordFeed(clients.store, concern=concern)
-    purger = MegaflowPurger(
-        clients.vswitchd,
-        report_faults=lambda faults: progress.show("megaflows", faults),
-    )
+    purger = MegaflowPurger(clients.vswitchd)
     settle = purger.request if datapath == USERSPACE else at_once
     progress = Progress(agents, feed.unreadable, settle)
     context.loops.report_to(progress.show)
@@ -194,7 +191,7 @@ async def build_dataplane(
         keeper=keeper,
         purger=purger,
         ended=ended,
-        datagrams=StaleDatagrams(progress.show, clients.sweep_datagrams),
+        datagrams=StaleDatagrams(clients.sweep_datagrams),
         datapath=datapath,
     )
 

@@ -90,7 +90,6 @@ def build_host_services(
                 changed=clients.address_watch.changed,
             ),
             clients.iptables(pod_guard.CHAINS),
-            show=dataplane.progress.show,
             firewall_lost=clients.firewall_watch.lost,
             known=dataplane.world.underlay,
         ),

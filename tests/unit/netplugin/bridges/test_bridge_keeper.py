@@ -9,6 +9,7 @@ import pytest
 
 from core.errors import SwitchUnavailable
 from core.ids import HostLabel
+from core.retry import begin_loops
 from core.tasks import background
 from netplugin.bridges.bridge_keeper import BridgeKeeper, KeeperTiming, differences
 from netplugin.bridges.bridges import USERSPACE, bridge_specs
@@ -135,9 +136,11 @@ async def test_a_switch_without_a_session_is_reported_after_a_while(outside: Out
 
 
 async def test_a_database_that_fails_is_tried_again(outside: Outside) -> None:
+    loops = begin_loops()
     async with keeping(outside) as kept:
         outside.faults.failing["bridge"] = SwitchUnavailable("no answer")
         outside.ovsdb.set_up(SPEC.name, replace(GOOD, controllers=()))
         await eventually(lambda: len(kept.made) > 1)
+        assert loops.faults() == ["bridges not in sync: no answer"]
         outside.faults.failing.clear()
         await eventually(lambda: differences(SPEC, outside.ovsdb.bridge(SPEC.name) or GOOD) == [])

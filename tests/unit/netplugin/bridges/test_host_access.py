@@ -10,7 +10,6 @@ import pytest
 
 from core import keys
 from core.errors import Conflict, HostError
-from netplugin.bridges import reconcile_loop
 from netplugin.bridges.host_access import FORWARD, accepted, forwards, masquerade
 from netplugin.bridges.host_routes import NEXT_HOP6
 from netplugin.kernel.foreign_chains import BaseChain
@@ -176,10 +175,7 @@ async def test_flows_name_the_addresses_of_now(outside: Outside) -> None:
             await eventually(lambda: others() == held)  # noqa: B023 - now
 
 
-async def test_a_host_without_ipv6_has_ipv4_and_says_so(
-    outside: Outside, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reconcile_loop, "MAX_BACKOFF", reconcile_loop.FIRST_BACKOFF)
+async def test_a_host_without_ipv6_has_ipv4_and_says_so(outside: Outside) -> None:
     async with running(outside) as agent:
         agent.learn(keys.GLOBAL_CONFIG, settings())
         six = replace(network(), ipv6_subnet="fd00::", ipv6_subnet_len=64)

@@ -11,6 +11,7 @@ import pytest
 
 from core.errors import HostError, SwitchRefused, SwitchUnavailable
 from core.ids import HostLabel
+from core.retry import begin_loops
 from core.tasks import background
 from netplugin.bridges.lanes import (
     REFRESH,
@@ -241,8 +242,18 @@ async def test_a_switch_that_is_away_changes_nothing() -> None:
     lanes = net.lanes()
     await lanes.check()
     before, net.away = net.found, True
-    await lanes.check()
+    with pytest.raises(SwitchUnavailable):
+        await lanes.check()
     assert net.found is before
+
+
+async def test_a_switch_that_stays_away_is_counted() -> None:
+    net, loops = Net(), begin_loops()
+    net.away = True
+    async with background("lanes", net.lanes().run()):
+        await eventually(lambda: loops.failures["lanes not checked"] > 2)
+        net.away = False
+        await eventually(lambda: net.found == {})
 
 
 async def test_lanes_are_checked_again_and_again() -> None:

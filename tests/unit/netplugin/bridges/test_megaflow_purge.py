@@ -1,11 +1,12 @@
 """Megaflows are purged after changes, as often as needed and where Open vSwitch needs it."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
 from core.errors import SwitchUnavailable
+from core.retry import Pace, begin_loops
 from core.tasks import background
 from netplugin.bridges.megaflow_purge import PURGE, MegaflowPurger, is_affected
 from tests.unit.netplugin.agent import eventually, turns
@@ -37,19 +38,16 @@ def test_the_releases_that_need_it(version: str, affected: bool) -> None:
 
 
 class Purged:
-    """A purger, the faults it reports, and the requests that are done."""
+    """A purger, its loop, and the requests that are done."""
 
     def __init__(self, version: str) -> None:
         self.control = FakeControl(version)
-        self.faults: list[str] = []
+        self.loops = begin_loops()
         self.done: list[int] = []
-        self.purger = MegaflowPurger(self.control, self._report, pause=0.001, retry=0.001)
+        self.purger = MegaflowPurger(self.control, pause=0.001, pace=Pace(0.001, 0.001))
 
     def request(self, number: int) -> None:
         self.purger.request(lambda: self.done.append(number))
-
-    def _report(self, faults: Iterable[str]) -> None:
-        self.faults = list(faults)
 
 
 @asynccontextmanager
@@ -107,8 +105,9 @@ async def test_a_daemon_that_does_not_answer_is_a_fault_and_holds_nothing_up() -
         purged.control.fault = SwitchUnavailable("no answer")
         purged.request(1)
         await eventually(lambda: purged.done == [1])
-        assert purged.faults == ["megaflows are not purged and may be out of date: no answer"]
+        (fault,) = purged.loops.faults()
+        assert fault == "megaflows not purged: no answer: packets may go by flows of before"
         purged.control.fault = None
-        await eventually(lambda: purged.faults == [])
+        await eventually(lambda: purged.loops.faults() == [])
         assert purged.control.commands[-1] == PURGE
         assert purged.done == [1]

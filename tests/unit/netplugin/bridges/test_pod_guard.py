@@ -29,7 +29,7 @@ from tests.unit.netplugin.fakes import FakeFirewall, Faults
 from tests.unit.netplugin.records import HOST, PEER, endpoint, host
 from tests.unit.netplugin.starts import SETTINGS
 
-NO_LOOP: Any = {"show": lambda _subject, _faults: None, "firewall_lost": asyncio.Event}
+NO_LOOP: Any = {"firewall_lost": asyncio.Event}
 
 STORE = StoreAddress(StoreKind.ETCD, ("192.0.2.50:2400", "[2001:db8::50]:2400"), secure=False)
 GUARDED = replace(SETTINGS, store=STORE)

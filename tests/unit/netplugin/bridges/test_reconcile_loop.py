@@ -1,15 +1,11 @@
 """`netplugin.bridges.reconcile_loop`: work that fails is shown, repeated, and delays no change."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import repeat
-
-import pytest
 
 from core.change_notifier import ChangeNotifier
 from core.errors import HostError
+from core.retry import PACE, Loops, Pace, begin_loops
 from core.tasks import background
-from netplugin.bridges import reconcile_loop
 from netplugin.bridges.reconcile_loop import ReconcileLoop
 from tests.unit.netplugin.agent import eventually
 
@@ -21,7 +17,7 @@ class Work:
     wanted: int = 0
     done: list[int] = field(default_factory=list)
     failing: str = ""
-    faults: dict[str, list[str]] = field(default_factory=dict)
+    loops: Loops = field(default_factory=begin_loops)
     changed: ChangeNotifier = field(default_factory=ChangeNotifier)
     lost: ChangeNotifier = field(default_factory=ChangeNotifier)
 
@@ -32,21 +28,18 @@ class Work:
             raise HostError(self.failing)
         return wanted
 
-    def show(self, subject: str, faults: Iterable[str]) -> None:
-        self.faults[subject] = list(faults)
-
     def want(self, wanted: int) -> None:
         self.wanted = wanted
         self.changed.notify()
 
-    def loop(self) -> ReconcileLoop:
+    def loop(self, pace: Pace = PACE) -> ReconcileLoop:
         return ReconcileLoop(
             name="work",
             converge=self.converge,
             observe=lambda: self.wanted,
             triggers=(lambda: self.changed.next,),
             interval=60.0,
-            show=self.show,
+            pace=pace,
             anew=(lambda: self.lost.next,),
         )
 
@@ -54,18 +47,15 @@ class Work:
 async def test_a_failure_is_a_fault_until_the_work_succeeds() -> None:
     work = Work(failing="no space")
     async with background("work", work.loop().run()):
-        await eventually(lambda: work.faults == {SUBJECT: [f"{SUBJECT}: no space"]})
+        await eventually(lambda: work.loops.faults() == [f"{SUBJECT}: no space"])
         work.failing = ""
-        await eventually(lambda: work.faults == {SUBJECT: []})
+        await eventually(lambda: work.loops.faults() == [])
     assert work.done[-1] == 0
 
 
-async def test_a_change_does_not_wait_for_the_end_of_a_pause(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(reconcile_loop, "backoff", lambda *, limit: repeat(1000 * limit))
+async def test_a_change_does_not_wait_for_the_end_of_a_pause() -> None:
     work = Work(failing="half of it never works")
-    async with background("work", work.loop().run()):
+    async with background("work", work.loop(Pace(10_000, 10_000)).run()):
         await eventually(lambda: work.done == [0])
         work.want(7)
         await eventually(lambda: work.done == [0, 7])

@@ -1,12 +1,13 @@
 """Which entries of connection tracking are stale, and when they are looked for."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 import pytest
 
 from core.errors import HostError
+from core.retry import Loops, begin_loops
 from netplugin.bridges.stale_datagrams import StaleDatagrams, Ways, stale
 from netplugin.kernel.conntrack import Datagrams, End
 
@@ -65,7 +66,7 @@ class Kernel:
     swept: list[tuple[dict[End, frozenset[End]], set[End]]] = field(default_factory=list)
     failing: bool = False
     now: float = 1000.0
-    shown: list[str] = field(default_factory=list)
+    loops: Loops = field(default_factory=begin_loops)
 
     def sweep(self, ways: Mapping[End, frozenset[End]], former: Collection[End]) -> int:
         if self.failing:
@@ -73,11 +74,8 @@ class Kernel:
         self.swept.append((dict(ways), set(former)))
         return len(former)
 
-    def show(self, _subject: str, faults: Iterable[str]) -> None:
-        self.shown = list(faults)
-
     def client(self) -> StaleDatagrams:
-        return StaleDatagrams(self.show, self.sweep, lambda: self.now)
+        return StaleDatagrams(self.sweep, lambda: self.now)
 
 
 async def test_where_nothing_is_led_nothing_is_looked_for() -> None:
@@ -133,9 +131,9 @@ async def test_a_failure_is_a_fault_until_the_next_success() -> None:
     await client.follow("services", ways())
     kernel.failing = True
     await client.follow("services", Ways())
-    assert kernel.shown == ["datagrams not led anew: connection tracking fails"]
+    assert kernel.loops.faults() == ["datagrams not led anew: connection tracking fails"]
     kernel.failing = False
     await client.follow("services", Ways())
-    assert kernel.shown == []
+    assert kernel.loops.faults() == []
     _, former = kernel.swept[-1]
     assert former == ways().ends.keys(), "not forgotten by the failure"
