@@ -12,6 +12,7 @@ those of one daemon: an agent hands the faults to `netplugin.masters.progress`, 
 # nothing. Tasks inherit the context, so that two daemons of one process keep theirs apart.
 
 import asyncio
+import copy
 import logging
 import math
 import random
@@ -193,6 +194,13 @@ class Loop:
         self._loops.failures[name] += 0  # a counter is there from the start
         self._pauses = pace.pauses(jitter)
         self._failed_at = -math.inf
+
+    def of(self, about: str) -> "Loop":
+        """Return a loop of the same kind about one object."""
+        one = copy.copy(self)
+        one._about = about  # noqa: SLF001 - of the same class
+        one.succeeded()
+        return one
 
     def failed(self, exc: Exception) -> float:
         """Note a failure; return the seconds until the next attempt."""

@@ -13,10 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from core.errors import ContivError, HostError
+from core.errors import ContivError, MasterUnavailable
 from core.ids import HostLabel, NetworkId, network_id
-from core.logs import fields
-from core.tasks import backoff
+from core.retry import REMOTE, Loop, retry
 from netplugin.masters.address_blocks import AddressBlocks, HeldAddress, InUse
 from netplugin.masters.client import MasterApi
 from netplugin.pods.journal import JournalEntry
@@ -25,7 +24,6 @@ log = logging.getLogger(__name__)
 
 NO_MORE: Final = 5.0
 """Seconds until more is asked for, where netmaster gave nothing of what was wanted."""
-LONGEST_BACKOFF: Final = 5.0
 
 
 def running_clock() -> float:
@@ -62,6 +60,16 @@ class BlockRenewal:
         self._seen_rewinds = rewinds()
         self._wake = asyncio.Event()
         self._got_some = False
+        self._renewing = Loop(log, "address blocks not renewed", patience=REMOTE)
+        self._marking = Loop(
+            log,
+            "address blocks not noted on disk",
+            errors=OSError,
+            remedy="make room there, or mount it writable; no addresses are held meanwhile",
+        )
+        self._giving_back = Loop(
+            log, "addresses not given back", errors=(ContivError, OSError), patience=REMOTE
+        )
 
     @property
     def usable(self) -> bool:
@@ -83,20 +91,11 @@ class BlockRenewal:
         """Renew the lease and get addresses for ever; without blocks, give back what is held."""
         if not self._size:
             if self._marker.exists():
-                await self._give_back()
+                await retry(self._giving_back, self._give_back)
             await asyncio.Event().wait()
-        self._mark()
-        pauses, told = backoff(limit=LONGEST_BACKOFF), ""
+        await retry(self._marking, self._mark)
         while True:
-            try:
-                await self._renew()
-            except ContivError as exc:
-                if told != str(exc):
-                    log.info("address blocks not renewed, retrying", extra=fields(error=exc))
-                    told = str(exc)
-                await asyncio.sleep(next(pauses))
-                continue
-            pauses, told = backoff(limit=LONGEST_BACKOFF), ""
+            await retry(self._renewing, self._renew)
             await self._until_due()
 
     async def _until_due(self) -> None:
@@ -128,14 +127,9 @@ class BlockRenewal:
         return False
 
     async def _give_back(self) -> None:
-        for pause in backoff(limit=LONGEST_BACKOFF):
-            try:
-                if await self._renew():
-                    self._marker.unlink(missing_ok=True)
-                    return
-            except ContivError as exc:
-                log.info("addresses not given back, retrying", extra=fields(error=exc))
-            await asyncio.sleep(pause)
+        if not await self._renew():
+            raise MasterUnavailable("netmaster's answer was about another request: ask again")
+        self._marker.unlink(missing_ok=True)
 
     def _in_use(self) -> Iterable[InUse]:
         for one in self._entries():
@@ -147,8 +141,5 @@ class BlockRenewal:
             self._blocks.store_went_back()
             self._wake.set()
 
-    def _mark(self) -> None:
-        try:
-            self._marker.touch()
-        except OSError as exc:
-            raise HostError(f"{self._marker}: {exc.strerror or exc}") from exc
+    async def _mark(self) -> None:
+        self._marker.touch()

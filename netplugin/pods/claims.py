@@ -16,11 +16,14 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
 
 from core.errors import Conflict, ContivError, HostError, MasterUnavailable
 from core.ids import EndpointKey
 from core.logs import fields
-from core.tasks import background, backoff, unbroken
+from core.retry import REMOTE, Loop, Pace, retry
+from core.tasks import background, unbroken
 from netplugin.masters.client import Addresses, WantedEndpoint
 from netplugin.pods.host import PodHost
 from netplugin.pods.journal import EntryState, JournalEntry
@@ -43,12 +46,14 @@ log = logging.getLogger(__name__)
 # with them.
 
 
+CLAIMS: Final = Pace(0.2, 2.0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimTiming:
-    """`first` and `longest` are the pauses between attempts, in seconds; `at_once` claims run."""
+    """`pace` is that of attempts; `at_once` claims run."""
 
-    first: float = 0.2
-    longest: float = 2.0
+    pace: Pace = CLAIMS
     at_once: int = 16
 
 
@@ -75,6 +80,14 @@ class Claims:
         self._unanswered = ""
         self._rewinds = self._records.rewinds
         self._reported = asyncio.Event()
+        self._changed = self._records.records_changed()
+        self._loop = Loop(
+            log,
+            "claims not answered",
+            pace=self._timing.pace,
+            errors=MasterUnavailable,
+            patience=REMOTE,
+        )
 
     def report(self) -> None:
         """Have endpoints created soon that this host gave addresses to."""
@@ -125,27 +138,33 @@ class Claims:
 
     async def _until_none(self, history_changed: asyncio.Event) -> None:
         """Try all claims until none is left, or the store has another history once more."""
-        pauses, told = backoff(self._timing.first, self._timing.longest), ""
+        pauses = self._timing.pace.pauses()  # of what is refused, which faults of its own tell
         while True:
-            self._reported.clear()
-            changed, history = self._records.records_changed(), self._records.lineage.current
-            in_doubt = self._records.endpoints_position is None
-            self._unanswered = ""
-            await self._try_all()
-            if self._unanswered not in {"", told}:
-                # Once for all endpoints: until a master leads there is an attempt every second.
-                told, count = self._unanswered, len(self._registry.claiming())
-                log.info("claims not answered, retrying", extra=fields(count=count, error=told))
-            if not in_doubt and not self._unanswered and not history_changed.is_set():
-                self._report_claimed(history)
-            self._ports.publish()  # the port of a pod that this agent found without a record
-            self._refused = {key: why for key, why in self._refused.items() if self._is_open(key)}
-            self._report_faults(self._faults())
+            await retry(self._loop, partial(self._attempt, history_changed), self._pause)
             if not self._registry.claiming() or history_changed.is_set():
                 return
-            with suppress(TimeoutError):
-                async with asyncio.timeout(next(pauses)):
-                    await _first_of(changed, self._reported)
+            await self._pause(next(pauses))
+
+    async def _attempt(self, history_changed: asyncio.Event) -> None:
+        """Try all claims once. Raises MasterUnavailable if some were not answered."""
+        self._reported.clear()
+        self._changed, history = self._records.records_changed(), self._records.lineage.current
+        in_doubt = self._records.endpoints_position is None
+        self._unanswered = ""
+        await self._try_all()
+        if not in_doubt and not self._unanswered and not history_changed.is_set():
+            self._report_claimed(history)
+        self._ports.publish()  # the port of a pod that this agent found without a record
+        self._refused = {key: why for key, why in self._refused.items() if self._is_open(key)}
+        self._report_faults(self._faults())
+        if self._unanswered and not history_changed.is_set():
+            raise MasterUnavailable(self._unanswered)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, until records change or a claim is reported at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await _first_of(self._changed, self._reported)
 
     async def _try_all(self) -> None:
         slots = asyncio.Semaphore(self._timing.at_once)

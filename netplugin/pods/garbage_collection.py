@@ -20,6 +20,7 @@ from core.errors import ContivError
 from core.grace_period import GracePeriod
 from core.ids import EndpointKey
 from core.logs import fields
+from core.retry import REMOTE, Loop, retry
 from netplugin.pods.handler import Pods
 from netplugin.pods.host import PodHost
 from netplugin.pods.journal import JournalEntry
@@ -52,6 +53,7 @@ class GarbageCollector:
         self._grace = grace
         self._every = host.timing.collect_every
         self._clock = clock
+        self._loop = Loop(log, "garbage collection failed", patience=REMOTE)
         self._vanished = GracePeriod[JournalEntry](grace)
         self._unknown = GracePeriod[tuple[EndpointKey, str]](grace)
         self._revoked = GracePeriod[EndpointKey](host.timing.revoked_grace)
@@ -68,10 +70,7 @@ class GarbageCollector:
         pause = min(self._every, self._grace / 4) if self._grace else self._every
         while True:
             await asyncio.sleep(pause)
-            try:
-                await self.scan()
-            except ContivError as exc:
-                log.warning("garbage collection failed, retrying", extra=fields(error=exc))
+            await retry(self._loop, self.scan)
 
     # Deleting a live pod's endpoint is far worse than keeping a dead one for a while. So absence is
     # believed only where it was seen: by every scan of a grace period, and only by scans in which

@@ -18,7 +18,7 @@ from typing import Final
 from core.errors import ContivError, HostError
 from core.grace_period import GracePeriod
 from core.logs import fields
-from core.tasks import backoff
+from core.retry import Loop, retry
 from netplugin.pods.host import PodHost
 from netplugin.pods.journal import JournalEntry
 from netplugin.world import port_names
@@ -41,6 +41,8 @@ class LinkKeeper:
         self._gone = GracePeriod[tuple[str, JournalEntry]](host.timing.link_gone)
         self._faults: tuple[str, ...] = ()
         self._changed = asyncio.Event()
+        self._following = Loop(log, "links of pods not followed", errors=HostError)
+        self._reading = Loop(log, "links of pods not read")
 
     async def whole(self) -> None:
         """Return if no pod's link is amiss. Raises HostError."""
@@ -50,29 +52,31 @@ class LinkKeeper:
     async def run(self) -> None:
         """Keep the links, for ever."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._follow())
+            tasks.create_task(retry(self._following, self._follow))
             while True:
                 # what changes from here on leads to another look
                 self._changed.clear()
-                try:
-                    await self._look()
-                except ContivError as exc:
-                    self._gone.reset()
-                    self._tell([f"links of pods not read: {exc}"])
+                await retry(self._reading, self._attempt)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._timing.links_checked):
                         await self._changed.wait()
 
     async def _follow(self) -> None:
         """Note that links have changed; events of one pause are one change."""
-        for pause in backoff():
-            try:
-                async for _ in self._links.changes():
-                    self._changed.set()
-                    await asyncio.sleep(self._timing.link_rescan)
-            except HostError as exc:
-                log.warning("links of pods not followed, retrying", extra=fields(error=exc))
-            await asyncio.sleep(pause)
+        async for _ in self._links.changes():
+            self._following.works()
+            self._changed.set()
+            await asyncio.sleep(self._timing.link_rescan)
+        raise HostError("the kernel's events have ended")
+
+    async def _attempt(self) -> None:
+        try:
+            await self._look()
+        except ContivError as exc:
+            self._gone.reset()
+            self._tell([])
+            self._faults = (f"{self._reading.name}: {exc}",)
+            raise
 
     async def _look(self) -> None:
         owners = dict(self._owners())

@@ -12,10 +12,11 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
-from typing import Final
+from typing import Final, Never
 
 from core.errors import ContivError, HostError, UsageError
 from core.logs import fields
+from core.retry import Loop, retry
 from netplugin.kernel.netns import KernelLinks
 from netplugin.pods.host import PodHost
 from netplugin.pods.journal import JournalEntry
@@ -26,6 +27,9 @@ log = logging.getLogger(__name__)
 
 VXLAN_OVERHEAD: Final = 50
 """Bytes of Ethernet, IPv4, UDP and VXLAN headers around a pod's packet."""
+
+NAMED: Final = 3
+"""Links that could not be set, in an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,8 @@ class PodMtus:
         self._wanted = wanted
         self._report_faults = report_faults
         self.underlay = Underlay(0)
+        self._following = Loop(log, "MTU of links not followed", errors=HostError)
+        self._scanning = Loop(log, "MTU of pods not in sync")
 
     def of(self, bridge: Bridge) -> int:
         """Return the MTU of a bridge's pods."""
@@ -92,22 +98,25 @@ class PodMtus:
 
     async def run(self) -> None:
         """Follow link changes for ever and correct the links of pods."""
+        await retry(self._following, self._follow)
+
+    async def _follow(self) -> Never:
         async for _ in self._links.changes():
-            await self._scan()
+            self._following.works()
+            await retry(self._scanning, self._scan)
             await asyncio.sleep(self._rescan)
+        raise HostError("the kernel's events have ended")
 
     async def _scan(self) -> None:
-        try:
-            found = await self._read()
-        except HostError as exc:  # a NIC is being replaced: the last known MTU stays
-            self._report_faults([f"MTU unknown: {exc}"])
-            return
+        """Look once. Raises HostError, once all is set that can be set."""
+        found = await self._read()  # a NIC may be being replaced: the last known MTU stays
         if found != self.underlay:
             log.info("MTU of links changed", extra=fields(before=self.underlay, state=found))
             self.underlay = found
-        self._report_faults(
-            [*self._faults(), *await self._correct_pods(), *await self._correct_host_interfaces()]
-        )
+        self._report_faults(self._faults())
+        refused = [*await self._correct_pods(), *await self._correct_host_interfaces()]
+        if refused:
+            raise HostError("; ".join(refused[:NAMED]))
 
     async def _correct_pods(self) -> list[str]:
         """Set the links of pods that have another MTU; return the failures."""
@@ -133,7 +142,7 @@ class PodMtus:
                 try:
                     await self._ovsdb.set_mtu(row.name, mtu)
                 except ContivError as exc:
-                    faults.append(f"MTU of {row.name} not set: {exc}")
+                    faults.append(f"{row.name}: {exc}")
         return faults
 
     async def _set(self, entry: JournalEntry, name: str, ifname: str, mtu: int) -> list[str]:
@@ -143,7 +152,7 @@ class PodMtus:
             else:
                 await self._links.set_pod_mtu(name, ifname, entry.netns, mtu)
         except HostError as exc:
-            return [f"MTU of pod {entry.container_id} not set: {exc}"]
+            return [f"pod {entry.container_id}: {exc}"]
         log.info("MTU of pod set", extra=fields(endpoint=entry.key, port=name, count=mtu))
         return []
 

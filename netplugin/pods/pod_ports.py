@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from core.errors import ContivError, SwitchUnavailable
+from core.errors import ContivError, SwitchRefused, SwitchUnavailable
 from core.ids import EndpointKey, group_key, network_id
 from core.logs import fields
-from core.tasks import backoff, unbroken
+from core.retry import Loop, retry
+from core.tasks import unbroken
 from netplugin.bridges.reconcile_loop import set_on_change
 from netplugin.ovsdb import PortRow, PortSpec
 from netplugin.pods import rate_limits
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 
 LOST: Final = "the store does not know it: cut off until it is claimed"
 RECLAIMED: Final = "it was reclaimed: cut off until its runtime deletes the pod"
+NAMED: Final = 3
+"""Refused changes that an error names."""
 _BRIDGES: Final = frozenset(Bridge)
 
 
@@ -49,6 +52,7 @@ class PodPorts:
         self._last = 0
         self._left_alone: set[int] = set()
         self._dirty = asyncio.Event()
+        self._loop = Loop(log, "ports of pods not in sync")
 
     def used_numbers(self) -> set[int]:
         """Return the port numbers of all endpoints, also of those in teardown or left alone."""
@@ -118,35 +122,33 @@ class PodPorts:
         return missing
 
     async def run(self) -> None:
-        """Reconcile the ports for ever, with retries."""
+        """Reconcile the ports for ever."""
         async with asyncio.TaskGroup() as triggers:
             for changed in (self._ovsdb.changed, self._reconciler.records.groups_changed):
                 triggers.create_task(set_on_change(changed, self._dirty))
             await self._reconcile_forever()
 
     async def _reconcile_forever(self) -> None:
-        waits = backoff()
         while True:
             await self._dirty.wait()
             await asyncio.sleep(self._rescan)
-            self._dirty.clear()
-            if await self.converge():
-                waits = backoff()
-            else:
-                await asyncio.sleep(next(waits))
-                self._dirty.set()
+            await retry(self._loop, self.converge)
 
-    async def converge(self) -> bool:
+    async def converge(self) -> None:
         """Recreate missing rows, correct rate limits, publish numbers, sweep rows without endpoint.
 
-        Return False when OVSDB refused a change.
+        Raises HostError; or SwitchRefused, with what OVSDB refused, once all else is done.
         """
-        done = await self._restore_lost(self._ovsdb.ports())
-        done = await self._correct_rate_limits(self._ovsdb.ports()) and done
+        self._dirty.clear()
+        refused = [
+            *await self._restore_lost(self._ovsdb.ports()),
+            *await self._correct_rate_limits(self._ovsdb.ports()),
+        ]
         self.publish()
         await self._forget_ended()
         self._sweep(self._ovsdb.ports())
-        return done
+        if refused:
+            raise SwitchRefused("; ".join(refused[:NAMED]))
 
     async def _forget_ended(self) -> None:
         """Let ports that were left alone be swept when their pods are gone."""
@@ -154,50 +156,49 @@ class PodPorts:
             links = await self._links.links()
             self._left_alone = {n for n in self._left_alone if port_names.switch_name(n) in links}
 
-    async def _restore_lost(self, rows: Mapping[str, PortRow]) -> bool:
+    async def _restore_lost(self, rows: Mapping[str, PortRow]) -> list[str]:
+        """Recreate rows of links that are there; return what OVSDB refused."""
         lost = [e for e in self._registry.idle() if port_names.switch_name(e.port) not in rows]
         # Where the link is gone too, the pod is: a DEL or garbage collection follows.
         links = await self._links.links() if lost else frozenset()
-        done = True
-        for entry in lost:
-            if port_names.switch_name(entry.port) in links:
-                done = await self._restore(entry) and done
-        return done
+        tried = [
+            await self._restore(entry)
+            for entry in lost
+            if port_names.switch_name(entry.port) in links
+        ]
+        return [refused for refused in tried if refused]
 
-    async def _restore(self, entry: JournalEntry) -> bool:
+    async def _restore(self, entry: JournalEntry) -> str:
         async with self._registry.lock(entry.container_id):
             network = self._world.networks.get(network_id(entry.network, entry.tenant))
             if self._registry.get(entry.key) is not entry or network is None:
-                return True
+                return ""
             log.warning("port missing in OVSDB, recreated", extra=fields(endpoint=entry.key))
             try:
                 await self._add_row(entry, network)
             except ContivError as exc:
-                log.warning(
-                    "port not recreated, retrying", extra=fields(endpoint=entry.key, error=exc)
-                )
-                return False
-            return True
+                return f"port of {entry.key} not recreated: {exc}"
+            return ""
 
-    async def _correct_rate_limits(self, rows: Mapping[str, PortRow]) -> bool:
-        done = True
+    async def _correct_rate_limits(self, rows: Mapping[str, PortRow]) -> list[str]:
+        """Set rate limits that differ; return what OVSDB refused."""
+        tried = []
         for entry in self._registry.entries():
             wanted = self.limits(entry)
             for name in (port_names.switch_name(entry.port), port_names.access_name(entry.port)):
                 row = rows.get(name)
                 if row is not None and (row.policing_rate, row.policing_burst) != wanted:
-                    done = await self._set_rate_limit(entry, name, *wanted) and done
-        return done
+                    tried.append(await self._set_rate_limit(entry, name, *wanted))
+        return [refused for refused in tried if refused]
 
-    async def _set_rate_limit(self, entry: JournalEntry, name: str, rate: int, burst: int) -> bool:
+    async def _set_rate_limit(self, entry: JournalEntry, name: str, rate: int, burst: int) -> str:
         about = fields(endpoint=entry.key, port=name, rate=rate, burst=burst)
         try:
             await self._ovsdb.set_policing(name, rate=rate, burst=burst)
         except ContivError as exc:
-            log.warning("rate limit not set, retrying", extra=about | fields(error=exc))
-            return False
+            return f"rate limit of {entry.key} not set: {exc}"
         log.info("rate limit set", extra=about)
-        return True
+        return ""
 
     def _sweep(self, rows: Mapping[str, PortRow]) -> None:
         # Before the World is complete, absence proves nothing.

@@ -7,14 +7,15 @@ port are removed, and only then deleted from the journal.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from core.errors import ContivError, MasterUnavailable, SwitchUnavailable
+from core.errors import MasterUnavailable, SwitchUnavailable
 from core.ids import EndpointKey
 from core.logs import fields
-from core.tasks import Supervisor, backoff
+from core.retry import REMOTE, Loop, retry
+from core.tasks import Supervisor
 from netplugin.pods.host import PodHost
 from netplugin.pods.journal import JournalEntry
 from netplugin.world import port_names
@@ -47,6 +48,8 @@ class Teardown:
         self._no_adds.set()
         self._one_port = asyncio.Lock()
         self._next_port_at = 0.0
+        # There is no limit: each step frees something that nothing else would ever free.
+        self._loop = Loop(log, "removal failed", patience=REMOTE)
 
     @property
     def ended(self) -> bool:
@@ -137,15 +140,16 @@ class Teardown:
             steps.create_task(self._remove_host_interface(port_names.access_name(entry.port)))
         # The entry goes last: a teardown that the agent's end interrupts is repeated as a whole by
         # the next agent. Each step is idempotent for that reason.
-        await _retry("journal entry", lambda: self._journal.remove(entry.key))
+        step = self._loop.of(f"journal entry of {entry.key}")
+        await retry(step, lambda: self._journal.remove(entry.key))
         del self._jobs[entry.key]
         job.done.set()
         log.info("pod removed", extra=fields(endpoint=entry.key))
 
     async def _release(self, job: _Job) -> None:
         entry = job.entry
-        await _retry(
-            f"release of endpoint {entry.key}",
+        await retry(
+            self._loop.of(f"release of endpoint {entry.key}"),
             lambda: self._master.delete_endpoint(entry.tenant, entry.network, entry.endpoint),
         )
         job.released.set()
@@ -155,7 +159,7 @@ class Teardown:
             await self._remove_port(Bridge.VXLAN, name)
 
     async def _remove_port(self, bridge: str, name: str) -> None:
-        await _retry(f"link {name}", lambda: self._links.delete_links([name]))
+        await retry(self._loop.of(f"link {name}"), lambda: self._links.delete_links([name]))
         # Deleting a port stalls ovs-vswitchd for some 13 ms after OVSDB has answered
         # (docs/notes/host.md §3), and every ADD waits for ovs-vswitchd to number its port.
         # So ports are deleted one at a time, with a gap, and not while an ADD is in progress; but
@@ -167,17 +171,6 @@ class Teardown:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(latest):
                     await self._no_adds.wait()
-            await _retry(f"port {name}", lambda: self._ovsdb.delete_port(bridge, name))
+            step = self._loop.of(f"port {name}")
+            await retry(step, lambda: self._ovsdb.delete_port(bridge, name))
             self._next_port_at = loop.time() + self._timing.port_gap
-
-
-async def _retry(what: str, step: Callable[[], Awaitable[None]]) -> None:
-    # There is no limit: each step frees something that nothing else would ever free.
-    for pause in backoff(limit=5.0):
-        try:
-            await step()
-        except ContivError as exc:
-            log.warning("removal failed, retrying: %s", what, extra=fields(error=exc))
-            await asyncio.sleep(pause)
-        else:
-            return

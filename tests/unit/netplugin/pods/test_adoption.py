@@ -112,7 +112,7 @@ async def test_a_running_pod_that_the_store_does_not_know_keeps_its_port(
         with caplog.at_level(logging.WARNING):
             await resync_of(agent)
         assert "port of a pod that the store does not know, left alone" in caplog.messages
-        assert await agent.pod_ports.converge()
+        await agent.pod_ports.converge()
         assert "vvport7" in outside.ovsdb.ports()
         assert record.key not in outside.journal.entries
         assert f"nw_dst={record.ip_address} " not in flows(outside)

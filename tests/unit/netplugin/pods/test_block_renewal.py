@@ -122,3 +122,14 @@ async def test_an_agent_without_blocks_gives_back_what_was_held(holding: Outside
     async with running(holding) as agent, background("blocks", agent.pod_services.blocks.run()):
         await eventually(lambda: not holding.settings.blocks_marker.exists())
         assert len(holding.master.held) == 1  # the pod's own
+
+
+async def test_a_disk_that_takes_nothing_is_an_error_and_ends_nothing(holding: Outside) -> None:
+    holding.settings.blocks_marker.parent.rmdir()
+    async with running(holding) as agent, background("blocks", agent.pod_services.blocks.run()):
+        await eventually(lambda: bool(agent.progress.standing.errors))
+        (error,) = agent.progress.standing.errors
+        assert error.startswith("address blocks not noted on disk: ")
+        assert str(holding.settings.blocks_marker) in error
+        holding.settings.blocks_marker.parent.mkdir()
+        await eventually(lambda: not agent.progress.standing.errors)

@@ -121,3 +121,15 @@ async def test_many_events_are_one_look() -> None:
             for _ in range(200):
                 outside.links.changed.set()
             await stays(lambda: outside.faults.reached["keep up"] <= 2, 0.1)
+
+
+async def test_links_that_cannot_be_read_are_an_error_until_they_are(outside: Outside) -> None:
+    async with running(outside) as agent, background(SUBJECT, keeper(agent).run()):
+        outside.faults.failing["keep up"] = HostError("no")
+        await agent.pods.add(request("c1"))
+        await eventually(lambda: errors(agent) == ("links of pods not read: no",))
+        with pytest.raises(HostError, match="links of pods not read: no"):
+            await keeper(agent).whole()
+        outside.faults.failing.clear()
+        await eventually(lambda: errors(agent) == ())
+        await keeper(agent).whole()

@@ -137,7 +137,7 @@ async def test_the_hosts_own_interfaces_follow_too(outside: Outside) -> None:
         outside.faults.failing["own mtu"] = SwitchRefused("no")
         outside.links.underlay[UNDERLAY_CARD] = 9000
         outside.links.changed.set()
-        await eventually(lambda: "MTU of contivh1 not set: no" in errors(agent))
+        await eventually(lambda: "MTU of pods not in sync: contivh1: no" in str(errors(agent)))
         outside.faults.failing.clear()
         outside.links.changed.set()
         await eventually(lambda: asked() == {**wanted, "contivh1": 8950, "ours": 9000})
@@ -163,7 +163,7 @@ async def test_what_is_wrong_is_reported_and_then_is_not(outside: Outside) -> No
             await eventually(lambda: "links carry 1350" in "".join(errors(agent)))
             del outside.links.underlay[UNDERLAY_CARD]
             outside.links.changed.set()
-            await eventually(lambda: "MTU unknown: no link" in "".join(errors(agent)))
+            await eventually(lambda: "MTU of pods not in sync: no link" in "".join(errors(agent)))
             assert mtus.of(Bridge.VXLAN) == 1450
             outside.links.underlay[UNDERLAY_CARD] = 1500
             outside.links.changed.set()
@@ -176,6 +176,6 @@ async def test_a_pod_that_cannot_be_set_is_reported(outside: Outside) -> None:
         outside.faults.failing["mtu"] = HostError("no")
         outside.links.underlay[UNDERLAY_CARD] = 1400
         async with background("MTU", agent.mtus.run()):
-            await eventually(lambda: "MTU of pod c1 not set: no" in errors(agent))
+            await eventually(lambda: "MTU of pods not in sync: pod c1: no" in errors(agent))
             (entry,) = agent.registry.entries()
             assert port_names.switch_name(entry.port) in outside.links.there

@@ -64,8 +64,11 @@ async def test_a_refused_row_is_tried_again(outside: Outside) -> None:
         agent.sup.supervise("endpoint ports", agent.pod_ports.run())
         outside.ovsdb.show(ports={})
         await outside.faults.until("row", 3)
+        (error,) = agent.progress.standing.errors
+        assert error == f"ports of pods not in sync: port of {key('c1')} not recreated: no bridge"
         outside.faults.failing.clear()
         await eventually(lambda: "vvport1" in outside.ovsdb.ports())
+        await eventually(lambda: not agent.progress.standing.errors)
 
 
 async def test_looking_at_rows_does_not_wait_for_calls(outside: Outside) -> None:
@@ -76,7 +79,7 @@ async def test_looking_at_rows_does_not_wait_for_calls(outside: Outside) -> None
         await eventually(lambda: outside.journal.entries[key("c1")].state is EntryState.PRESENT)
         await eventually(lambda: "vvport1" in outside.links.there)
         async with asyncio.timeout(WITHIN):
-            assert await agent.pod_ports.converge()
+            await agent.pod_ports.converge()
         assert outside.faults.reached["row"] == 1
         gate.set()
         await added
@@ -99,7 +102,7 @@ async def test_no_row_is_made_for_a_link_that_is_gone(outside: Outside) -> None:
         await agent.pods.add(request())
         outside.links.there.clear()
         outside.ovsdb.show(ports={})
-        assert await agent.pod_ports.converge()
+        await agent.pod_ports.converge()
         assert outside.ovsdb.ports() == {}
         await agent.pods.delete(request())
         await left_nothing(agent)
@@ -270,7 +273,7 @@ async def test_a_port_made_again_has_its_limits_at_once(outside: Outside) -> Non
         agent.learn("g", group(bandwidth="10 mbps", burst=2000))
         await agent.pods.add(in_group(request(), "web"))
         outside.ovsdb.lose("vvport1")
-        assert await agent.pod_ports.converge()
+        await agent.pod_ports.converge()
         assert limits(agent) == (10485, 2000)
         assert not outside.faults.reached["policing"]
 
