@@ -37,6 +37,8 @@ Wait = Callable[[float], Awaitable[object]]
 
 REMOTE: Final = patient(3.0)
 """Seconds for which another machine may be away before that is a fault: leaders change."""
+ELSEWHERE: Final = math.inf
+"""In the place of seconds: faults are shown by who knows more of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ class Loops:
         self._failing[name, about] = _Failing(text, since, patience, vital, shown)
         if shown:
             self._show(name, self._of(name))
-        elif known is None:
+        elif known is None and patience < ELSEWHERE:
             # an attempt may take as long as it likes, and says nothing meanwhile
             self._later(patience, self._look)
 

@@ -22,7 +22,7 @@ import aiohttp
 from core.errors import OrchestratorUnavailable
 from core.logs import fields
 from core.patience import patient
-from core.tasks import backoff
+from core.retry import ELSEWHERE, Loop, Pace
 from daemons.http_client import Connector
 from netplugin.kube.access import KubeAccess
 from netplugin.kube.faults import connection_fault, refusal
@@ -119,6 +119,7 @@ class KubeApi:
         self.timing = timing or KubeTiming()
         self._access = access
         self._current = 0
+        self._loop = Loop(log, "Kubernetes watch failed", patience=ELSEWHERE)  # the feed's
 
     async def follow(self, resource: Resource, known: str = _ANY) -> AsyncIterator[KubeEvent]:
         """Yield all objects of a resource, then every change, for ever.
@@ -131,6 +132,7 @@ class KubeApi:
         # Pauses start anew only when an event has arrived, or a watch has lasted: a server that
         # accepts every watch and ends it at once must not be asked in a tight loop.
         served, reached, waits = resource, "", self._pauses()
+        loop = self._loop.of(resource.name)
         async with self._session() as session:
             while True:
                 try:
@@ -138,6 +140,7 @@ class KubeApi:
                         listed = await self._list_served(session, resource, known)
                         served, reached = listed.resource, listed.version
                         known, waits = reached, self._pauses()
+                        loop.works()
                         yield listed
                         if not reached:
                             await asyncio.sleep(self.timing.not_served)
@@ -146,6 +149,7 @@ class KubeApi:
                     async with aclosing(self._watch(session, served, reached)) as events:
                         async for event in events:
                             reached = known = event.version or reached
+                            loop.works()
                             if event.version:
                                 waits = self._pauses()
                             yield event
@@ -155,9 +159,11 @@ class KubeApi:
                     if exc.status in {410, 504}:  # the version is too old, or not there yet
                         known = _LATEST
                     reached = ""
-                    yield self._failed(resource, exc)
+                    loop.failed(exc)
+                    yield KubeSign(fault=f"{resource.name}: {exc}")
                 except OrchestratorUnavailable as exc:
-                    yield self._failed(resource, exc)
+                    loop.failed(exc)
+                    yield KubeSign(fault=f"{resource.name}: {exc}")
                 await asyncio.sleep(next(waits))
 
     async def get(self, resource: Resource, namespace: str, name: str) -> KubeObject | None:
@@ -219,11 +225,7 @@ class KubeApi:
         return self._access.servers[self._current]
 
     def _pauses(self) -> Iterator[float]:
-        return backoff(limit=self.timing.longest_pause)
-
-    def _failed(self, resource: Resource, exc: OrchestratorUnavailable) -> KubeSign:
-        log.warning("Kubernetes watch failed, trying again", extra=fields(error=exc))
-        return KubeSign(fault=f"{resource.name}: {exc}")
+        return Pace(longest=self.timing.longest_pause).pauses()
 
     def _session(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(connector=Connector(socket_factory=self._socket))

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 from core.change_notifier import ChangeNotifier
 from core.errors import HostError, Invalid, OrchestratorUnavailable
 from core.logs import fields
+from core.retry import Loop, retry
 from core.tasks import attempt
 from netplugin.kube.api import KubeApi, KubeChange, KubeEvent, KubeList, KubeSign
 from netplugin.kube.cache import KubeCache
@@ -27,7 +28,6 @@ from netplugin.world.kube_objects import KubeObject, key_of
 
 log = logging.getLogger(__name__)
 
-SAVE_RETRY: Final = 5.0
 """Seconds after a cache that could not be written: it is written anew as a whole."""
 
 STEP: Final = 50
@@ -95,7 +95,12 @@ class KubeFeed:
         self._states = {one.name: _State() for root in followed for one in root.alternatives()}
         self._changed = ChangeNotifier()
         self._to_save = asyncio.Event()
-        self._cache_fault = ""
+        self._saving = Loop(
+            log,
+            "Kubernetes cache not written",
+            errors=HostError,
+            remedy="an agent that starts without a server knows no services",
+        )
 
     # -- what is known ---------------------------------------------------------------------------
 
@@ -138,7 +143,7 @@ class KubeFeed:
             for state in self._states.values()
             if state.fault and state.faulty is not None and now - state.faulty >= grace
         ]
-        return [f"Kubernetes: {one}" for one in dict.fromkeys([*old, self._cache_fault]) if one]
+        return [f"Kubernetes: {one}" for one in dict.fromkeys(old)]
 
     def _invalid(self) -> Iterator[str]:
         """Yield what is wrong with objects whose earlier state, or none, is in force."""
@@ -356,25 +361,20 @@ class KubeFeed:
         # killed. A write takes as much as has changed while the last one ran.
         while True:
             await self._to_save.wait()
-            self._to_save.clear()
-            await self.save()
-            if self._cache_fault:
-                await asyncio.sleep(SAVE_RETRY)
-                self._to_save.set()
+            await retry(self._saving, self.save)
 
     async def save(self) -> None:
-        """Write what has changed since it was saved."""
+        """Write what has changed since it was saved. Raises HostError; all is written next then."""
+        self._to_save.clear()
         try:
             for name, state in tuple(self._states.items()):
                 if state.unsaved:
                     await self._save(name, state)
-            self._cache_fault = ""
-        except HostError as exc:
-            self._cache_fault = f"{exc}; an agent that starts without a server knows no services"
-            log.warning("Kubernetes cache not written", extra=fields(error=exc))
+        except HostError:
             for state in self._states.values():
                 state.unsaved = True
                 state.changed.update(state.lines)
+            raise
 
     async def _save(self, name: str, state: _State) -> None:
         # Taken before the thread starts: what changes meanwhile is saved next.

@@ -12,6 +12,7 @@ from typing import Final
 
 from core.errors import OrchestratorUnavailable
 from core.logs import fields
+from core.retry import ELSEWHERE, Loop, Pace, retry
 from netplugin.kube.api import KubeApi, KubeRefused
 from netplugin.kube.resources import POLICIES, Resource
 
@@ -56,19 +57,28 @@ class PolicyKinds:
         self._api = api
         self._changed = changed
         self.faults: tuple[str, ...] = ()
+        self._loop = Loop(
+            log,
+            "kinds of Kubernetes policies not known",
+            pace=Pace(longest=api.timing.longest_pause),
+            errors=OrchestratorUnavailable,
+            patience=ELSEWHERE,  # the feed says what is wrong
+        )
 
     async def run(self) -> None:
         """Look now and then, for ever: definitions come and go while the agent runs."""
         while True:
-            try:
-                found = tuple(unfollowed(await self._api.served(GROUP)))
-            except OrchestratorUnavailable as exc:
-                if isinstance(exc, KubeRefused) and exc.status == 403:
-                    found = (_UNKNOWN,)
-                else:
-                    found = self.faults  # the feed says what is wrong
+            found = await retry(self._loop, self._look)
             if found != self.faults:
                 self.faults = found
                 log.warning("Kubernetes policies not followed", extra=fields(errors=found))
                 self._changed()
             await asyncio.sleep(self._api.timing.not_served)
+
+    async def _look(self) -> tuple[str, ...]:
+        try:
+            return tuple(unfollowed(await self._api.served(GROUP)))
+        except KubeRefused as exc:
+            if exc.status != 403:
+                raise
+            return (_UNKNOWN,)

@@ -19,6 +19,7 @@ from typing import Final
 from contivmodel.rpc import AllocNetworkRequest
 from core.errors import ContivError, HostError
 from core.logs import fields
+from core.retry import Loop, Pace, retry
 from netplugin.libnetwork.calls import TAG, AllocateNetwork, NetworkCall, Subnet, address_of, read
 from netplugin.libnetwork.pools import tagged
 from netplugin.masters.client import MasterApi
@@ -29,8 +30,10 @@ from state.records import Encap
 
 log = logging.getLogger(__name__)
 
-RETRY: Final = 5.0
-"""Seconds between attempts to free a network."""
+RETRY: Final = Pace(1.0, 5.0)
+"""Of attempts to free a network."""
+PATIENCE: Final = 10.0
+"""Seconds for which one may be in use after docker has given it up."""
 
 
 class SwarmNetworks:
@@ -43,13 +46,13 @@ class SwarmNetworks:
         encap: Encap,
         freed: Path,
         *,
-        retry: float = RETRY,
+        pace: Pace = RETRY,
     ) -> None:
         self._master = master
         self._world = world
         self._encap = encap
         self._freed = freed
-        self._retry = retry
+        self._loop = Loop(log, "networks of the swarm not freed", pace=pace, patience=PATIENCE)
         self._due = asyncio.Event()
 
     async def allocate_network(self, body: bytes) -> dict[str, object]:
@@ -80,7 +83,11 @@ class SwarmNetworks:
         """Have a network forgotten, now or later."""
         docker_id = read(NetworkCall, body).network_id
         await self._keep(docker_id)
-        await self._free(docker_id)
+        try:
+            await self._free(docker_id)
+        except ContivError as exc:
+            log.info("network of the swarm not freed", extra=fields(network=docker_id, error=exc))
+            self._due.set()
         return {}
 
     async def run(self) -> None:
@@ -88,19 +95,22 @@ class SwarmNetworks:
         self._due.set()
         while True:
             await self._due.wait()
-            self._due.clear()
-            for docker_id in await asyncio.to_thread(self._kept):
+            await retry(self._loop, self._free_kept)
+
+    async def _free_kept(self) -> None:
+        """Free all that is kept; one that fails stops no other. Raises the last ContivError."""
+        self._due.clear()
+        failure: ContivError | None = None
+        for docker_id in await asyncio.to_thread(self._kept):
+            try:
                 await self._free(docker_id)
-            await asyncio.sleep(self._retry)
+            except ContivError as exc:
+                failure = type(exc)(f"network {docker_id}: {exc}")
+        if failure is not None:
+            raise failure
 
     async def _free(self, docker_id: str) -> None:
-        try:
-            await self._master.free_network(docker_id)
-        except ContivError as exc:
-            about = fields(network=docker_id, error=exc)
-            log.warning("network of the swarm not freed, retrying", extra=about)
-            self._due.set()
-            return
+        await self._master.free_network(docker_id)
         log.info("network of the swarm freed", extra=fields(network=docker_id))
         with suppress(OSError):  # what is freed once more does no harm
             await asyncio.to_thread((self._freed / docker_id).unlink, missing_ok=True)

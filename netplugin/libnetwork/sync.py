@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from core.errors import ContivError
 from core.grace_period import GracePeriod
-from core.logs import fields
-from core.tasks import backoff
+from core.retry import REMOTE, Loop, retry
 from netplugin.bridges.reconcile_loop import set_on_change
 from netplugin.bridges.record_events import RecordEvents
 from netplugin.libnetwork.census import Census
@@ -37,8 +37,6 @@ DOUBT: Final = 1.0
 RENEWAL: Final = 120.0
 """Seconds between looks without events, in which reservations are renewed; netmaster keeps them for
 five times as long."""
-LONGEST_WAIT: Final = 5.0
-"""Seconds between attempts to reach the engine."""
 FORGET: Final = 60.0
 """Seconds for which a network must be absent before what was learned of it is forgotten."""
 
@@ -64,43 +62,39 @@ class EngineSync:
         self._clock = clock
         self._gone = GracePeriod[str](FORGET)
         self._renewed = -RENEWAL
+        self._following = Loop(log, "docker engine cannot be followed", patience=REMOTE)
+        self._looking = Loop(log, "docker engine not in sync", patience=REMOTE)
 
     async def run(self) -> None:
         """Follow the engine for ever."""
         due = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._follow_events(due))
+            tasks.create_task(retry(self._following, partial(self._follow_events, due)))
             tasks.create_task(set_on_change(self._records.networks_changed, due))
             tasks.create_task(set_on_change(self._records.groups_changed, due))
             await self._look_forever(due)
 
     async def _follow_events(self, due: asyncio.Event) -> None:
-        waits = backoff(limit=LONGEST_WAIT)
-
         def notify() -> None:
-            nonlocal waits
-            waits = backoff(limit=LONGEST_WAIT)
+            self._following.works()
             due.set()
 
-        while True:
-            try:
-                await self._engine.follow(notify)
-            except ContivError as exc:
-                log.info("docker engine cannot be followed, retrying", extra=fields(error=exc))
-            await asyncio.sleep(next(waits))
+        await self._engine.follow(notify)
 
     async def _look_forever(self, due: asyncio.Event) -> None:
-        while True:
+        async def look() -> bool:
             due.clear()
-            try:
-                pause = DOUBT if await self.look() else RENEWAL
-            except ContivError as exc:
-                log.info("docker engine not in sync, retrying", extra=fields(error=exc))
-                pause = DOUBT
+            return await self.look()
+
+        async def wait(seconds: float) -> None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
+                async with asyncio.timeout(seconds):
                     await due.wait()
             await asyncio.sleep(PAUSE)
+
+        while True:
+            doubt = await retry(self._looking, look, wait)
+            await wait(DOUBT if doubt else RENEWAL)
 
     async def look(self) -> bool:
         """Look once, and do what is due; return whether something is not as it should be.

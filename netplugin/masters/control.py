@@ -9,7 +9,7 @@ reports (`netplugin.masters.spread`). Next: `netplugin.masters.progress` (what i
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from typing import Any
@@ -19,12 +19,13 @@ from core.errors import Invalid
 from core.ids import HostLabel
 from core.logs import fields
 from core.patience import patient
-from core.tasks import backoff
+from core.retry import Loop, Pace, retry
 from daemons.tls import TlsContexts, call_refused
 from daemons.tls_faults import cause
 from netplugin.masters.progress import Progress
 from netplugin.masters.spread import Spread
 from objdb.api import Backend, Entry, Snapshot
+from objdb.registration import TTL
 from ofnet.rpc import control
 from ofnet.rpc.control import Node, OfnetAgent, Report
 from ofnet.rpc.jsonrpc import RpcClient, RpcFailed, RpcServer
@@ -47,9 +48,8 @@ class ControlTiming:
     repeat_after: float = patient(3.0)
     """An unchanged report is repeated after this time: the master may hold an older one, and takes
     a host that is silent for some of these periods for cut off."""
-    first_retry: float = 0.5
-    longest_retry: float = 10.0
-    """Pauses between attempts to reach a master, which grow."""
+    pace: Pace = Pace(0.5, 10.0)  # noqa: RUF009 - it cannot be changed
+    """Of attempts to reach a master."""
 
 
 class ControlChannel:
@@ -77,6 +77,15 @@ class ControlChannel:
         self._contacts: dict[str, asyncio.Task[None]] = {}
         self.masters: dict[str, Node] = {}
         """Masters by the key of their registration."""
+        # The registration of a master that is gone ends meanwhile, and with it the contact.
+        self._loop = Loop(
+            log,
+            "master does not answer",
+            pace=self._timing.pace,
+            errors=RpcFailed,
+            remedy="is it up, and does a firewall let this host reach its port?",
+            patience=TTL,
+        )
 
     async def start(
         self, wanted: Mapping[Bridge, int], report: Callable[[], Any], stack: AsyncExitStack
@@ -139,21 +148,20 @@ class ControlChannel:
 
     async def _stay_in_contact(self, master: Node, pause: float) -> None:
         """After a pause, register with a master and send reports for ever."""
-        pauses = self._retry_pauses()
         await asyncio.sleep(pause)
         with closing(self._client(master, self._timing.call)) as client:
-            while True:
+            loop = self._loop.of(str(master))
+
+            async def contact() -> None:
                 try:
                     await self._register(client)
                     log.info("registered with master", extra=fields(master=master))
-                    pauses = self._retry_pauses()
+                    loop.works()
                     await self._report(client)
                 except RpcFailed as exc:
-                    log.warning(
-                        "master does not answer, retrying",
-                        extra=fields(master=master, error=cause(exc)),
-                    )
-                    await asyncio.sleep(next(pauses))
+                    raise RpcFailed(cause(exc)) from exc
+
+            await retry(loop, contact)
 
     async def _report(self, client: RpcClient) -> None:
         """Report now, soon after each change, and in intervals; ends only by RpcFailed."""
@@ -214,9 +222,6 @@ class ControlChannel:
 
     def _nodes(self) -> list[Node]:
         return [Node(self._own, server.port) for server in self._servers.values()]
-
-    def _retry_pauses(self) -> Iterator[float]:
-        return backoff(first=self._timing.first_retry, limit=self._timing.longest_retry)
 
 
 def _node(entry: Entry) -> Node | None:

@@ -11,13 +11,14 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from core import keys
 from core.errors import Conflict, Invalid, StoreUnavailable
 from core.ids import HostLabel
 from core.logs import fields
-from core.tasks import backoff
+from core.retry import REMOTE, Loop, Pace, retry
 from objdb.api import Absent, Backend, Change, Committed, Entry, Put, Unchanged
 from objdb.registration import TTL
 from state import codec
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 AGENT_SERVICES: Final = (keys.SERVICE_NETPLUGIN, keys.SERVICE_VTEP, keys.SERVICE_AGENT_REST)
 CHECK_EVERY: Final = 2.0
 """Seconds between checks that the host record exists and is this host's."""
-_RETRY: Final = 2.0
+_PACE: Final = Pace(longest=2.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,24 +55,19 @@ async def claim_label(
     """
     timing = timing or LabelTiming()
     deadline = asyncio.get_running_loop().time() + timing.patience
-    pauses = backoff(limit=_RETRY)
-    while True:
-        try:
-            entry = await backend.get(keys.host(own.label))
-            holder = None if entry is None or takeover else await _holder(backend, entry, own)
-            if holder is None:
-                if await _write(backend, entry, own):
-                    return
-            elif asyncio.get_running_loop().time() > deadline:
-                raise Conflict(_refusal(holder))
-            else:
-                log.info("host label in use, waiting", extra=fields(host=own.label))
-            await asyncio.sleep(timing.interval)
-        except StoreUnavailable as exc:
-            log.warning(
-                "host record not written, retrying", extra=fields(host=own.label, error=exc)
-            )
-            await asyncio.sleep(next(pauses))
+
+    async def attempt() -> bool:
+        entry = await backend.get(keys.host(own.label))
+        holder = None if entry is None or takeover else await _holder(backend, entry, own)
+        if holder is None:
+            return await _write(backend, entry, own)
+        if asyncio.get_running_loop().time() > deadline:
+            raise Conflict(_refusal(holder))
+        log.info("host label in use, waiting", extra=fields(host=own.label))
+        return False
+
+    while not await retry(_writing(), attempt):  # noqa: ASYNC110 - another host is waited for
+        await asyncio.sleep(timing.interval)
 
 
 async def keep_label(
@@ -101,16 +97,19 @@ async def keep_label(
 
 async def _check_taken_over(backend: Backend, own: HostRecord) -> None:
     """Raise Conflict if the store has another host's record now: what was read may be older."""
-    try:
-        entry = await backend.get(keys.host(own.label))
-    except StoreUnavailable:
-        return
+    entry = await retry(_writing(), partial(backend.get, keys.host(own.label)))
     found = _readable(entry) if entry is not None else None
     if found is not None and has_claimed(found, own):
         raise Conflict(
             f"the host at {found.control_ip} has taken over the host label {own.label}: "
             "start this one with another --host"
         )
+
+
+def _writing() -> Loop:
+    return Loop(
+        log, "host record not written", pace=_PACE, errors=StoreUnavailable, patience=REMOTE
+    )
 
 
 def _refusal(holder: HostRecord) -> str:

@@ -14,7 +14,7 @@ from typing import Final
 
 from core.change_notifier import each_change
 from core.errors import HostError
-from core.logs import fields
+from core.retry import Loop, retry
 from daemons import machine_addresses
 from netplugin.ovsdb import PortRow
 from netplugin.world import port_names
@@ -33,18 +33,20 @@ class OwnRecord:
     def __init__(self, record: HostRecord, ports: Callable[[], Mapping[str, PortRow]]) -> None:
         self._record = record
         self._ports = ports
+        self._loop = Loop(
+            log, "addresses of this host not read", about="for its record", errors=HostError
+        )
 
     def current(self) -> HostRecord:
         """Return the record as of the last look."""
         return self._record
 
     async def look(self) -> None:
-        """Read the addresses and next hops; where they cannot be read the last ones stay."""
-        try:
-            found = await asyncio.to_thread(machine_addresses.read, self._is_of_agent)
-        except HostError as exc:
-            log.warning("addresses of this host not read, retrying", extra=fields(error=exc))
-            return
+        """Read the addresses and next hops, as soon as that is possible; the last ones stay."""
+        await retry(self._loop, self._look)
+
+    async def _look(self) -> None:
+        found = await asyncio.to_thread(machine_addresses.read, self._is_of_agent)
         self._record = replace(self._record, addresses=found.addresses, next_hops=found.next_hops)
 
     async def follow(self, changed: Callable[[], asyncio.Event], interval: float) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 from core.change_notifier import ChangeNotifier
 from core.errors import ContivError, SwitchUnavailable
 from core.patience import patient
-from core.tasks import backoff
+from core.retry import Loop, retry
 from netplugin.ovsdb import changes
 from netplugin.ovsdb.replica import Job, Replica, fetch_schema, ping
 from netplugin.ovsdb.rows import NOTHING, BridgeRow, BridgeSpec, OvsdbView, PortRow, PortSpec
@@ -250,12 +250,12 @@ class Ovsdb:
             await self._changed.next.wait()
 
     async def _schema(self, remote: str) -> Any:
-        delays = backoff()
-        while True:
-            try:
-                return await self._loop.run_in_executor(self._thread, fetch_schema, remote)
-            except OSError:
-                await asyncio.sleep(next(delays))
+        loop = Loop(log, "Open vSwitch database not reached", about=remote, errors=OSError)
+
+        async def attempt() -> Any:
+            return await self._loop.run_in_executor(self._thread, fetch_schema, remote)
+
+        return await retry(loop, attempt)
 
     async def _commit(self, change: changes.OvsdbChange) -> None:
         if self._replica is None or self._run is None or self._run.done():

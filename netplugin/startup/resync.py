@@ -9,14 +9,14 @@ loop of that subject retries it.
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
 from core.errors import ContivError, SwitchRefused, SwitchUnavailable
 from core.ids import EndpointKey, HostLabel, NetworkId, network_id
 from core.logs import fields
-from core.tasks import backoff
+from core.retry import Loop, retry
 from netplugin.bridges.bridges import USERSPACE
 from netplugin.bridges.lanes import Lanes
 from netplugin.bridges.path_mtu import PathMtu, ProbeTiming
@@ -64,10 +64,7 @@ async def resync(
     await _publish_ports(dataplane, host_services, pod_services)
     # After the ports: the host's own ones have addresses that pods must not reach.
     await host_services.pod_guard.start()
-    try:
-        await host_services.host_guard.converge()
-    except ContivError as exc:  # `HostGuard.run` retries
-        log.warning("host guard not in sync, retrying later", extra=fields(error=exc))
+    await _once("host guard", host_services.host_guard.converge)
     dataplane.world.set_complete()
     _start_flow_tasks(context, dataplane)
     await _wait_for_flows(dataplane, context.timing.switch_wait)
@@ -111,14 +108,15 @@ async def _apply_records(feed: RecordFeed, records: RecordEvents, complete: asyn
 async def _adopt_pods(pod_services: PodServices) -> None:
     # Before the claims, which give the adopted their positions in the store's lineage. An agent
     # that cannot adopt does not go on: it would remove the ports of running pods.
-    for pause in backoff():
-        try:
-            await pod_services.adoption.adopt()
-        except ContivError as exc:
-            log.warning("pods not adopted, retrying", extra=fields(error=exc))
-            await asyncio.sleep(pause)
-        else:
-            return
+    await retry(Loop(log, "pods not adopted"), pod_services.adoption.adopt)
+
+
+async def _once(name: str, converge: Callable[[], Awaitable[object]]) -> None:
+    """Do what a loop repeats that is started later."""
+    try:
+        await converge()
+    except ContivError as exc:
+        log.warning("%s not in sync yet", name, extra=fields(error=exc))
 
 
 async def _publish_ports(
@@ -130,14 +128,8 @@ async def _publish_ports(
     pod_services.name_ports.publish()
     host_services.infra.place()
     host_services.bgp.publish()
-    try:
-        await dataplane.ports.converge()
-    except ContivError as exc:  # `PortReconciler.run` retries
-        log.warning("tunnel ports not in sync, retrying later", extra=fields(error=exc))
-    try:
-        await host_services.host_access.converge()
-    except ContivError as exc:  # `HostAccess.run` retries
-        log.warning("host access not in sync, retrying later", extra=fields(error=exc))
+    await _once("tunnel ports", dataplane.ports.converge)
+    await _once("host access", host_services.host_access.converge)
     # After host access: the address of an interface to the host is derived from `contivh0`'s.
     pod_services.host_interfaces.publish()
 
@@ -160,17 +152,16 @@ async def _wait_for_flows(dataplane: Dataplane, reminder: float) -> None:
 
     The switch may disconnect and return meanwhile. Flows it refuses are not waited for.
     """
-    while True:
+
+    async def attempt() -> None:
         for bridge, agent in dataplane.agents.items():
             await _wait_for_switch(bridge, agent, reminder)
         try:
             await dataplane.reconciler.flush()
-        except SwitchUnavailable as exc:
-            log.warning("flows not acknowledged, retrying", extra=fields(error=exc))
-            continue
         except SwitchRefused as exc:  # `ofnet.agent` retries at every audit
             log.warning("flows refused", extra=fields(error=exc))
-        return
+
+    await retry(Loop(log, "flows not acknowledged", errors=SwitchUnavailable), attempt)
 
 
 async def _wait_for_switch(bridge: Bridge, agent: BridgeAgent, reminder: float) -> None:

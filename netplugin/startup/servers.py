@@ -8,7 +8,7 @@ import logging
 from functools import partial
 
 from core.errors import ContivError
-from core.logs import fields
+from core.retry import Loop, retry
 from daemons.diagnosis import as_json, log_lines, told
 from daemons.health import Health
 from daemons.metrics_page import MetricsPage
@@ -195,7 +195,13 @@ def _tracer(
 async def _serve_mesos(context: Context, pod_services: PodServices) -> None:
     """Serve Mesos, as the original does in every mode; an agent without it serves the rest."""
     path = context.settings.run_dir / mesos.SOCKET
-    try:
+    loop = Loop(log, "Mesos not served", about=str(path))
+
+    async def serve() -> None:
         await context.stack.enter_async_context(mesos.serve(path, pod_services.pods))
+
+    try:
+        await serve()
     except ContivError as exc:
-        log.warning("Mesos is not served", extra=fields(path=path, error=exc))
+        loop.failed(exc)
+        context.supervisor.spawn("Mesos", retry(loop, serve))

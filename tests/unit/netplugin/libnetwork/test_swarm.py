@@ -10,6 +10,7 @@ import pytest
 
 from contivmodel.rpc import AllocNetworkRequest
 from core.errors import Conflict, NotFound
+from core.retry import Pace
 from core.tasks import background
 from netplugin.libnetwork.calls import BadBody
 from netplugin.libnetwork.swarm import SwarmNetworks
@@ -37,7 +38,7 @@ class Manager:
         self.networks = self.agent()
 
     def agent(self) -> SwarmNetworks:
-        return SwarmNetworks(self.master, self.world, Encap.VLAN, self.freed, retry=0.01)
+        return SwarmNetworks(self.master, self.world, Encap.VLAN, self.freed, pace=Pace(0.01, 0.01))
 
     async def allocate(self, **members: object) -> Mapping[str, Any]:
         body = json.dumps({"NetworkID": ID, **members}).encode()

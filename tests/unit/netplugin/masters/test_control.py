@@ -10,6 +10,7 @@ import pytest
 
 from core import keys
 from core.errors import Invalid
+from core.retry import Pace
 from core.tasks import background
 from netplugin.masters import control
 from netplugin.masters.control import ControlChannel, ControlTiming
@@ -90,7 +91,7 @@ def net(monkeypatch: pytest.MonkeyPatch) -> Net:
     return net
 
 
-FAST = ControlTiming(report_every=0.01, first_retry=0.01, longest_retry=0.01)
+FAST = ControlTiming(report_every=0.01, pace=Pace(0.01, 0.01))
 
 
 def service(address: str, port: int) -> ServiceInstance:

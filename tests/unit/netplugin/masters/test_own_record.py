@@ -9,6 +9,7 @@ import pytest
 from core.change_notifier import ChangeNotifier
 from core.errors import HostError
 from core.ids import HostLabel
+from core.retry import begin_loops
 from core.tasks import background
 from daemons import machine_addresses
 from daemons.machine_addresses import MachineAddresses
@@ -53,12 +54,17 @@ async def test_each_change_is_looked_at_and_a_failure_keeps_what_was_known(
         return MachineAddresses(held[0])
 
     monkeypatch.setattr(machine_addresses, "read", read)
-    own = OwnRecord(RECORD, dict)
+    loops, own = begin_loops(), OwnRecord(RECORD, dict)
     async with background("follow", own.follow(lambda: changes.next, 60)):
         await eventually(lambda: own.current().addresses == ("192.0.2.1",))
         held[0] = ("192.0.2.1", "192.0.2.2")
         changes.notify()
         await eventually(lambda: own.current().addresses == held[0])
         known, held[0] = own.current(), None
-        await own.look()
+        changes.notify()
+        fault = "addresses of this host not read: for its record: no"
+        await eventually(lambda: loops.faults() == [fault])
         assert own.current() == known
+        held[0] = ("192.0.2.3",)
+        await eventually(lambda: own.current().addresses == held[0])
+        assert loops.faults() == []
