@@ -32,6 +32,8 @@ T = TypeVar("T")
 Show = Callable[[str, Iterable[str]], None]
 """Replaces the faults of a daemon about one subject."""
 
+Errors = type[Exception] | tuple[type[Exception], ...]
+
 Wait = Callable[[float], Awaitable[object]]
 """Returns after some seconds, or when something makes another attempt worth while."""
 
@@ -78,6 +80,7 @@ def _later(delay: float, call: Callable[[], None]) -> object:
 class _Failing:
     """What fails now, since when on the monotonic clock, and whether that is shown."""
 
+    name: str
     text: str
     since: float
     patience: float
@@ -96,49 +99,56 @@ class Loops:
         """By the name of the loop; 0 for one that has not failed."""
         self.now = clock
         self._later = later
-        self._failing: dict[tuple[str, str], _Failing] = {}
+        self._failing: dict[object, _Failing] = {}
         self._show: Show = _nowhere
 
     def report_to(self, show: Show) -> None:
         """Have present and later faults shown."""
         self._show = show
-        for name in {name for name, _ in self._failing}:
+        for name in {one.name for one in self._failing.values()}:
             show(name, self._of(name))
 
     def faults(self, *, vital: bool = False) -> list[str]:
         """Return the faults of this moment: all, or those without which nothing new is done."""
-        return [one.text for one in self._failing.values() if one.shown and vital <= one.vital]
+        told = (one.text for one in self._failing.values() if one.shown and vital <= one.vital)
+        return [*dict.fromkeys(told)]
 
-    def failed(self, name: str, about: str, text: str, *, patience: float, vital: bool) -> None:
-        """Note a failure of a loop at one of its objects, "" where it has one only."""
+    def names(self) -> list[str]:
+        """Return what does not work now, without objects and reasons: anybody may know it."""
+        return [*dict.fromkeys(one.name for one in self._failing.values() if one.shown)]
+
+    def failed(self, loop: "Loop", text: str, *, patience: float, vital: bool) -> None:
+        """Note a failure of a loop."""
+        name = loop.name
         self.failures[name] += 1
         now = self.now()
-        known = self._failing.get((name, about))
+        known = self._failing.get(loop)
         since = now if known is None else known.since
         shown = now - since >= patience
-        self._failing[name, about] = _Failing(text, since, patience, vital, shown)
+        self._failing[loop] = _Failing(name, text, since, patience, vital, shown)
         if shown:
             self._show(name, self._of(name))
         elif known is None and patience < ELSEWHERE:
             # an attempt may take as long as it likes, and says nothing meanwhile
             self._later(patience, self._look)
 
-    def ended(self, name: str, about: str) -> bool:
+    def ended(self, loop: "Loop") -> bool:
         """Note that a loop does not fail any more; return whether it did."""
-        known = self._failing.pop((name, about), None)
+        known = self._failing.pop(loop, None)
         if known is not None and known.shown:
-            self._show(name, self._of(name))
+            self._show(loop.name, self._of(loop.name))
         return known is not None
 
     def _look(self) -> None:
         now = self.now()
-        for (name, _), one in tuple(self._failing.items()):
+        for one in tuple(self._failing.values()):
             if not one.shown and now - one.since >= one.patience:
                 one.shown = True
-                self._show(name, self._of(name))
+                self._show(one.name, self._of(one.name))
 
     def _of(self, name: str) -> list[str]:
-        return [one.text for (of, _), one in self._failing.items() if of == name and one.shown]
+        told = (one.text for one in self._failing.values() if one.name == name and one.shown)
+        return [*dict.fromkeys(told)]  # two loops may fail for one reason
 
 
 def _nowhere(_subject: str, _faults: Iterable[str]) -> None:
@@ -165,8 +175,9 @@ class Loop:
 
     `name` says what does not work while it fails, as in `routes not set`: log, metric and faults
     have it, so that it must be one of few. `about` is the object, where there are many. `errors`
-    are failures; any other ends the loop. `remedy` is what an operator can do. The fault is shown
-    once it has lasted `patience` seconds. A `vital` loop keeps the daemon from being ready.
+    are failures but for `ends`; any other ends the loop. `remedy` is what an operator can do. The
+    fault is shown once it has lasted `patience` seconds. A `vital` loop keeps the daemon from being
+    ready.
     """
 
     def __init__(
@@ -176,7 +187,8 @@ class Loop:
         *,
         about: str = "",
         pace: Pace = PACE,
-        errors: type[Exception] | tuple[type[Exception], ...] = ContivError,
+        errors: Errors = ContivError,
+        ends: Errors = (),
         remedy: str = "",
         patience: float = 0.0,
         vital: bool = False,
@@ -185,6 +197,7 @@ class Loop:
     ) -> None:
         self.name = name
         self.errors = errors
+        self.ends = ends
         self._log = log
         self._about = about
         self._pace = pace
@@ -211,7 +224,7 @@ class Loop:
         self._log.warning("%s, retrying", self.name, extra=about | fields(error=reason))
         parts = (self.name, self._about, reason, self._remedy)
         text = ": ".join(part for part in parts if part)
-        self._loops.failed(self.name, self._about, text, patience=self._patience, vital=self._vital)
+        self._loops.failed(self, text, patience=self._patience, vital=self._vital)
         now = self._loops.now()
         if now - self._failed_at > self._pace.longest:
             self._pauses = self._pace.pauses(self._jitter)
@@ -224,7 +237,7 @@ class Loop:
         Returns whether there was one. Pauses begin anew once it has lasted: what begins well and
         fails at once is not hurried.
         """
-        failed = self._loops.ended(self.name, self._about)
+        failed = self._loops.ended(self)
         if failed:
             about = fields(object=self._about or None)
             self._log.info("%s: resolved", self.name, extra=about)
@@ -237,7 +250,7 @@ class Loop:
 
     def withdraw(self) -> None:
         """Note that nothing is attempted any more, without success."""
-        self._loops.ended(self.name, self._about)
+        self._loops.ended(self)
 
 
 async def retry(loop: Loop, attempt: Callable[[], Awaitable[T]], wait: Wait = asyncio.sleep) -> T:
@@ -249,6 +262,8 @@ async def retry(loop: Loop, attempt: Callable[[], Awaitable[T]], wait: Wait = as
         while True:
             try:
                 result = await attempt()
+            except loop.ends:
+                raise
             except loop.errors as exc:
                 pause = loop.failed(exc)
             else:

@@ -7,7 +7,7 @@ send the answers: `netmaster.api.server` and `netplugin.startup.inspect`.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
@@ -33,11 +33,21 @@ class HealthReply(NamedTuple):
 
 
 class Health:
-    """The checks of a daemon. `checks` may be replaced when the daemon's state changes."""
+    """The checks of a daemon. `checks` may be replaced when the daemon's state changes.
 
-    def __init__(self, checks: Mapping[str, Check], limit: float = ANSWER) -> None:
+    `faults` returns what is wrong besides, in words that anybody may read: checks may pass with it.
+    """
+
+    def __init__(
+        self,
+        checks: Mapping[str, Check],
+        limit: float = ANSWER,
+        *,
+        faults: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
         self.checks = checks
         self._limit = limit
+        self._faults = faults
 
     async def answer(self, path: str) -> HealthReply:
         """Answer a request for one of `PATHS`."""
@@ -53,7 +63,8 @@ class Health:
         faults = {name: fault for name, fault in zip(checks, found, strict=True) if fault}
         status = HTTPStatus.SERVICE_UNAVAILABLE if faults else HTTPStatus.OK
         states = {name: faults.get(name, "ok") for name in checks}
-        return reply(status, {"ready": not faults, "checks": states})
+        further = {"faults": [*told]} if (told := self._faults()) else {}
+        return reply(status, {"ready": not faults, "checks": states, **further})
 
     async def _fault(self, check: Check) -> str:
         try:

@@ -4,12 +4,15 @@ A network that takes such an address is refused (`netmaster.plan.address_space`)
 that registers later, or changes its address, is named here, and by `netctl host ls`.
 """
 
-import asyncio
 import logging
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
-from core.errors import ContivError, NotLeader
+from core.change_notifier import each_change
+from core.errors import NotLeader
 from core.logs import fields
+from core.retry import REMOTE, Loop, retry
 from netmaster.commit import Committer
 from netmaster.plan import address_space
 
@@ -22,21 +25,13 @@ LOOK_EVERY: Final = 60.0
 async def tell(committer: Committer) -> None:
     """Log each fault once, until this master no longer leads."""
     told: frozenset[str] = frozenset()
-    while True:
-        committer.underlay_changed.clear()
-        try:
-            found = await committer.read(address_space.faults)
-        except NotLeader:
-            return
-        except ContivError as exc:
-            log.warning("addresses of hosts not compared, retrying", extra=fields(error=exc))
-        else:
+    loop = Loop(log, "addresses of hosts not compared", ends=NotLeader, patience=REMOTE)
+    compare = partial(committer.read, address_space.faults)
+    with suppress(NotLeader):
+        async for _ in each_change(lambda: committer.underlay_changed, LOOK_EVERY):
+            committer.underlay_changed.clear()
+            found = await retry(loop, compare)
             now = frozenset(text for texts in found.values() for text in texts)
             for text in sorted(now - told):
                 log.warning("network takes an address that hosts need", extra=fields(error=text))
             told = now
-        try:
-            async with asyncio.timeout(LOOK_EVERY):
-                await committer.underlay_changed.wait()
-        except TimeoutError:
-            continue

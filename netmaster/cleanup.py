@@ -7,12 +7,14 @@ own; an unfinished clean-up is stored, and this leader or the next continues it.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, cast
 
-from core.errors import AgentUnavailable, ContivError, NotLeader
+from core.errors import AgentUnavailable, NotLeader
 from core.ids import HostLabel
 from core.logs import fields
+from core.retry import Loop, Pace, retry
 from netmaster.commit import Committer, partly_done
 from netmaster.plan.change_log import LEADER, ChangeOrigin, recorded
 from netmaster.plan.endpoints import address_blocks
@@ -23,6 +25,8 @@ from state.records import EndpointRecord
 log = logging.getLogger(__name__)
 
 RESUME_INTERVAL: Final = 60.0
+PACE_OF_AGENTS: Final = Pace(1.0, 60.0)
+"""Of attempts at a clean-up: agents and docker are asked each time."""
 """Seconds between scans for clean-ups that were left unfinished."""
 
 Reclaim = Callable[[EndpointRecord], Awaitable[None]]
@@ -95,17 +99,17 @@ class Cleanups:
 
     async def resume(self) -> None:
         """Finish clean-ups that were left unfinished; runs until the term ends."""
-        while True:
-            try:
-                for cleanup in await self._committer.read(lambda view: [*view.cleanups.values()]):
-                    if cleanup not in self._in_progress:
-                        removed, _ = await self._carry_out(cleanup)
-                        log.info("clean-up finished", extra=fields(count=removed))
-            except NotLeader:
-                return
-            except ContivError as exc:
-                log.warning("clean-up failed, retrying", extra=fields(error=exc))
-            await asyncio.sleep(RESUME_INTERVAL)
+        loop = Loop(log, "clean-up failed", pace=PACE_OF_AGENTS, ends=NotLeader)
+        with suppress(NotLeader):
+            while True:
+                await retry(loop, self._resume)
+                await asyncio.sleep(RESUME_INTERVAL)
+
+    async def _resume(self) -> None:
+        for cleanup in await self._committer.read(lambda view: [*view.cleanups.values()]):
+            if cleanup not in self._in_progress:
+                removed, _ = await self._carry_out(cleanup)
+                log.info("clean-up finished", extra=fields(count=removed))
 
     async def _carry_out(self, cleanup: EndpointCleanup) -> tuple[int, dict[HostLabel, str]]:
         """Return how many endpoints were removed, and why which hosts could not be reached."""

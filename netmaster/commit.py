@@ -35,7 +35,8 @@ from core.errors import (
 )
 from core.logs import fields
 from core.patience import patient
-from core.tasks import background, backoff
+from core.retry import REMOTE, Loop, retry
+from core.tasks import background
 from netmaster import codec
 from netmaster.commit_groups import PrefixSet, shared_prefixes
 from netmaster.commit_stats import CommitStats
@@ -436,18 +437,18 @@ class Committer:
         return view
 
     async def _snapshot(self) -> Snapshot:
-        delays = backoff()
-        while True:
-            try:
-                # An empty commit first. It moves the writer's marker, so a copy of an earlier
-                # commit whose answer was lost cannot be applied behind the snapshot (ADR 1).
-                await self._backend.commit(
-                    [], fence=self._authority.fence, writer=self._authority.writer
-                )
-                return await self._backend.snapshot(keys.ROOT)
-            except StoreUnavailable as exc:
-                log.warning("view rebuild failed, retrying", extra=fields(error=exc))
-            await asyncio.sleep(next(delays))
+        async def attempt() -> Snapshot:
+            # An empty commit first. It moves the writer's marker, so a copy of an earlier commit
+            # whose answer was lost cannot be applied behind the snapshot (ADR 1).
+            await self._backend.commit(
+                [], fence=self._authority.fence, writer=self._authority.writer
+            )
+            return await self._backend.snapshot(keys.ROOT)
+
+        loop = Loop(
+            log, "view rebuild failed", errors=StoreUnavailable, patience=REMOTE, vital=True
+        )
+        return await retry(loop, attempt)
 
     async def _watch_store(self) -> None:
         try:
@@ -555,14 +556,13 @@ class Committer:
 
 async def _entries(backend: Backend, *wanted: str) -> list[Entry]:
     """Return the entries of keys that exist, however long the store takes to answer."""
-    delays = backoff()
-    while True:
-        try:
-            found = [await backend.get(key) for key in wanted]
-            return [entry for entry in found if entry is not None]
-        except StoreUnavailable as exc:
-            log.warning("store not readable, retrying", extra=fields(error=exc))
-        await asyncio.sleep(next(delays))
+
+    async def attempt() -> list[Entry]:
+        found = [await backend.get(key) for key in wanted]
+        return [entry for entry in found if entry is not None]
+
+    loop = Loop(log, "store not readable", errors=StoreUnavailable, patience=REMOTE, vital=True)
+    return await retry(loop, attempt)
 
 
 def _is_made(outcome: Outcome) -> bool:

@@ -9,13 +9,15 @@ import asyncio
 import logging
 import socket
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
 from core import keys
+from core.errors import HostError
 from core.logs import fields
+from core.retry import begin_loops
 from core.service_manager import READY, STOPPING, feed_watchdog, notify
 from core.tasks import supervisor
 from daemons import metrics_page
@@ -71,6 +73,7 @@ SERVICE_TTL: Final = 10
 
 async def run(settings: Settings, version: str) -> None:
     """Run netmaster until it is told to stop. Raises ContivError or OSError if it cannot run."""
+    loops = begin_loops()
     async with AsyncExitStack() as undo:
         tls = contexts_of(settings.tls)
         backend = connect(settings.store)
@@ -78,7 +81,7 @@ async def run(settings: Settings, version: str) -> None:
         # Closed after the server: requests in progress at a stop still use these clients.
         answering = await undo.enter_async_context(AsyncExitStack())
         server = RestServer(
-            health=Health(health.checks(backend)),
+            health=Health(health.checks(backend, loops), faults=loops.names),
             browsers=BrowserPolicy(
                 trusted_origins=settings.trusted_origins,
                 names=frozenset({socket.gethostname().lower()}),
@@ -88,7 +91,7 @@ async def run(settings: Settings, version: str) -> None:
         undo.push_async_callback(server.close)
         own = await _listen(server, settings, tls)
         lock = backend.lock(keys.LEADER_LOCK, str(own), settings.lease_ttl)
-        proxy = Proxy(lock.holder, str(own), tls=tls)
+        proxy = Proxy(lock.holder, str(own), tls=tls, faults=loops.faults)
         answering.push_async_callback(proxy.close)
         # Already now: what follows may take seconds, and another master may lead meanwhile.
         server.role = proxy.answer
@@ -112,7 +115,8 @@ async def run(settings: Settings, version: str) -> None:
             settings.store.members,
         )
         # Before the first registration, so that a leader has never known this master without them.
-        await registrations.look()
+        with suppress(HostError):  # looked for again at once, and told then
+            await registrations.look()
         agents_rest = RegisteredAgents(backend, source=own.host, tls=tls)
         answering.push_async_callback(agents_rest.close)
         parties = ExternalParties(
@@ -136,7 +140,12 @@ async def run(settings: Settings, version: str) -> None:
             proxy.answer,
             parties=parties,
             status=StatusApi(
-                version, backend, lock, ofnet=agents, own=control.Node(own.host, ofnet.port)
+                version,
+                backend,
+                lock,
+                ofnet=agents,
+                own=control.Node(own.host, ofnet.port),
+                faults=loops.faults,
             ),
             settings=_leader_settings(settings),
         )
@@ -148,6 +157,7 @@ async def run(settings: Settings, version: str) -> None:
             registrations=registrations.by_service,
             reports=agents.nodes,
             condition=backend.condition,
+            loops=loops,
             tls=tls,
         )
         server.own[event_stream.PATH] = EventStreams(events, parties.access).answer
@@ -156,7 +166,7 @@ async def run(settings: Settings, version: str) -> None:
         parts: dict[str, Part] = {
             "version.txt": partial(told, f"{version}\n"),
             "settings.json": partial(told, as_json(settings)),
-            "health.json": Health(health.checks(backend)).report,
+            "health.json": Health(health.checks(backend, loops), faults=loops.faults).report,
             "store.json": partial(diagnosis.key_counts, backend),
             "metrics.txt": page.plain_text,
             "log.txt": log_lines,

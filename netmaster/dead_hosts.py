@@ -14,6 +14,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -22,6 +23,7 @@ from core.errors import ContivError, NotLeader
 from core.grace_period import GracePeriod
 from core.ids import HostLabel
 from core.logs import fields
+from core.retry import REMOTE, Loop, retry
 from netmaster import host_inventory
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
@@ -103,19 +105,22 @@ class DeadHosts:
 
     async def run(self) -> None:
         """Scan periodically until this master no longer leads."""
-        while True:
-            try:
-                await self.scan()
-            except NotLeader:
-                return
-            except ContivError as exc:
-                self.on_failed_scan(exc)
-            await asyncio.sleep(SCAN_INTERVAL)
+        loop = Loop(log, "dead host scan failed", ends=NotLeader, patience=REMOTE)
+        with suppress(NotLeader):
+            while True:
+                await retry(loop, self._attempt)
+                await asyncio.sleep(SCAN_INTERVAL)
 
-    def on_failed_scan(self, reason: ContivError) -> None:
+    async def _attempt(self) -> None:
+        try:
+            await self.scan()
+        except ContivError:
+            self.forget_absences()
+            raise
+
+    def forget_absences(self) -> None:
         """Start the confirmation of all absences anew: a scan failed."""
         self._suspects.reset()
-        log.warning("dead host scan failed, retrying", extra=fields(error=reason))
 
     async def scan(self) -> None:
         """Scan once: store which agents are missing or back, and remove hosts that are due.

@@ -10,13 +10,12 @@ objects with the store. The next leader does so, too.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from core.errors import ContivError, StoreUnavailable
-from core.logs import fields
+from core.retry import Loop
 from core.tasks import unbroken
 from netmaster.commit import Committer
 from netmaster.plan import docker_network
@@ -79,6 +78,8 @@ class ExternalEffects:
         self._docker = docker
         self._mode = mode
         self._external = asyncio.Lock()
+        self.loop = Loop(log, "external state differs from store")
+        """The repairs, which follow each other at a pace of their own."""
 
     async def change(self, decide: Decide) -> object:
         """Decide a change and make it, with its external effects; return the plan's reply.
@@ -139,10 +140,19 @@ class ExternalEffects:
         return ""
 
     async def _repair(self) -> None:
-        with _logged():
+        failure: ContivError | None = None
+        try:
             for effect in await self._committer.read(self._pending):
-                with _logged():
+                try:
                     await self._repair_one(effect)
+                except ContivError as exc:
+                    failure = exc  # its pending effect stays, so the next repair tries again
+        except ContivError as exc:
+            failure = exc
+        if failure is not None:
+            self.loop.failed(failure)
+        else:
+            self.loop.succeeded()
 
     async def _repair_one(self, effect: PendingEffect) -> None:
         operation = await self._committer.read(lambda view: _sync_operation(view, effect))
@@ -234,12 +244,3 @@ def _completion_writes(
         for write in docker_network.record_writes(view, operation, result)
     )
     return (*pending_effects.ended(view, operations), *records)
-
-
-@contextmanager
-def _logged() -> Iterator[None]:
-    """Log a failure; its pending effect stays, so the next repair tries again."""
-    try:
-        yield
-    except ContivError as exc:
-        log.warning("external state differs from store", extra=fields(error=exc))

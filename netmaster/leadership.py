@@ -26,7 +26,8 @@ from core.errors import (
 )
 from core.logs import fields
 from core.patience import patient
-from core.tasks import background, backoff
+from core.retry import Loop, Pace
+from core.tasks import background
 from netmaster import address_faults, host_inventory
 from netmaster.api.access import AccessControl
 from netmaster.api.agents import RegisteredAgents
@@ -168,6 +169,8 @@ class Leadership:
         self.inputs = Counter({one.name.lower(): 0 for one in Input})
         """How often each input of `netmaster.election` happened."""
         self._claims = ClaimWindow(parties.reports)
+        self._loop = Loop(log, "leading failed", pace=Pace(0.5, 10.0))
+        self._pause = 0.0
         server.role = forward
 
     @property
@@ -204,7 +207,6 @@ class Leadership:
             await self._stand()
 
     async def _stand(self) -> None:
-        pauses = backoff(0.5, 10.0)
         fence: Fence | None = None
         try:
             while True:
@@ -218,9 +220,9 @@ class Leadership:
                 if ended is Input.FAILED:
                     # Without a pause this master would win the lock it has just released again and
                     # again, although another one may be able to lead.
-                    await asyncio.sleep(next(pauses))
+                    await asyncio.sleep(self._pause)
                 else:
-                    pauses = backoff(0.5, 10.0)
+                    self._loop.succeeded()
         finally:
             await self._on(Input.STOP)
 
@@ -263,7 +265,7 @@ class Leadership:
             # of taking the lock from masters that can use the store.
             raise
         except ContivError as exc:
-            log.exception("leading failed", extra=fields(error=exc))
+            self._pause = self._loop.failed(exc)
             return Input.FAILED
         finally:
             if self._current is not None and self._current.committer.rewound:
@@ -288,6 +290,7 @@ class Leadership:
             agents, restored = [], True  # all the time, since nobody can be waited for
         self._claims.term_begins(committer.view.lineage.current, restored=restored, agents=agents)
         await self._on(Input.LOADED)
+        self._loop.works()
         for name, start in self._term_tasks(term).items():
             await stack.enter_async_context(background(name, start()))
         ends = [running, lost]
@@ -373,19 +376,27 @@ class Leadership:
 
     async def _run_periodic_tasks(self, term: _Term) -> None:
         """Do periodically what is due by time, and finish what earlier changes left undone."""
-        while True:
-            for name, decide in self._periodic_tasks(term.reservations).items():
-                try:
-                    while count := await term.committer.submit(decide):
-                        log.info(name, extra=fields(count=count))
-                except NotLeader:
-                    return
-                except ContivError as exc:
-                    log.warning(
-                        "periodic task failed, retrying later", extra=fields(task=name, error=exc)
-                    )
-            await term.effects.repair()
-            await asyncio.sleep(self._settings.timing.periodic)
+        tasks = self._periodic_tasks(term.reservations)
+        failing = Loop(log, "periodic task failed", ends=NotLeader)
+        loops = {name: failing.of(name) for name in tasks}
+        try:
+            while True:
+                for name, decide in tasks.items():
+                    # one that fails stops no other, and has its next turn with all
+                    try:
+                        while count := await term.committer.submit(decide):
+                            log.info(name, extra=fields(count=count))
+                    except NotLeader:
+                        return
+                    except ContivError as exc:
+                        loops[name].failed(exc)
+                    else:
+                        loops[name].succeeded()
+                await term.effects.repair()
+                await asyncio.sleep(self._settings.timing.periodic)
+        finally:
+            for loop in (*loops.values(), term.effects.loop):
+                loop.withdraw()
 
     def _periodic_tasks(self, reservations: Reservations) -> Mapping[str, Callable[[View], Plan]]:
         """Return tasks and their decisions; each is repeated until its reply is 0."""

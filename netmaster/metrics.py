@@ -14,6 +14,7 @@ from typing import Final
 
 from core.errors import ContivError
 from core.metrics import Kind, Metric, Reading, labelled, single
+from core.retry import Loops
 from daemons.request_stats import RequestStats
 from daemons.tls import TlsContexts
 from netmaster.commit_stats import CommitStats
@@ -159,6 +160,13 @@ STORE_ALARM: Final = Metric(
     "1 while a member of the store has raised the alarm: `nospace`, `corrupt`; etcd only.",
     ("alarm",),
 )
+LOOP_FAILURES: Final = Metric(
+    "contiv_netmaster_loop_failures_total",
+    _C,
+    "Failed attempts of what is repeated until it succeeds, by what does not work meanwhile: the "
+    "words of the log, `/readyz` and `/info`.",
+    ("loop",),
+)
 EXPIRY: Final = Metric(
     "contiv_netmaster_certificate_expiry_timestamp_seconds",
     _G,
@@ -171,7 +179,7 @@ METRICS: Final = (
     *(BUILD, REQUESTS, REQUEST_SECONDS, COMMITS, COMMIT_SECONDS, COMMIT_GROUP, PENDING, REBUILDS),
     *(WATCH_LAG, LEADER, STATE, ELECTIONS, READY, LOCK, REGISTERED, LEASES_LOST, AGENTS, HOSTS),
     *(OBJECTS, ENDPOINTS, ADDRESSES, ADDRESSES_FREE, RELEASED),
-    *(STORE_SIZE, STORE_USED, STORE_ALARM, EXPIRY),
+    *(STORE_SIZE, STORE_USED, STORE_ALARM, LOOP_FAILURES, EXPIRY),
 )
 """In the order of docs/metrics.md."""
 
@@ -187,6 +195,7 @@ class MasterMetrics:
     registrations: Mapping[str, Registration]
     reports: Mapping[Node, Report]
     condition: Callable[[], Awaitable[StoreCondition]]
+    loops: Loops
     tls: TlsContexts | None = None
     clock: Callable[[], float] = time.monotonic
 
@@ -226,6 +235,7 @@ class MasterMetrics:
         yield labelled(REGISTERED, {name: float(one.registered) for name, one in services})
         yield labelled(LEASES_LOST, {name: float(one.lease.losses) for name, one in services})
         yield labelled(RELEASED, self.leadership.repaired)
+        yield labelled(LOOP_FAILURES, self.loops.failures)
         if self.tls is not None:
             yield labelled(EXPIRY, self.tls.expiry())
 

@@ -9,11 +9,12 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from core import keys
-from core.errors import ContivError, FenceLost, NotLeader, StoreFull, StoreUnavailable
+from core.errors import FenceLost, NotLeader, StoreFull, StoreUnavailable
 from core.logs import fields
-from core.tasks import backoff
+from core.retry import REMOTE, Loop, retry
 from netmaster import host_inventory
 from netmaster.plan.migrations import (
     MIGRATIONS,
@@ -84,17 +85,11 @@ async def migrate(
     Raises SchemaMismatch for a store that this release cannot read, NotLeader once another master
     leads, Invalid, StoreDenied and StoreFull.
     """
-    delays = backoff()
-    while True:
-        try:
-            return await _migrate(backend, fence, writer, migrations)
-        except FenceLost as exc:
-            raise NotLeader("the lock was lost while the schema was raised") from exc
-        except StoreFull:
-            raise
-        except StoreUnavailable as exc:
-            log.warning("schema not checked, retrying", extra=fields(error=exc))
-        await asyncio.sleep(next(delays))
+    loop = Loop(log, "schema not checked", errors=StoreUnavailable, ends=StoreFull, patience=REMOTE)
+    try:
+        return await retry(loop, lambda: _migrate(backend, fence, writer, migrations))
+    except FenceLost as exc:
+        raise NotLeader("the lock was lost while the schema was raised") from exc
 
 
 async def _migrate(
@@ -120,13 +115,11 @@ async def _migrate(
 
 async def until_all_read_newest(backend: Backend, interval: float) -> None:
     """Return when every master and host reads the newest version; look every so many seconds."""
-    while True:
-        try:
-            if (await readers(backend)).newest() == schema.VERSION:
-                return
-        except ContivError as exc:
-            log.warning("schema readers not readable, retrying", extra=fields(error=exc))
+    loop = Loop(log, "schema readers not readable", patience=REMOTE)
+    found = await retry(loop, partial(readers, backend))
+    while found.newest() != schema.VERSION:
         await asyncio.sleep(interval)
+        found = await retry(loop, partial(readers, backend))
 
 
 async def _convert(backend: Backend, fence: Fence, writer: str, step: Migration) -> None:

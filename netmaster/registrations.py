@@ -12,7 +12,7 @@ from typing import Final
 
 from core import keys
 from core.errors import HostError
-from core.logs import fields
+from core.retry import Loop, retry
 from core.tasks import Supervisor
 from daemons import machine_addresses
 from objdb.api import Backend
@@ -55,12 +55,11 @@ class Registrations:
             self._set(replace(instance, role=role), name)
 
     async def look(self) -> None:
-        """Register the addresses of this machine and of the store's members as of now."""
-        try:
-            found = await asyncio.to_thread(machine_addresses.read, _is_agents)
-        except HostError as exc:
-            log.warning("addresses of this machine not read, retrying", extra=fields(error=exc))
-            return
+        """Register the addresses of this machine and of the store's members as of now.
+
+        Raises HostError.
+        """
+        found = await asyncio.to_thread(machine_addresses.read, _is_agents)
         known = self._instances[keys.SERVICE_NETMASTER]
         store = sorted({address for host in self._hosts for address in await _resolved(host)})
         self._set(
@@ -75,9 +74,10 @@ class Registrations:
         )
 
     async def _follow(self) -> None:
+        loop = Loop(log, "addresses of this machine not read", errors=HostError)
         while True:
+            await retry(loop, self.look)
             await asyncio.sleep(LOOK_EVERY)
-            await self.look()
 
     def _set(self, instance: ServiceInstance, name: str) -> None:
         if self._instances[name] != instance:

@@ -8,7 +8,7 @@ nothing of what a request means, but for `/info`, to which it adds its own addre
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -82,7 +82,10 @@ _HOP_BY_HOP: Final = frozenset({
 
 
 class Proxy:
-    """Forwards requests to the leader; `own` is the lock's value while this master holds it."""
+    """Forwards requests to the leader; `own` is the lock's value while this master holds it.
+
+    `faults` returns what fails at this master now.
+    """
 
     def __init__(
         self,
@@ -91,8 +94,10 @@ class Proxy:
         timing: ProxyTiming | None = None,
         *,
         tls: TlsContexts | None = None,
+        faults: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         timing = timing or ProxyTiming()
+        self._faults = faults
         self._timing = timing
         self._tls = tls
         self._leader = leader
@@ -165,7 +170,9 @@ class Proxy:
     async def _info(self, answer: ClientResponse) -> web.Response:
         headers = _kept(answer.headers)
         headers.popall("Content-Length", None)
-        return web.Response(body=with_follower(await answer.read(), self._own), headers=headers)
+        return web.Response(
+            body=with_follower(await answer.read(), self._own, self._faults()), headers=headers
+        )
 
     def _headers(self, request: web.BaseRequest) -> CIMultiDict[str]:
         headers = _kept(request.headers)

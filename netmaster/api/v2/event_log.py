@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import takewhile
 from typing import Final, cast
 
@@ -26,7 +26,7 @@ from contivmodel.wire import dumps
 from core import keys
 from core.errors import Invalid, StoreUnavailable
 from core.logs import fields
-from core.tasks import backoff
+from core.retry import REMOTE, Loop, retry
 from netmaster import codec
 from netmaster.auth.route_classes import tenant_of
 from objdb.api import Backend, Delta, Snapshot
@@ -156,17 +156,14 @@ class EventLog:
 
     async def _terms(self, backend: Backend) -> Lineage:
         """Return the store's lineage as of now, once it answers."""
-        for pause in backoff():
-            try:
-                entry = await backend.get(keys.LINEAGE)
-                return lineage.decode(entry.value) if entry is not None else Lineage()
-            except StoreUnavailable:
-                await asyncio.sleep(pause)
-            except Invalid as exc:
-                # such a store has no leader, and no changes
-                log.warning("lineage of the store cannot be read", extra=fields(error=exc))
-                break
-        return self.lineage
+        loop = Loop(log, "lineage of the store not read", errors=StoreUnavailable, patience=REMOTE)
+        entry = await retry(loop, partial(backend.get, keys.LINEAGE))
+        try:
+            return lineage.decode(entry.value) if entry is not None else Lineage()
+        except Invalid as exc:
+            # such a store has no leader, and no changes
+            log.warning("lineage of the store cannot be read", extra=fields(error=exc))
+            return self.lineage
 
     def take(self, item: Snapshot | Delta, terms: Lineage | None = None) -> None:
         """Add what a watch of all objects reports, and the lineage if it was read behind that."""

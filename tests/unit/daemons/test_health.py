@@ -26,6 +26,16 @@ async def test_a_daemon_is_ready_if_all_its_checks_pass() -> None:
     assert json.loads(text) == {"ready": True, "checks": {"store": "ok", "leader": "ok"}}
 
 
+async def test_what_is_wrong_besides_is_named_and_keeps_nothing_from_being_ready() -> None:
+    status, text = await Health({"store": works}, faults=lambda: ["rules not set"]).answer(READYZ)
+    assert status is HTTPStatus.OK
+    assert json.loads(text) == {
+        "ready": True,
+        "checks": {"store": "ok"},
+        "faults": ["rules not set"],
+    }
+
+
 async def test_the_answer_names_each_reason() -> None:
     health = Health({"store": fails, "leader": hangs, "switch": works}, limit=0.01)
     status, text = await health.answer(READYZ)

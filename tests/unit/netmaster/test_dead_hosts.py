@@ -253,7 +253,7 @@ async def test_a_store_that_could_not_be_read_proves_nothing(watch: Watch) -> No
         with pytest.raises(ContivError):
             await watch.scan_for(SCAN_INTERVAL)
         watch.faults.reachable.set()
-        watch.dead_hosts.on_failed_scan(StoreUnavailable("the store is away"))
+        watch.dead_hosts.forget_absences()
         assert watch.missing() == {}
     assert len(watch.lead.stored().endpoints) == 3
 

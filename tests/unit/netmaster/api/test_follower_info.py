@@ -17,6 +17,11 @@ def test_the_leader_s_members_stay_and_keys_are_sorted() -> None:
     )
 
 
+def test_what_fails_at_the_follower_is_named() -> None:
+    told = with_follower(LEADERS, "10.77.0.2:9999", ["lock not taken: no answer"])
+    assert b'"forwarded-by-faults":["lock not taken: no answer"]' in told
+
+
 @pytest.mark.parametrize("body", [b"", b"internal error\n", b"[1]", b"\xff"])
 def test_what_is_no_object_stays(body: bytes) -> None:
     assert with_follower(body, "10.77.0.2:9999") == body

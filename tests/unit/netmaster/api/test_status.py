@@ -36,6 +36,14 @@ async def test_info_lists_leader_and_nodes() -> None:
     }
 
 
+async def test_info_names_what_fails() -> None:
+    backend = MemoryBackend()
+    lock = backend.lock(keys.LEADER_LOCK, "10.0.0.1:9999", 5)
+    own, faults = Node("10.0.0.1", 9001), ["clean-up failed: h1 does not answer"]
+    status = StatusApi("1", backend, lock, ofnet=OfnetMaster(), own=own, faults=lambda: faults)
+    assert (await status.info())["faults"] == faults
+
+
 async def test_version_names_the_version() -> None:
     backend = MemoryBackend()
     lock = backend.lock(keys.LEADER_LOCK, "10.0.0.1:9999", 5)
