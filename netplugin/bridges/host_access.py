@@ -43,7 +43,6 @@ from netplugin.bridges.host_routes import PodRoutes, Subnet
 from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.bridges.service_rules import MARK
 from netplugin.kernel.families import each_family, raise_any
-from netplugin.kernel.foreign_chains import BaseChain, InTheWay, remedy
 from netplugin.kernel.iptables import LAST_MARK, Chain, Iptables, IptablesRule
 from netplugin.kernel.netlink import Address
 from netplugin.kernel.route_table import HostRoute
@@ -236,8 +235,7 @@ class HostAccess:
     """The host's ports, their routes and rules. One per agent; `address` is one of the host's.
 
     `addresses_changed` returns an event that the next change of an address of this host sets,
-    `ports_changed` one that the next change of a pod's port sets; `in_the_way` finds
-    other firewalls that drop what links forward.
+    `ports_changed` one that the next change of a pod's port sets.
     """
 
     def __init__(
@@ -249,7 +247,6 @@ class HostAccess:
         own_addresses: Callable[[], Awaitable[frozenset[str]]],
         addresses_changed: Callable[[], asyncio.Event],
         ports_changed: Callable[[], asyncio.Event],
-        in_the_way: InTheWay,
         report_faults: Callable[[Iterable[str]], None],
     ) -> None:
         self._context = context
@@ -261,7 +258,6 @@ class HostAccess:
         self._own_addresses = own_addresses
         self._addresses_changed = addresses_changed
         self._ports_changed = ports_changed
-        self._in_the_way = in_the_way
         self._report_faults = report_faults
         # Both are asked for at each change of a pod, and subnets take long to be made.
         self._subnets = Latest(_pod_subnets)
@@ -358,21 +354,10 @@ class HostAccess:
             self._kept_rules[version] = rules
 
         failures = await each_family(keep)
-        self._context.show("firewall", await self._firewall_faults())
         if networks6 and 6 not in failures:
             failures = {**failures, **await each_family(self._require_ipv6, (6,))}
         raise_any(failures)
         return private, rows, networks6, blocks, spared
-
-    async def _firewall_faults(self) -> list[str]:
-        """Return what firewalls of this host drop that its pods send, with the remedy."""
-        try:
-            found = await self._in_the_way("forward", port_names.HOST_LINKS)
-        except HostError as exc:
-            # nothing that the agent keeps depends on it
-            log.warning("other firewalls of this host not read", extra=fields(error=exc))
-            return []
-        return [forward_fault(chain) for chain in found]
 
     async def _require_ipv6(self, _version: int) -> None:
         """Raise HostError if this host has no IPv6, which pods' networks have."""
@@ -411,7 +396,7 @@ class HostAccess:
         """Yield the subnets of vlan networks, whose pods come to the host under their addresses."""
         for one in self._world.networks.all():
             if one.encap is Encap.VLAN and one.type is not NetworkType.INFRA:
-                yield from (subnet for subnet, _ in _subnets(one))
+                yield from (subnet for subnet, _ in subnets(one))
 
     async def _sources(self) -> tuple[frozenset[Address], frozenset[Address]]:
         """Return the addresses under which this host connects to pods, and its other ones."""
@@ -458,14 +443,6 @@ class HostAccess:
         return observed
 
 
-def forward_fault(chain: BaseChain) -> str:
-    """Return what a chain of another firewall means for pods, with the remedy."""
-    return (
-        f"table {chain.family} {chain.table} drops what this host forwards for its pods (chain "
-        f"{chain.name}): {remedy(chain, port_names.HOST_LINKS)}"
-    )
-
-
 def _pod_subnets(networks: Sequence[NetworkRecord], mode: FwdMode) -> list[Subnet]:
     """Return the subnets of vxlan networks, whose pods other hosts have too.
 
@@ -476,12 +453,12 @@ def _pod_subnets(networks: Sequence[NetworkRecord], mode: FwdMode) -> list[Subne
         subnet
         for one in networks
         if one.encap is Encap.VXLAN and one.type is not NetworkType.INFRA
-        for subnet, gateway in _subnets(one)
+        for subnet, gateway in subnets(one)
         if routing or gateway
     ]
 
 
-def _subnets(network: NetworkRecord) -> Iterator[tuple[Subnet, str]]:
+def subnets(network: NetworkRecord) -> Iterator[tuple[Subnet, str]]:
     """Yield the subnets of a network, each with its gateway."""
     if network.subnet:
         yield IPv4Network((network.subnet, network.subnet_len), strict=False), network.gateway

@@ -2,7 +2,7 @@
 
 In come the agent's settings; the checks read rules of iptables and tables of nftables. What the
 host forwards for pods the agent has accepted by rules of its own (`netplugin.bridges.host_access`),
-but for firewalls in tables of their own. Next is `netplugin.commands.findings`.
+but for chains on the way that are not its own. Next is `netplugin.commands.findings`.
 """
 
 import re
@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from netplugin.bridges import host_access
+from netplugin.bridges import forward_check
 from netplugin.commands.findings import Note
 from netplugin.kernel import iptables
 from netplugin.kernel.foreign_chains import FIREWALLD, in_the_way
+from netplugin.kernel.foreign_rules import refusals
 from netplugin.kernel.iptables import Chain
 from netplugin.settings import Settings
 from netplugin.world.port_names import HOST_LINKS
@@ -54,8 +55,8 @@ def needed(wanted: Settings) -> list[Port]:
 
 async def firewall(wanted: Settings) -> str | Note:
     """Check that no firewall drops what pods send by this host, or what other hosts send to it."""
-    for chain in await in_the_way("forward", HOST_LINKS):
-        return Note(host_access.forward_fault(chain))
+    for found in await refusals([*forward_check.ways((), (4,))], HOST_LINKS):
+        return Note(forward_check.fault(found))
     ports = needed(wanted)
     text = ", ".join(map(str, ports))
     for chain in await in_the_way("input", [str(port.number) for port in ports]):

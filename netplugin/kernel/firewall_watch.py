@@ -1,7 +1,7 @@
 """Tells when others changed this host's firewall: the agent's rules are set again at once.
 
-In come the kernel's events about nftables, which rules of iptables-nft are as well, and how many
-rules the tables of the older iptables have, which raises no event; out goes an event for the loops
+In come the kernel's events about nftables, which rules of iptables-nft are as well, and what the
+tables of the older iptables hold, which raises no event; out goes an event for the loops
 that keep rules (`netplugin.bridges.reconcile_loop`). Nothing here knows what the rules are.
 """
 
@@ -12,6 +12,10 @@ that keep rules (`netplugin.bridges.reconcile_loop`). Nothing here knows what th
 # drop what pods send, and the host then says so. The kernel names who asked for a change by the
 # port of its netlink socket, the process id as a rule: what the agent's own programs changed does
 # not count.
+#
+# Who only looks at the rules of others (`netplugin.bridges.forward_check`) asks for each change but
+# those in iptables' table `nat`: no rule there drops, and a proxy for services has all of its own
+# there.
 
 import asyncio
 import ctypes
@@ -24,7 +28,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Never
+from typing import Final, NamedTuple, Never
 
 from core.change_notifier import ChangeNotifier
 from core.retry import Loop, retry
@@ -57,9 +61,23 @@ _NEW_RULE: Final = 6
 _DELETED_RULE: Final = 8
 _CHAIN_NAME: Final = {_DELETED_CHAIN: 3, _NEW_RULE: 2, _DELETED_RULE: 2}
 """The attribute with the chain's name in each message (NFTA_CHAIN_NAME, NFTA_RULE_CHAIN)."""
+_TABLE_NAME: Final = 1
+"""The attribute with the table's (NFTA_TABLE_NAME, NFTA_CHAIN_TABLE, NFTA_RULE_TABLE)."""
 _CHAIN_HOOK: Final = 4
 """NFTA_CHAIN_HOOK: the kernel asks this chain by itself."""
-_UNKNOWN: Final = (-1, "")
+NAT: Final = "nat"
+"""The table of iptables of which no rule drops."""
+
+
+class Change(NamedTuple):
+    """A change: the port of who asked for it, and of what chain of which table."""
+
+    port: int
+    chain: str
+    table: str = ""
+
+
+_UNKNOWN: Final = Change(-1, "")
 """What stands for events that did not fit: a removal of a table by nobody in particular."""
 _FORCED_BUFFER: Final = 33
 """SO_RCVBUFFORCE."""
@@ -74,6 +92,15 @@ _GET_INFO: Final = 64
 """IPT_SO_GET_INFO and IP6T_SO_GET_INFO."""
 _INFO_SIZE: Final = 84
 """The size of an ipt_getinfo: name, hooks, where each begins and ends, number of rules, size."""
+_GET_ENTRIES: Final = 65
+"""IPT_SO_GET_ENTRIES and IP6T_SO_GET_ENTRIES."""
+_ENTRIES: Final = struct.Struct("=32sI4x")
+"""The beginning of an ipt_get_entries: the table's name and its size."""
+_INFO_END: Final = struct.Struct("=I")
+_ENTRY: Final = {4: (90, 96), 6: (142, 152)}
+"""Where an ipt_entry and an ip6t_entry have the size of all of it, and two counters of 8 bytes."""
+_SIZE: Final = struct.Struct("=H")
+_COUNTERS: Final = 16
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 _own: deque[int] = deque(maxlen=256)
@@ -84,7 +111,7 @@ def note_own(process: int) -> None:
     _own.append(process)
 
 
-def changes(data: bytes) -> Iterator[tuple[int, str]]:
+def changes(data: bytes) -> Iterator[Change]:
     """Yield who asked for each change in some netlink messages, and of which chain.
 
     The chain is "" where a whole table is removed, and for new chains that the kernel asks.
@@ -94,24 +121,31 @@ def changes(data: bytes) -> Iterator[tuple[int, str]]:
         length, kind, _, _, port = _HEADER.unpack_from(data, at)
         message = data[at + _HEADER.size + _FAMILY : at + length]
         if kind >> 8 == _SUBSYSTEM:
-            what = kind & 0xFF
+            what, table = kind & 0xFF, _text(message, _TABLE_NAME)
             if what == _DELETED_TABLE:
-                yield port, ""
+                yield Change(port, "", table)
             elif what == _NEW_CHAIN:
                 if _held(message, _CHAIN_HOOK) is not None:
-                    yield port, ""
+                    yield Change(port, "", table)
             elif what in _CHAIN_NAME:
-                yield port, _text(message, _CHAIN_NAME[what])
+                yield Change(port, _text(message, _CHAIN_NAME[what]), table)
         at += max(length + 3 & ~3, _HEADER.size)
 
 
-def concerns(found: Iterable[tuple[int, str]], own: Iterable[int]) -> bool:
+def concerns(found: Iterable[Change], own: Iterable[int]) -> bool:
     """Return whether one of some changes may concern the agent's rules, and is not its own."""
     ours = frozenset(own)
     return any(
-        port not in ours and (not chain or chain in HOOKS or chain.upper().startswith(OWN_CHAINS))
-        for port, chain in found
+        one.port not in ours
+        and (not one.chain or one.chain in HOOKS or one.chain.upper().startswith(OWN_CHAINS))
+        for one in found
     )
+
+
+def filters(found: Iterable[Change], own: Iterable[int]) -> bool:
+    """Return whether others made one of some changes, and where rules may drop."""
+    ours = frozenset(own)
+    return any(one.port not in ours and one.table != NAT for one in found)
 
 
 def _text(message: bytes, wanted: int) -> str:
@@ -130,8 +164,11 @@ def _held(message: bytes, wanted: int) -> bytes | None:
     return None
 
 
-def legacy_sizes() -> Mapping[tuple[int, str], bytes]:
-    """Return how large each table of the older iptables is, by family and name."""
+def legacy_tables() -> Mapping[tuple[int, str], bytes]:
+    """Return what tables of the older iptables hold, by family and name: of `nat` its size alone.
+
+    The size of another one is not enough: a rule may be replaced, or a policy, which drop then.
+    """
     found = {}
     for version, (names, family, level) in _TABLES.items():
         with suppress(OSError):  # this kernel has no such tables, or not yet
@@ -140,17 +177,43 @@ def legacy_sizes() -> Mapping[tuple[int, str], bytes]:
                 continue
             with socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW) as sock:
                 for table in tables:
-                    found[version, table] = _info(sock, level, table)
+                    info = _info(sock, level, table)
+                    if table != NAT:
+                        info += _rules(sock, level, table, version, info)
+                    found[version, table] = info
     return found
 
 
 def _info(sock: socket.socket, level: int, table: str) -> bytes:
     """Return the kernel's description of a table: where its chains begin, its number of rules."""
+    return _option(sock, level, _GET_INFO, table.encode("ascii"), _INFO_SIZE)
+
+
+def _rules(sock: socket.socket, level: int, table: str, version: int, info: bytes) -> bytes:
+    """Return a table's rules as the kernel keeps them, without their counters."""
+    (size,) = _INFO_END.unpack_from(info, _INFO_SIZE - _INFO_END.size)
+    asked = _ENTRIES.pack(table.encode("ascii"), size)
+    held = _option(sock, level, _GET_ENTRIES, asked, _ENTRIES.size + size)[_ENTRIES.size :]
+    return without_counters(held, version)
+
+
+def without_counters(held: bytes, version: int) -> bytes:
+    """Return the entries of a table, each with counters of 0."""
+    (size_at, counters_at), kept, at = _ENTRY[version], bytearray(held), 0
+    while at + counters_at + _COUNTERS <= len(kept):
+        kept[at + counters_at : at + counters_at + _COUNTERS] = bytes(_COUNTERS)
+        (length,) = _SIZE.unpack_from(kept, at + size_at)
+        if not length:
+            break
+        at += length
+    return bytes(kept)
+
+
+def _option(sock: socket.socket, level: int, option: int, asked: bytes, length: int) -> bytes:
     # By the C library: Python's `getsockopt` passes nothing in, and the kernel needs the name.
-    held = ctypes.create_string_buffer(table.encode("ascii"), _INFO_SIZE)
-    size = ctypes.c_uint32(_INFO_SIZE)
-    answer = _libc.getsockopt(sock.fileno(), level, _GET_INFO, held, ctypes.byref(size))
-    if answer:
+    held = ctypes.create_string_buffer(asked, length)
+    size = ctypes.c_uint32(length)
+    if _libc.getsockopt(sock.fileno(), level, option, held, ctypes.byref(size)):
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
     return held.raw
@@ -167,10 +230,15 @@ class FirewallWatch:
             errors=OSError,
             remedy="until then what others remove is back after --audit-interval only",
         )
+        self._changed = ChangeNotifier()
 
     def lost(self) -> asyncio.Event:
         """Return an event that is set when others change the firewall from now on."""
         return self._lost.next
+
+    def changed(self) -> asyncio.Event:
+        """Return an event that is set when others change any rule that may drop from now on."""
+        return self._changed.next
 
     async def run(self) -> None:
         """Watch, for ever."""
@@ -187,9 +255,12 @@ class FirewallWatch:
                 # Until the change is complete, and who made it is known: the agent notes its own
                 # programs a moment after they began.
                 await asyncio.sleep(QUIET)
-                if concerns(_read(events), _own):
+                found = _read(events)
+                if concerns(found, _own):
                     log.debug("the firewall was changed by others")
                     self._lost.notify()
+                if filters(found, _own):
+                    self._changed.notify()
 
     async def _events(self) -> socket.socket:
         """Return a socket that hears of changes, once this kernel has nftables.
@@ -201,13 +272,14 @@ class FirewallWatch:
         return events
 
     async def _look(self) -> None:
-        before = legacy_sizes()
+        before = legacy_tables()
         while True:
             await asyncio.sleep(LOOK)
-            now = legacy_sizes()
+            now = legacy_tables()
             if now != before:
                 # The agent's own changes count too: to set the same rules again changes nothing.
                 self._lost.notify()
+                self._changed.notify()
             before = now
 
 
@@ -238,9 +310,9 @@ async def _readable(sock: socket.socket) -> None:
         loop.remove_reader(sock)
 
 
-def _read(events: socket.socket) -> list[tuple[int, str]]:
+def _read(events: socket.socket) -> list[Change]:
     """Return the changes that there are events of now."""
-    found: list[tuple[int, str]] = []
+    found: list[Change] = []
     while True:
         try:
             found += changes(events.recv(_RECEIVE))

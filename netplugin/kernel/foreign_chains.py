@@ -2,7 +2,8 @@
 
 In come the chains that `nft` lists, out go those that a packet must pass as well and that drop what
 they do not name: the kernel asks every table that is on a packet's way. Rules of iptables cannot
-mend that; `netplugin.bridges.host_access` reports it, `netplugin.commands.preflight` before.
+mend that. `netplugin.commands.firewall_checks` asks what is dropped for this host;
+`netplugin.kernel.foreign_rules` follows what the host forwards through the same chains.
 """
 
 # The tables of iptables themselves are left out: iptables-nft keeps them, and the agent has its own
@@ -12,8 +13,8 @@ mend that; `netplugin.bridges.host_access` reports it, `netplugin.commands.prefl
 import asyncio
 import json
 import shutil
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from core.errors import HostError
@@ -25,6 +26,9 @@ OWN_TABLE: Final = "contiv"
 """What the names of the agent's tables begin with."""
 _OF_IPTABLES: Final = frozenset({"filter", "nat", "mangle", "raw", "security"})
 _FAMILIES: Final = frozenset({"ip", "ip6", "inet"})
+_FILTERING: Final = frozenset({"filter"})
+ANY_TYPE: Final = frozenset({"filter", "nat", "route"})
+"""The types of chains of nftables: rules that drop may be in any."""
 _REFUSALS: Final = ("drop", "reject")
 
 
@@ -37,27 +41,32 @@ class BaseChain:
     name: str
     hook: str
     policy: str = "accept"
+    priority: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
         return f"{self.family} {self.table} {self.name}"
 
 
-InTheWay = Callable[[str, Collection[str]], Awaitable[list[BaseChain]]]
-
-
-def base_chains(listed: Mapping[str, Any]) -> list[BaseChain]:
+def base_chains(said: Mapping[str, Any], types: Collection[str] = _FILTERING) -> list[BaseChain]:
     """Return the base chains that are not iptables' or the agent's, of what `nft -j` lists."""
-    found = (one["chain"] for one in listed.get("nftables", ()) if "chain" in one)
+    found = (one["chain"] for one in said.get("nftables", ()) if "chain" in one)
     return sorted(
-        BaseChain(one["family"], one["table"], one["name"], one["hook"], one.get("policy", ""))
+        BaseChain(
+            one["family"],
+            one["table"],
+            one["name"],
+            one["hook"],
+            one.get("policy", ""),
+            int(one.get("prio", 0)),
+        )
         for one in found
-        if "hook" in one and one.get("type") == "filter" and _is_foreign(one)
+        if "hook" in one and one.get("type") in types and _is_foreign(one)
     )
 
 
-def refuses(chain: BaseChain, listed: Mapping[str, Any]) -> bool:
+def refuses(chain: BaseChain, said: Mapping[str, Any]) -> bool:
     """Return whether a chain refuses what none of its rules names."""
-    rules = [one["rule"]["expr"] for one in listed.get("nftables", ()) if "rule" in one]
+    rules = [one["rule"]["expr"] for one in said.get("nftables", ()) if "rule" in one]
     last = rules[-1] if rules else []
     by_rule = len(last) == 1 and any(word in last[0] for word in _REFUSALS)
     return chain.policy == "drop" or by_rule
@@ -83,10 +92,10 @@ async def in_the_way(hook: str, links: Collection[str]) -> list[BaseChain]:
 
 
 def _in_the_way(hook: str, links: Collection[str]) -> Iterator[BaseChain]:
-    for chain in base_chains(_listed("chains")):
+    for chain in base_chains(listed("chains")):
         if chain.hook != hook:
             continue
-        own = _listed("chain", chain.family, chain.table, chain.name)
+        own = listed("chain", chain.family, chain.table, chain.name)
         if refuses(chain, own):
             table = run_program([PROGRAM, "list", "table", chain.family, chain.table])
             if not all(link in table for link in links):
@@ -99,10 +108,11 @@ def _is_foreign(chain: Mapping[str, Any]) -> bool:
     return chain["family"] in _FAMILIES and not own
 
 
-def _listed(*what: str) -> dict[str, Any]:
+def listed(*what: str) -> dict[str, Any]:
+    """Return what the program lists. Raises HostError."""
     said = run_program([PROGRAM, "-j", "list", *what])
     try:
-        listed: dict[str, Any] = json.loads(said)
+        found: dict[str, Any] = json.loads(said)
     except ValueError as exc:
         raise HostError(f"{PROGRAM} -j list {' '.join(what)}: {exc}") from exc
-    return listed
+    return found

@@ -25,7 +25,7 @@ from netplugin.bridges.stale_datagrams import SweepDatagrams, sweep
 from netplugin.bridges.underlay_routes import UnderlayRoutes
 from netplugin.kernel.address_watch import AddressWatch
 from netplugin.kernel.firewall_watch import FirewallWatch
-from netplugin.kernel.foreign_chains import InTheWay, in_the_way
+from netplugin.kernel.foreign_rules import FindRefusals, refusals
 from netplugin.kernel.iptables import Chain, Iptables
 from netplugin.kernel.iptables_chains import OwnChains
 from netplugin.kernel.netlink import Address
@@ -70,11 +70,11 @@ class Clients:
     route_localnet: RouteLocalnet = route_localnet
     """Has a link of the host route loopback addresses."""
     firewall_watch: FirewallWatch = field(default_factory=FirewallWatch)
-    """Tells when others removed rules of this host."""
+    """Tells when others changed rules of this host."""
     sweep_datagrams: SweepDatagrams = sweep
     """Ends what connection tracking remembers of datagrams whose way has changed."""
-    in_the_way: InTheWay = in_the_way
-    """Finds other firewalls of the host that drop what its links forward."""
+    refusals: FindRefusals = refusals
+    """Finds rules of others that drop what the host forwards."""
     port_in_use: Callable[[str, Address, int], bool] = in_use
     """Tells whether a program of the host has a port of an address."""
     dial_bgp: Connect = dial

@@ -9,6 +9,7 @@ from functools import partial
 
 from netplugin.bgp.host import BgpHost, HostBgp
 from netplugin.bridges import host_guard, host_names, pod_guard
+from netplugin.bridges.forward_check import ForwardCheck
 from netplugin.bridges.host_access import CHAINS, HostAccess
 from netplugin.bridges.host_guard import HostGuard
 from netplugin.bridges.host_names import HostNames
@@ -26,9 +27,13 @@ from ofnet.world import Bridge
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostServices:
-    """The owners of `contivh0`, interfaces on infra networks, `inb01`; both guards; names."""
+    """The owners of `contivh0`, interfaces on infra networks, `inb01`; both guards; names.
+
+    And what looks at the rules of others (`forward_check`).
+    """
 
     host_access: HostAccess
+    forward_check: ForwardCheck
     infra: Infra
     bgp: HostBgp
     pod_guard: PodGuard
@@ -63,9 +68,9 @@ def build_host_services(
             own_addresses=clients.links.own_addresses,
             addresses_changed=clients.address_watch.changed,
             ports_changed=dataplane.reconciler.ports_changed,
-            in_the_way=clients.in_the_way,
             report_faults=partial(dataplane.progress.show, "host routes"),
         ),
+        forward_check=ForwardCheck(interfaces, clients.refusals, clients.firewall_watch.changed),
         infra=Infra(interfaces, host=settings.host, master=master, services=context.service_subnet),
         bgp=HostBgp(
             BgpHost(

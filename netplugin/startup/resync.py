@@ -185,6 +185,7 @@ def _start_loops(
     supervise = context.supervisor.supervise
     supervise("tunnel ports", dataplane.ports.run())
     supervise("host access", host_services.host_access.run())
+    supervise("forward check", host_services.forward_check.run())
     supervise("firewall watch", clients.firewall_watch.run())
     supervise("route watch", clients.route_watch.run())
     supervise("address watch", clients.address_watch.run())

@@ -262,6 +262,36 @@ def foreign_rule(site: Site) -> Iterator[None]:
     site.run(site.one.namespace, f"iptables -w {rule.format('-D')}")
 
 
+@breaks(
+    "an older iptables drops what pods send, before all else",
+    "netctl host inspect h1",
+    "raw of iptables-legacy",
+    "PREROUTING -i contivh0",
+)
+def legacy_rule(site: Site) -> Iterator[None]:
+    rule = "-t raw {} PREROUTING -i contivh0 -j DROP"
+    site.run(site.one.namespace, f"iptables-legacy -w {rule.format('-I')}")
+    yield
+    site.run(site.one.namespace, f"iptables-legacy -w {rule.format('-D')}")
+
+
+@breaks(
+    "a rule of nftables drops what leaves to pods",
+    "netctl host inspect h1",
+    "table inet fire",
+    "ip daddr 10.20.0.0/16 drop",
+)
+def nft_postrouting(site: Site) -> Iterator[None]:
+    chain = "{ type filter hook postrouting priority 0 ; }"
+    site.run(
+        site.one.namespace,
+        f"nft add table inet fire; nft add chain inet fire leaving '{chain}'; "
+        "nft add rule inet fire leaving ip daddr 10.20.0.0/16 drop",
+    )
+    yield
+    site.run(site.one.namespace, "nft delete table inet fire")
+
+
 @breaks("a table of nftables drops what is forwarded", "netctl host inspect h1", "table inet fire")
 def nft_forward(site: Site) -> Iterator[None]:
     chain = "{ type filter hook forward priority 10 ; policy drop ; }"

@@ -90,3 +90,32 @@ async def test_what_concerns_others_or_is_the_agents_own_is_not(host: Namespace)
         run(["iptables", "-w", "-t", "nat", "-F", "KUBE-SVC-ABC"])
         await Iptables(CHAINS).keep([], (4,))
         assert not await until_lost(lost, SETTLED)
+
+
+@pytest.mark.parametrize("words", [["-A", "USER", "-j", "DROP"], ["-P", "FORWARD", "DROP"]])
+async def test_whoever_looks_at_others_rules_hears_of_any_that_may_drop(
+    host: Namespace, program: str, words: list[str]
+) -> None:
+    host.run([program, "-w", "-t", "mangle", "-N", "USER"])
+    async with watching() as watch:
+        changed = watch.changed()
+        host.run([program, "-w", "-t", "mangle", *words])
+        assert await until_lost(changed)
+
+
+async def test_a_legacy_policy_of_ipv6_is_noticed(host: Namespace) -> None:
+    host.run(["ip6tables-legacy", "-t", "mangle", "-S"])
+    async with watching() as watch:
+        changed = watch.changed()
+        host.run(["ip6tables-legacy", "-w", "-t", "mangle", "-P", "FORWARD", "DROP"])
+        assert await until_lost(changed)
+
+
+async def test_packets_alone_are_no_change(host: Namespace) -> None:
+    host.run(["ip", "link", "set", "lo", "up"])
+    host.run(["iptables-legacy", "-t", "mangle", "-A", "OUTPUT", "-j", "ACCEPT"])
+    async with watching() as watch:
+        changed, lost = watch.changed(), watch.lost()
+        host.run(["ping", "-c", "2", "-i", "0.2", "127.0.0.1"])
+        assert not await until_lost(changed, SETTLED)
+        assert not lost.is_set()

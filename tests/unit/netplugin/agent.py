@@ -1,7 +1,7 @@
 """An agent as `netplugin.startup` builds it, on fake clients."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv4Network
@@ -22,7 +22,8 @@ from netplugin.bridges.underlay_routes import UnderlayRoutes
 from netplugin.cni.request import PodRequest
 from netplugin.kernel.address_watch import AddressWatch
 from netplugin.kernel.conntrack import End
-from netplugin.kernel.foreign_chains import BaseChain
+from netplugin.kernel.foreign_rules import Refusal
+from netplugin.kernel.packet_rules import Way
 from netplugin.kernel.route_watch import RouteWatch
 from netplugin.masters.progress import Progress
 from netplugin.ovsdb import PortSpec
@@ -84,7 +85,9 @@ class Outside:
     router: FakeRouter
     settings: Settings
     timing: Timing = field(default_factory=Timing)
-    other_firewalls: list[BaseChain] = field(default_factory=list)
+    other_firewalls: list[Refusal] = field(default_factory=list)
+    ways_asked: list[Way] = field(default_factory=list)
+    """For which ways the rules of others were read last."""
     routing_localnet: set[str] = field(default_factory=set)
     ports_in_use: set[tuple[object, ...]] = field(default_factory=set)
     """Protocol, address and number of ports that programs of the host have."""
@@ -123,7 +126,8 @@ class Outside:
     async def _route_localnet(self, link: str, *, wanted: bool = True) -> None:
         (self.routing_localnet.add if wanted else self.routing_localnet.discard)(link)
 
-    async def _in_the_way(self, _hook: str, _links: Collection[str]) -> list[BaseChain]:
+    async def _refusals(self, ways: Sequence[Way], _links: Collection[str]) -> list[Refusal]:
+        self.ways_asked = [*ways]
         return self.other_firewalls
 
     def _sweep(self, ways: Mapping[End, frozenset[End]], former: Collection[End]) -> int:
@@ -147,7 +151,7 @@ class Outside:
             route_localnet=self._route_localnet,
             chains=lambda _prefix: self.chains,
             sweep_datagrams=self._sweep,
-            in_the_way=self._in_the_way,
+            refusals=self._refusals,
             port_in_use=lambda *port: port in self.ports_in_use,
             dial_bgp=self.router.connect,
         )

@@ -12,7 +12,6 @@ from core import keys
 from core.errors import Conflict, HostError
 from netplugin.bridges.host_access import FORWARD, accepted, forwards, masquerade
 from netplugin.bridges.host_routes import NEXT_HOP6
-from netplugin.kernel.foreign_chains import BaseChain
 from netplugin.kernel.route_table import HostRoute
 from netplugin.ovsdb import PortSpec
 from netplugin.world import port_names
@@ -190,18 +189,6 @@ async def test_a_host_without_ipv6_has_ipv4_and_says_so(outside: Outside) -> Non
         await eventually(lambda: "net.ipv6.conf.contivh0.disable_ipv6=0" in str(said()))
         outside.links.without_ipv6.clear()
         await eventually(lambda: said() == [])
-
-
-async def test_another_firewall_in_the_way_is_a_fault_of_the_host(outside: Outside) -> None:
-    async with running(outside) as agent:
-        agent.learn(keys.GLOBAL_CONFIG, settings())
-        outside.other_firewalls = [BaseChain("inet", "firewalld", "filter_FORWARD", "forward")]
-        await agent.host_access.converge()
-        (fault,) = agent.progress.faults("firewall")
-        assert "firewall-cmd --permanent --zone=trusted --add-interface=contivh0 " in fault
-        outside.other_firewalls = []
-        await agent.host_access.converge()
-        assert agent.progress.faults("firewall") == []
 
 
 async def test_pods_of_one_address_are_a_fault_of_the_host(outside: Outside) -> None:
