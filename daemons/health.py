@@ -7,7 +7,7 @@ send the answers: `netmaster.api.server` and `netplugin.startup.inspect`.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
@@ -36,6 +36,9 @@ class Health:
     """The checks of a daemon. `checks` may be replaced when the daemon's state changes.
 
     `faults` returns what is wrong besides, in words that anybody may read: checks may pass with it.
+
+    `known` names those that ask nobody: they are looked at once the others have answered, which may
+    take them all their time, so that the answer has what came to be known meanwhile.
     """
 
     def __init__(
@@ -44,10 +47,12 @@ class Health:
         limit: float = ANSWER,
         *,
         faults: Callable[[], Sequence[str]] = tuple,
+        known: Collection[str] = (),
     ) -> None:
         self.checks = checks
         self._limit = limit
         self._faults = faults
+        self._known = frozenset(known)
 
     async def answer(self, path: str) -> HealthReply:
         """Answer a request for one of `PATHS`."""
@@ -59,8 +64,18 @@ class Health:
 
     async def _ready(self) -> HealthReply:
         checks = dict(self.checks)
-        found = await asyncio.gather(*(self._fault(check) for check in checks.values()))
-        faults = {name: fault for name, fault in zip(checks, found, strict=True) if fault}
+        asked = [name for name in checks if name not in self._known]
+        looked_at = [name for name in checks if name in self._known]
+        found = {
+            name: fault
+            for names in (asked, looked_at)
+            for name, fault in zip(
+                names,
+                await asyncio.gather(*(self._fault(checks[one]) for one in names)),
+                strict=True,
+            )
+        }
+        faults = {name: found[name] for name in checks if found[name]}
         status = HTTPStatus.SERVICE_UNAVAILABLE if faults else HTTPStatus.OK
         states = {name: faults.get(name, "ok") for name in checks}
         further = {"faults": [*told]} if (told := self._faults()) else {}

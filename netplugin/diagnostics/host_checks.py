@@ -29,7 +29,8 @@ log = logging.getLogger(__name__)
 LIMIT: Final = patient(2.0)
 """Seconds for one probe."""
 AGAIN: Final = 1.0
-"""Seconds until a probe that failed is repeated."""
+"""Seconds between the beginnings of two probes, if the first failed: one that was silent for longer
+is repeated at once."""
 HOSTS: Final = 100.0
 """Hosts that may ask a shared program at the interval of the check."""
 
@@ -101,7 +102,8 @@ class HostChecks:
                 since = began if since is None else since
                 if self._clock() - since >= check.patience:
                     self._tell(check, fault)
-            await asyncio.sleep(AGAIN if fault else self._pause(check))
+            again = max(0.0, AGAIN - (self._clock() - began))
+            await asyncio.sleep(again if fault else self._pause(check))
 
     def _pause(self, check: HostCheck) -> float:
         return check.interval * max(1.0, self._hosts() / HOSTS if check.shared else 1.0)

@@ -46,6 +46,8 @@ class Readiness:
         self._ovsdb = ovsdb
         self._bridges = bridges
         self._store_answer = store_answer
+        self.known: Final = frozenset(further)
+        """The names of the checks that ask nobody when they are carried out."""
         self._further = further
 
     async def status(self) -> None:
@@ -77,7 +79,10 @@ class Readiness:
             async with asyncio.timeout(self._store_answer):
                 await self._store.get(keys.LEADER_LOCK)
         except TimeoutError as exc:
-            raise NotReady(f"the store does not answer within {self._store_answer:g} s") from exc
+            raise NotReady(
+                f"the store does not answer within {self._store_answer:g} s: is it up, and does a "
+                f"firewall let this host reach it?"
+            ) from exc
         except ContivError as exc:
             raise NotReady(str(exc)) from exc
 

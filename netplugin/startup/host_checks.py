@@ -88,6 +88,8 @@ def build_host_checks(
                 name="ovs-vswitchd",
                 probe=vswitchd,
                 silence=f"ovs-vswitchd does not answer: {RESTART}",
+                # with it hang all ways of this host's own packets, and much else that is asked
+                interval=1.0,
                 patience=PATIENCE,
                 code=LIMITED,
             ),

@@ -126,7 +126,7 @@ async def start_servers(
     checks = dict(pod_services.readiness.checks())
     if kube_feed is not None:
         checks["kubernetes"] = kube_feed.ready
-    health = Health(checks)
+    health = Health(checks, known=pod_services.readiness.known)
     tests = SelfTest(
         # not for `/readyz`: ADDs can be carried out
         ready={**checks, link_keeper.SUBJECT: pod_services.link_keeper.whole},

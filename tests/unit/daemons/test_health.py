@@ -60,3 +60,19 @@ async def test_checks_may_change() -> None:
     health = Health({"start": fails})
     health.checks = {"store": works}
     assert (await health.answer(READYZ)).status is HTTPStatus.OK
+
+
+async def test_what_is_known_is_looked_at_when_the_others_have_answered() -> None:
+    told: list[str] = []
+
+    async def slow() -> None:
+        await asyncio.sleep(0.01)
+        told.append("the disk is full")
+
+    async def disk() -> None:
+        if told:
+            raise StoreUnavailable(told[0])
+
+    health = Health({"disk": disk, "store": slow}, known={"disk"})
+    _, text = await health.answer(READYZ)
+    assert json.loads(text)["checks"] == {"disk": "the disk is full", "store": "ok"}

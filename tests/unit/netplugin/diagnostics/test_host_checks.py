@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -131,3 +133,26 @@ async def test_many_hosts_ask_what_they_share_less_often(
     monkeypatch.setattr(asyncio, "sleep", sleep)
     async with background("checks", checks.run()):
         assert await slept.get() == pause
+
+
+async def test_a_probe_that_was_silent_for_long_is_repeated_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    part, slept = Part(), asyncio.Queue[float]()
+    forever = asyncio.Event().wait
+
+    async def late(seconds: float) -> None:
+        part.now += seconds
+        raise HostError("silent")
+
+    async def sleep(seconds: float) -> None:
+        slept.put_nowait(seconds)
+        await forever()
+
+    monkeypatch.setattr(host_checks, "AGAIN", 1.0)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    for took, pause in ((0.25, 0.75), (2.0, 0.0)):
+        check = replace(part.check(), probe=partial(late, took))
+        checks = HostChecks([check], part.show, clock=lambda: part.now)
+        async with background("checks", checks.run()):
+            assert await slept.get() == pause

@@ -1,5 +1,7 @@
 """STATUS: each thing that an ADD needs is missed."""
 
+import asyncio
+
 import pytest
 
 from core import keys
@@ -56,6 +58,22 @@ async def test_without_a_store(outside: Outside) -> None:
         assert caught.value.code == NOT_AVAILABLE
 
 
+async def test_a_store_that_does_not_answer_is_told_with_what_to_look_at(
+    outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = MemoryBackend()
+
+    async def silent(_key: str) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(store, "get", silent)
+    async with running(outside) as agent:
+        bridges = agent.dataplane.agents
+        readiness = Readiness(store, outside.master, agent.clients.ovsdb, bridges, 0.01)
+        with pytest.raises(NotReady, match=r"does not answer within 0.01 s: .* does a firewall"):
+            await readiness.status()
+
+
 async def test_what_else_an_add_needs(outside: Outside) -> None:
     async with running(outside) as agent:
 
@@ -73,3 +91,4 @@ async def test_what_else_an_add_needs(outside: Outside) -> None:
             await readiness.status()
         assert caught.value.code == LIMITED
         assert "data directory" in readiness.checks()
+        assert readiness.known == {"data directory"}
