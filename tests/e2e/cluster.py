@@ -7,6 +7,7 @@ own, with the addresses of his site. Next: `tests.e2e.kubernetes`, the cases.
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,8 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy" / "kubernetes"
 BEFORE_130 = DEPLOY / "before-1.30"
 IMAGES = ROOT / "build" / "image"
+LOGS = ROOT / ".run" / "e2e"
+"""What the programs and pods of the last cluster wrote."""
 BINARIES = (
     *("kubelet", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"),
     "kubectl",
@@ -141,13 +144,23 @@ class Cluster:
         await_default_account(self.plane)
 
     def close(self) -> None:
-        """Remove everything."""
+        """Remove everything but the logs, which go to `LOGS`."""
+        self._keep_logs()
         for node in self.nodes:
             node.remove()
         self.plane.stop()
         self.fabric.delete()
         for path, value in self._sysctls.items():
             path.write_text(value)
+
+    def _keep_logs(self) -> None:
+        shutil.rmtree(LOGS, ignore_errors=True)
+        for log in self.directory.rglob("*.log"):
+            kept = LOGS / log.relative_to(self.directory)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            # what a pod's log in /var/log/pods links to may be gone
+            if log.is_file():
+                shutil.copyfile(log, kept)
 
     def _make_fabric(self) -> None:
         self.fabric.create()

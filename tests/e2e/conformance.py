@@ -64,13 +64,15 @@ def lacking() -> str:
         return fault
     release = version_of(Path(os.environ["K8S_BIN"]) / "kubelet")
     folder = os.environ.get("E2E_BIN", "")
-    absent = [name for name in ("e2e.test", "agnhost") if not (Path(folder) / name).is_file()]
+    wanted = ("e2e.test", *images.PROGRAMS)
+    absent = [name for name in wanted if not (Path(folder) / name).is_file()]
     if not folder or absent:
         return (
             f"E2E_BIN must name a folder with upstream's tests; missing: {', '.join(absent)}. "
             f"e2e.test, and ginkgo for several tests at a time, are in kubernetes-test-linux-"
             f"amd64.tar.gz of the release {release} (https://kubernetes.io/releases/download/); "
-            "agnhost is the program of the image agnhost that `e2e.test --list-images` names"
+            "the others are the programs of the images of their names, which `e2e.test "
+            "--list-images` lists"
         )
     tests = tests_release(Path(folder))
     if tests != release:
@@ -95,7 +97,7 @@ def run(setting: Setting, folder: Path) -> list[verdicts.Verdict]:
     listed = subprocess.run(
         [folder / "e2e.test", "--list-images"], check=True, capture_output=True, text=True
     ).stdout.split()
-    tar = images.for_upstream(BUILD, folder / "agnhost", listed)
+    tar = images.for_upstream(BUILD, folder, listed)
     with tempfile.TemporaryDirectory(prefix="conformance-") as directory:
         cluster = Cluster(Path(directory), dual_stack=setting.dual_stack, plane_on_node=True)
         try:

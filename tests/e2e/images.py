@@ -70,12 +70,19 @@ def write(path: Path, name: str, command: Sequence[str], busybox: Path = BUSYBOX
     return save(path, layer(busybox), {name: {"Env": ["PATH=/bin"], "Cmd": [*command]}})
 
 
-AGNHOST: Final = {"Entrypoint": ["/agnhost"], "Cmd": ["pause"]}
+PROGRAMS: Final = ("agnhost", "regression-issue-74839")
+"""The programs of upstream's images of these names."""
+_PAUSE: Final = {"Entrypoint": ["/agnhost"], "Cmd": ["pause"]}
+_SHELL: Final = {"Cmd": ["sleep", "99999999"]}
 UPSTREAM: Final[Mapping[str, Mapping[str, list[str]]]] = {
-    "agnhost": AGNHOST,
-    "pause": AGNHOST,
-    "jessie-dnsutils": {"Cmd": ["sleep", "99999999"]},
+    "agnhost": _PAUSE,
+    "pause": _PAUSE,
+    "regression-issue-74839": {"Entrypoint": ["/regression-issue-74839"]},
+    # looks names up by the C library of Debian; the first name is that of releases before 1.36
+    "jessie-dnsutils": _SHELL,
+    "glibc-dns-testing": _SHELL,
     "busybox": {"Cmd": ["sh"]},
+    "nginx": {"Entrypoint": ["/agnhost"], "Cmd": ["netexec", "--http-port=80"]},
 }
 """What the containers of upstream's images do; the others serve volumes, Windows and the like."""
 PACKAGES: Final = (
@@ -85,10 +92,10 @@ PACKAGES: Final = (
 """What upstream's tests call in their containers."""
 
 
-def for_upstream(directory: Path, agnhost: Path, listed: Iterable[str]) -> Path:
+def for_upstream(directory: Path, programs: Path, listed: Iterable[str]) -> Path:
     """Write the images that upstream's network tests use, of those listed; return their tar.
 
-    `directory` keeps the packages' file system for the next run.
+    `directory` keeps the packages' file system for the next run, `programs` has `PROGRAMS`.
     """
     root = directory / "root.tar"
     if not root.exists():
@@ -102,7 +109,7 @@ def for_upstream(directory: Path, agnhost: Path, listed: Iterable[str]) -> Path:
         if (kind := kind_of(name)) in UPSTREAM
     }
     files = {
-        "agnhost": agnhost,
+        **{name: programs / name for name in PROGRAMS},
         # of its TLS servers: the API server, as their client, does not verify them
         "localhost.crt": directory / "localhost.crt",
         "localhost.key": directory / "localhost.key",
