@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from core.errors import Invalid, SwitchRefused, SwitchUnavailable
 from core.ids import EndpointKey
 from core.logs import fields
-from ofnet import policy_log
+from ofnet import datapath, policy_log
 from ofnet.changes import EVERYTHING, Changes, ObjectId, ObjectKind
 from ofnet.channel.switch import Switch
 from ofnet.channel.wire import PacketIn
@@ -139,7 +139,8 @@ class BridgeAgent:
         kept and realised on connect), FlowsRefused when it refuses flows of the changed objects,
         Invalid when a changed local endpoint has values no flow can have.
         """
-        world = replace(world, nd_extension=self._world.nd_extension)
+        known = self._world
+        world = replace(world, nd_extension=known.nd_extension, unchanged_nat=known.unchanged_nat)
         self.garp_sender.update(world, changes)
         try:
             await self._realise(world, changes)
@@ -427,10 +428,17 @@ class BridgeAgent:
         if self._asked:
             return
         lacking = await self._switch.refusals([neighbours.extension_probe()])
+        release = await self._switch.release()
         self._asked = True
-        if self._world.nd_extension == bool(lacking):
-            self._world = replace(self._world, nd_extension=not lacking)
+        # Open vSwitch's own datapath has the extension, the kernel's does not
+        harmed = not lacking and datapath.ends_at_unchanged_addresses(release)
+        before, self._world = (
+            self._world,
+            replace(self._world, nd_extension=not lacking, unchanged_nat=not harmed),
+        )
+        if self._world != before:
             self._desired.update(self._world, EVERYTHING)
+        if self._world.nd_extension != before.nd_extension:
             by = "the agent: the datapath has no ND extension" if lacking else "the switch"
             log.info(
                 "sender of IPv6 neighbour advertisements changed",

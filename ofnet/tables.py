@@ -163,7 +163,8 @@ class Priority(IntEnum):
     SHORTEST_PREFIX = 20
     """Of a default route; each bit of a prefix adds one."""
 
-    HOST_ELSEWHERE = 59
+    HOST_ELSEWHERE = 58
+    HOST_UNCHANGED = 59
     HOST_PATH = 60
     HOST_FORGED = 61
     HOST_KNOWN = 62

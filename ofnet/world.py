@@ -397,6 +397,8 @@ class World:
     * `nd_extension`: the datapath can set the flags of ND messages and the kind of their options.
       The bridge's agent asks the switch; without it the agent completes the answers
       (`ofnet.pipelines.neighbours`).
+    * `unchanged_nat`: the datapath may track a connection with a translation that leaves it as it
+      is (`ofnet.datapath`). The bridge's agent finds out (`ofnet.pipelines.service_nat`).
     * `learning`: the BGP peer has not sent all routes yet; routes on the switch are not deleted.
     * `kubernetes_partial`: services and policies of Kubernetes may exist that are not known; their
       flows on the switch stay.
@@ -428,6 +430,7 @@ class World:
     dns_address: IPv4Address | None = None
     guard: bool = False
     nd_extension: bool = True
+    unchanged_nat: bool = True
     learning: bool = False
     kubernetes_partial: bool = False
     complete: bool = False

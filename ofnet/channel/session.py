@@ -15,7 +15,7 @@ from typing import Final, Protocol, TypeVar, cast
 from core.errors import SwitchRefused, SwitchUnavailable
 from core.patience import patient
 from ofnet.changes import ObjectKind
-from ofnet.channel import flow_stats, group_wire, meter_wire, port_wire, wire
+from ofnet.channel import flow_stats, group_wire, meter_wire, port_wire, release_wire, wire
 from ofnet.channel.flow_stats import FlowCount, FlowEntry
 from ofnet.channel.requests import MAX_DUMP, Batch, ReadPart, Requests, Writes
 from ofnet.channel.workload import Workload
@@ -312,6 +312,14 @@ class SwitchSession(asyncio.Protocol):
         with self._requests.dump_of(xid, port_wire.counts) as done:
             self._send(port_wire.count_request(ofport, xid))
             return sum(one.received for one in await self._answer(done))
+
+    async def release(self) -> str:
+        """Return the release of the switch's software. Raises SwitchRefused."""
+        xid = self._requests.take_xids()
+        with self._requests.dump_of(xid, release_wire.releases) as done:
+            self._send(release_wire.request(xid))
+            found = await self._answer(done)
+            return "".join(found)
 
     def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> bool:
         """Send a packet out; False if the switch reads too slowly and the packet is dropped."""

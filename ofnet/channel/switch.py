@@ -183,6 +183,10 @@ class Switch:
         """
         return await self._require().received_by(ofport)
 
+    async def release(self) -> str:
+        """Return the release of the switch, as 3.1.0. Raises SwitchRefused or SwitchUnavailable."""
+        return await self._require().release()
+
     async def meters(self) -> list[Meter]:
         """Return the meters that the switch has."""
         return await self._require().meters()

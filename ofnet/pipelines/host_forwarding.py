@@ -105,10 +105,11 @@ def looked_up(port: HostPort, zone: int) -> Iterator[Flow]:
     yield _of_port(TableId.INGRESS_GROUP, Priority.HOST_KNOWN, known, judged)
 
 
-def to_other_hosts(port: HostPort, zone: int) -> Iterator[Flow]:
+def to_other_hosts(port: HostPort, zone: int, *, unchanged_nat: bool) -> Iterator[Flow]:
     """Yield the flows that give this host's address to what it sends to pods of other hosts.
 
     They are below those of this host's pods. What has passed them is marked as the host's own.
+    Without `unchanged_nat`, what has that address already is tracked as it is (`ofnet.datapath`).
     """
     for source in port.tunnel_sources:
         family: MatchFields = {
@@ -123,6 +124,11 @@ def to_other_hosts(port: HostPort, zone: int) -> Iterator[Flow]:
         own: MatchFields = {**family, "metadata": FROM_HOST.put(1), "ct_state": _UNTRACKED}
         for sent in (new, own):
             yield _of_port(*where, sent, Instructions((_OF_HOST, enter)))
+        if not unchanged_nat:
+            already: MatchFields = {**own, **stages.from_address(source)}
+            enter = Conntrack(TableId.INGRESS_GROUP, zone, commit=True)
+            above = TableId.INGRESS_GROUP, Priority.HOST_UNCHANGED
+            yield _of_port(*above, already, Instructions((_OF_HOST, enter)))
 
 
 def to_pod(mode: Mode, endpoint: LocalEndpoint, network: Network, port: HostPort) -> Iterator[Flow]:

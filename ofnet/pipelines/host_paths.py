@@ -134,7 +134,9 @@ def host_port(mode: Mode, world: World) -> Iterator[Flow]:
         elsewhere: MatchFields = {**of_pods_new, "eth_type": eth_type}
         yield _flow(TableId.DST_GRP, Priority.HOST_PATH, Match(**elsewhere), look_up)
     if mode in _TUNNELLED:
-        yield from host_forwarding.to_other_hosts(port, ZONES[mode])
+        yield from host_forwarding.to_other_hosts(
+            port, ZONES[mode], unchanged_nat=world.unchanged_nat
+        )
         yield from host_forwarding.by_tunnel(TUNNEL_ZONE)
         yield from host_forwarding.entered(mode, TUNNEL_ZONE, 1)
         yield from _answers_of_others(mode, port)

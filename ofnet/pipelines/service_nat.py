@@ -16,7 +16,9 @@ are translated after policy. Ports without a provider go to the agent, which ref
 #
 # Direct connections, to a provider's own address, are tracked in the same zone. A client may use
 # one port of its own for a connection to the service and for one to the provider. Their answers
-# look the same; tracking both makes the switch give one of them another port.
+# look the same; tracking both makes the switch give one of them another port. Some releases end
+# at that (`ofnet.datapath`): there direct connections are tracked as they are, so that the switch
+# changes the port of the later one only if that is the one to the service.
 #
 # Hairpin: a client that is its own provider would drop a packet with its own source address. It
 # gets the packet from the service's address instead. Its answer, to the service, is to a port that
@@ -288,7 +290,8 @@ class _TenantFlows:
             yield self._unlisted(protocol)
         if protocols:
             yield self._dnat(Priority.MATCH, {**self._to, "ip_proto": self._icmp}, self._tracked)
-        if oxm.PROTO_UDP in protocols:
+        itself = {one.address for port in self._service.ports for one in port.providers}
+        if oxm.PROTO_UDP in protocols and self._service.address not in itself:
             yield self._own_client()
 
     def reachable(self, providers: Iterable[Provider]) -> list[Provider]:
@@ -376,7 +379,7 @@ class _TenantFlows:
             yield from self._dealt(priority, new, providers)
             return
         buckets = tuple(
-            Bucket(weight, (self._commit(provider),))
+            Bucket(weight, (self._commit(new, provider),))
             for provider, shares in zip(providers, weights_of(len(providers)), strict=True)
             for weight in shares
         )
@@ -406,8 +409,11 @@ class _TenantFlows:
         later["ip_frag"] = FRAGMENT_LATER
         yield from self._dealt(Priority.UNLISTED, later, providers)
 
-    def _commit(self, provider: Provider) -> Conntrack:
-        nat = Nat("dst", provider.address, provider.port)
+    def _commit(self, new: MatchFields, provider: Provider) -> Conntrack:
+        same = provider.address, provider.port
+        asked = self._service.address, new.get("ct_tp_dst", provider.port)
+        # a translation that changes nothing ends some switches (`ofnet.datapath`)
+        nat = Nat("dst", provider.address, provider.port) if same != asked else None
         return Conntrack(TableId.SERVICES, self._zone, commit=True, nat=nat)
 
     def _chosen(self, new: MatchFields, provider: Provider) -> Instructions:
@@ -415,7 +421,7 @@ class _TenantFlows:
         # The flow that the switch learns names the provider by a digest. One whose provider has
         # gone finds no flow in CHOICE, and the number that was dealt decides. That number depends
         # on the connection, so that a client is not led to the same provider after its time.
-        commit = self._commit(provider)
+        commit = self._commit(new, provider)
         if not self._service.affinity:
             return Instructions((commit,))
         # A later fragment tells no port. It has a flow of its own, and learns both: whichever
@@ -457,7 +463,8 @@ class _TenantFlows:
             **stages.to_address(provider.address),
             **_to_port(protocol, provider.port),
         }
-        tracked = Conntrack(TableId.DST_GRP, self._zone, commit=True, nat=_DISTINCT)
+        nat = _DISTINCT if self._world.unchanged_nat else None
+        tracked = Conntrack(TableId.DST_GRP, self._zone, commit=True, nat=nat)
         yield self._dnat(Priority.SHARED, direct, Instructions((tracked,)))
 
     def _unlisted(self, protocol: int) -> Flow:

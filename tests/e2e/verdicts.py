@@ -30,6 +30,7 @@ LEFT_OUT: Final[tuple[tuple[str, str], ...]] = (
     (r"\[Alpha\]|\[Deprecated\]|\[Flaky\]", "is of a feature that is off, or is no verdict"),
     (r"NetworkPolicyLegacy", "is the forerunner of the suite Netpol, in the same release"),
     (r"configMap nameserver", "changes CoreDNS, and there is none: the agents are the DNS"),
+    (r"Feature:Networking-(DNS|IPv4|IPv6)", "asks the internet"),
     (r"configurable pod resolv.conf", "needs the CoreDNS in the image of upstream's agnhost"),
     (r"node podCIDRs", "asks for subnets of nodes, which this network does not use"),
 )

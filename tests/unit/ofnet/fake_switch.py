@@ -47,6 +47,7 @@ class FakeSwitch(Switch):
         self.table: dict[FlowKey, Flow] = {}
         self.foreign: list[FlowStamp] = []
         self.refuses: Callable[[Flow], bool] = lambda _: False
+        self.software = "3.5.0"
         self.packets: list[tuple[bytes, tuple[PacketAction, ...], int]] = []
         self.dumps = 0
         self.failures: list[Exception] = []
@@ -85,6 +86,10 @@ class FakeSwitch(Switch):
     async def refusals(self, flows: Sequence[Flow]) -> dict[Flow, str]:
         await self._answer()
         return {flow: "refused" for flow in flows if self.refuses(flow)}
+
+    async def release(self) -> str:
+        await self._answer()
+        return self.software
 
     async def barrier(self) -> None:
         await self._answer()

@@ -407,6 +407,27 @@ async def test_the_switch_is_asked_at_each_connection_what_its_datapath_can_do()
         await until(lambda: agent.fully_synced and switch.table == agent.flows, "replaced")
 
 
+async def test_flows_are_made_for_the_release_of_the_switch() -> None:
+    switch = FakeSwitch()
+    switch.software = "3.1.0"
+    async with running(switch, world(here=(local(1),))) as agent:
+        assert not agent.world.unchanged_nat
+        await agent.update(with_local(world(here=(local(1),)), local(2)), pod_change(2))
+        assert not agent.world.unchanged_nat, "no World that comes later changes it"
+        switch.disconnect()
+        switch.software = "3.1.3"
+        switch.connect()
+        await until(lambda: agent.world.unchanged_nat, "asked again")
+
+
+async def test_the_kernels_datapath_has_no_fault_of_the_other_one() -> None:
+    switch = FakeSwitch()
+    switch.software, switch.refuses = "3.1.0", needs
+    dual = replace(local(1), ip6=IPv6Address("2001:db8::1"))
+    async with running(switch, world(here=(dual,))) as agent:
+        assert agent.world.unchanged_nat
+
+
 changes = st.tuples(st.sampled_from(["put", "put again", "drop"]), st.sampled_from([1, 1, 1, 2]))
 turns = st.tuples(st.just("turn"), st.integers(1, 6))
 disturbances = st.tuples(st.sampled_from(["fail", "reconnect", "lose flows"]), st.just(0))

@@ -8,8 +8,11 @@ from typing import NamedTuple
 import pytest
 
 from ofnet.openflow import oxm
+from ofnet.openflow.actions import Conntrack, Nat
+from ofnet.openflow.fields import FROM_HOST
 from ofnet.pipelines import stages
 from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.tables import TableId
 from ofnet.trace.evaluator import Packet, Value, tables_of
 from ofnet.trace.packets import answer
 from ofnet.trace.tracking import TrackingSwitch
@@ -223,6 +226,27 @@ def test_pods_of_other_hosts_get_it_under_this_hosts_address(mode: FwdMode, vers
             assert packet.get(f"{way}_dst") == source
             assert packet.get("tcp_dst") == 40000
             sent = sent.put("tcp_flags", 16)
+
+
+@of_vxlan
+@in_both_families
+def test_what_has_this_hosts_address_is_not_given_it_where_that_ends_the_switch(
+    mode: FwdMode, version: int
+) -> None:
+    made = replace(world(mode, Bridge.VXLAN, Policies()), unchanged_nat=False)
+    here: Address = HOST if version == 4 else TUNNEL6
+    own = {"metadata": FROM_HOST.put(1), **stages.from_address(here)}
+    entering = {
+        flow: one.nat
+        for flow in flows_of(made, Bridge.VXLAN)
+        for one in flow.instructions.actions
+        if isinstance(one, Conntrack) and one.commit and flow.table == TableId.INGRESS_GROUP
+    }
+    unchanged = [flow for flow in entering if own.items() <= dict(flow.match.fields).items()]
+    translated = [flow for flow, nat in entering.items() if nat == Nat("src", here)]
+    assert [entering[flow] for flow in unchanged] == [None]
+    assert translated
+    assert all(one.priority < unchanged[0].priority for one in translated)
 
 
 @of_vxlan

@@ -16,6 +16,7 @@ from ofnet.translations import Translated, answered, begun
 from ofnet.world import Bridge, FwdMode, Network, Provider, Service, ServicePort
 from tests.unit.ofnet.pipelines.scene import ANN, BOB, EVE, FAR, v6, world
 from tests.unit.ofnet.serving import VIP, VIP6, flows_of_services, having, lines, service
+from tests.unit.ofnet.walk import flows_of
 
 ZONE = 49153
 VRF = "metadata=0x100000000/0xff00000000"
@@ -46,6 +47,43 @@ table=6, priority=100,tcp,{VRF},nw_src={BOB.ip},tp_src=8080 actions=ct(table=7,z
     assert list(map(str, group.buckets)) == [
         f"bucket=weight:1,actions=ct(commit,table=12,zone={ZONE},nat(dst={BOB.ip}:8080))"
     ]
+
+
+@pytest.mark.parametrize("bridge", Bridge)
+@pytest.mark.parametrize("mode", FwdMode)
+def test_no_translation_changes_nothing_where_that_ends_the_switch(
+    mode: FwdMode, bridge: Bridge
+) -> None:
+    services = [
+        service(BOB.ip, FAR.ip),
+        service(BOB.ip, FAR.ip, key="dns:default", address=VIP6, protocol=17, affinity=9),
+        # external addresses may be those of the providers themselves
+        service(BOB.ip, FAR.ip, key="own:default", address=BOB.ip, port=8080),
+        service(BOB.ip, key="udp:default", address=BOB.ip, protocol=17, port=8080),
+    ]
+    made = having(world(mode, vxlan=bridge is Bridge.VXLAN), *services)
+    flows = flows_of(replace(made, unchanged_nat=False), bridge)
+    translations = [
+        (dict(flow.match.fields), one.nat)
+        for flow in flows
+        for one in committed(flow)
+        if one.nat is not None
+    ]
+    assert any(nat.end == "dst" for _, nat in translations)
+    for match, nat in translations:
+        assert nat.address is not None, "the same source"
+        to = match.get("ipv4_dst", match.get("ipv6_dst"))
+        same = (to, match.get("ct_tp_dst", nat.port)) == (nat.address, nat.port)
+        assert nat.end == "src" or not same
+        assert not any(one.end == "src" and one.address == BOB.ip for _, one in translations)
+
+
+def committed(flow: Flow) -> list[Conntrack]:
+    """Return the ways by which a flow enters connections, those of its group too."""
+    instructions = flow.instructions
+    buckets = instructions.group.buckets if instructions.group is not None else ()
+    actions = [*instructions.actions, *(one for bucket in buckets for one in bucket.actions)]
+    return [one for one in actions if isinstance(one, Conntrack) and one.commit]
 
 
 def test_a_datagram_is_dealt_out_by_its_ports() -> None:
