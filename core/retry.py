@@ -117,8 +117,8 @@ class Loops:
         """Return what does not work now, without objects and reasons: anybody may know it."""
         return [*dict.fromkeys(one.name for one in self._failing.values() if one.shown)]
 
-    def failed(self, loop: "Loop", text: str, *, patience: float, vital: bool) -> None:
-        """Note a failure of a loop."""
+    def failed(self, loop: "Loop", text: str, *, patience: float, vital: bool) -> bool:
+        """Note a failure of a loop; return whether that is a fault by now."""
         name = loop.name
         self.failures[name] += 1
         now = self.now()
@@ -131,6 +131,7 @@ class Loops:
         elif known is None and patience < ELSEWHERE:
             # an attempt may take as long as it likes, and says nothing meanwhile
             self._later(patience, self._look)
+        return shown
 
     def ended(self, loop: "Loop") -> bool:
         """Note that a loop does not fail any more; return whether it did."""
@@ -220,11 +221,12 @@ class Loop:
     def failed(self, exc: Exception) -> float:
         """Note a failure; return the seconds until the next attempt."""
         reason = str(exc) or type(exc).__name__
-        about = fields(object=self._about or None)
-        self._log.warning("%s, retrying", self.name, extra=about | fields(error=reason))
         parts = (self.name, self._about, reason, self._remedy)
         text = ": ".join(part for part in parts if part)
-        self._loops.failed(self, text, patience=self._patience, vital=self._vital)
+        shown = self._loops.failed(self, text, patience=self._patience, vital=self._vital)
+        level = logging.WARNING if shown or self._patience == ELSEWHERE else logging.INFO
+        about = fields(object=self._about or None, error=reason)
+        self._log.log(level, "%s, retrying", self.name, extra=about)
         now = self._loops.now()
         if now - self._failed_at > self._pace.longest:
             self._pauses = self._pace.pauses(self._jitter)

@@ -15,9 +15,8 @@ cannot wait for by `detached`.
 
 import asyncio
 import logging
-import random
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -228,14 +227,3 @@ def attempt(work: Callable[[], T], on_error: Callable[[Exception], T]) -> T:
         return work()
     except Exception as exc:
         return on_error(exc)
-
-
-def backoff(
-    first: float = 0.05, limit: float = 2.0, *, jitter: Callable[[], float] = random.random
-) -> Iterator[float]:
-    """Yield delays in seconds: doubling up to `limit`, each up to a quarter shorter."""
-    # The jitter spreads clients that failed together, so that they do not retry together.
-    delay = first
-    while True:
-        yield delay * (1.0 - 0.25 * jitter())
-        delay = min(delay * 2, limit)

@@ -16,7 +16,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from core.errors import StoreUnavailable
 from core.logs import fields
 from core.patience import patient
-from core.tasks import backoff
+from core.retry import STORE
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class Failover(Generic[M]):
         stop = time.monotonic() + policy.budget
         retry, attempt, failures = policy.retry, policy.attempt, 0
         unknown = False
-        for delay in backoff(0.02, 1.0):
+        for delay in STORE.pauses():
             if self.closed:
                 raise StoreUnavailable("the store client is closed", outcome_unknown=unknown)
             member = self.current

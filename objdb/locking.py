@@ -9,11 +9,12 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Generic, TypeVar
 
 from core.errors import StoreUnavailable
-from core.logs import fields
-from core.tasks import background, backoff
+from core.retry import REMOTE, Loop, Pace, retry
+from core.tasks import background
 from objdb.api import Fence
 from objdb.keepalive import RenewedLease
 
@@ -54,20 +55,18 @@ class KeyLock(ABC, Generic[L]):
         # with the earlier lease and cannot be taken for the new one.
         await self._drop_lease()
         self._fence = None
-        delays = backoff(0.02, 0.5)
+        loop = Loop(
+            log,
+            "lock not taken, store unavailable",
+            about=self._key,
+            pace=Pace(0.02, 0.5),
+            errors=StoreUnavailable,
+            patience=REMOTE,
+        )
         try:
-            while True:
-                try:
-                    self._fence = await self._attempt()
-                except StoreUnavailable as exc:
-                    log.warning(
-                        "lock not taken, store unavailable, retrying",
-                        extra=fields(key=self._key, error=str(exc)),
-                    )
-                    await asyncio.sleep(next(delays))
-                    continue
-                if self._fence is not None:
-                    return self._fence
+            while self._fence is None:
+                self._fence = await retry(loop, partial(self._attempt, loop))
+            return self._fence
         finally:
             if self._fence is None:
                 await self._drop_lease()
@@ -112,13 +111,14 @@ class KeyLock(ABC, Generic[L]):
     async def unlock(self, fence: Fence) -> None:
         """Free the key if this client still holds it; best effort."""
 
-    async def _attempt(self) -> Fence | None:
+    async def _attempt(self, loop: Loop) -> Fence | None:
         """Take the key, or wait until it may be free."""
         if self._lease is None or time.monotonic() >= self._lease.valid_until:
             await self._drop_lease()
             self._lease = await self._grant(self._ttl)
         lease = self._lease
         found = await self.try_lock(lease)
+        loop.works()
         if isinstance(found, Fence):
             return found
         # The wait starts at the position that `try_lock` returned, so a release between that

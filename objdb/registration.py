@@ -12,7 +12,8 @@ from typing import Final
 from core.errors import NotFound, StoreUnavailable
 from core.logs import fields
 from core.patience import patient
-from core.tasks import background, backoff
+from core.retry import REMOTE, Loop, Pace, retry
+from core.tasks import background
 from objdb.api import Absent, Backend, Change, Committed, Lease, Put, Unchanged
 from objdb.shared_lease import SharedLease, holds
 
@@ -57,33 +58,33 @@ class Registration:
             await self._keep()
 
     async def _keep(self) -> None:
-        delays = backoff(0.05, 1.0)
+        loop = Loop(
+            log,
+            "service registration failed",
+            about=self._key,
+            pace=Pace(0.05, 1.0),
+            errors=(StoreUnavailable, NotFound),
+            patience=REMOTE,
+        )
         while True:
-            # Cleared before the value is read: an update during the write wakes the next wait.
-            self._updated.clear()
-            wanted = self._wanted
-            try:
-                await self._write_with_retries(wanted)
-            except (StoreUnavailable, NotFound) as exc:
-                log.warning(
-                    "service registration failed, retrying",
-                    extra=fields(key=self._key, error=str(exc)),
-                )
-                # NotFound: the lease has ended in the store before we noticed.
-                if self._lease is not None and (
-                    isinstance(exc, NotFound) or not holds(self._lease)
-                ):
-                    await self._lose(self._lease)
-                await asyncio.sleep(next(delays))
-                continue
-            delays = backoff(0.05, 1.0)
-            if wanted == self._wanted:
-                self._synced.set()
+            await retry(loop, self._sync)
             await self._wait_for_change()
 
-    async def _write_with_retries(self, wanted: bytes) -> None:
-        while not await self._write(wanted):
-            log.info("service key changed by another writer, retrying", extra=fields(key=self._key))
+    async def _sync(self) -> None:
+        """Write the value that is wanted. Raises StoreUnavailable, and NotFound without a lease."""
+        # Cleared before the value is read: an update during the write wakes the next wait.
+        self._updated.clear()
+        wanted = self._wanted
+        try:
+            while not await self._write(wanted):
+                log.info("service key changed by another writer", extra=fields(key=self._key))
+        except (StoreUnavailable, NotFound) as exc:
+            # NotFound: the lease has ended in the store before we noticed.
+            if self._lease is not None and (isinstance(exc, NotFound) or not holds(self._lease)):
+                await self._lose(self._lease)
+            raise
+        if wanted == self._wanted:
+            self._synced.set()
 
     async def _write(self, value: bytes) -> bool:
         """Replace the key's value; False if another writer changed it in between."""

@@ -7,13 +7,11 @@ alone would retry for ever (`objdb.diagnosis`). The caller checks what the key h
 
 import asyncio
 import logging
-import time
 from typing import Final
 
 from core.errors import StoreDenied, StoreUnavailable
-from core.logs import fields
 from core.patience import patient
-from core.tasks import backoff
+from core.retry import Loop, Pace, retry
 from objdb.api import Backend, Entry
 from objdb.connect import StoreAddress, StoreKind, tls_context
 from objdb.diagnosis import CONSUL, ETCD, examine
@@ -31,9 +29,10 @@ async def wait_for_store(store: StoreAddress, backend: Backend, key: str) -> Ent
 
     Raises StoreDenied, with the remedy, where waiting does not help.
     """
-    began, denials = time.monotonic(), 0
-    pauses = backoff(0.2, 3.0)
-    while True:
+    denials = 0
+
+    async def attempt() -> Entry | None:
+        nonlocal denials
         try:
             async with asyncio.timeout(FIRST_ANSWER):
                 return await backend.get(key)
@@ -41,16 +40,18 @@ async def wait_for_store(store: StoreAddress, backend: Backend, key: str) -> Ent
             reason: Exception = exc
         try:
             await _examine_members(store)
-            denials = 0
-        except StoreUnavailable as exc:
-            reason, denials = exc, 0
         except StoreDenied as exc:
-            reason, denials = exc, denials + 1
+            denials += 1
             if denials >= CERTAIN:
                 raise
-        waited = round(time.monotonic() - began, 1)
-        log.warning("waiting for the store", extra=fields(path=store, seconds=waited, error=reason))
-        await asyncio.sleep(next(pauses))
+            reason = exc
+        else:
+            denials = 0
+        raise StoreUnavailable(str(reason) or "no answer") from reason
+
+    pace = Pace(0.2, 3.0)
+    loop = Loop(log, "waiting for the store", about=str(store), pace=pace, errors=StoreUnavailable)
+    return await retry(loop, attempt)
 
 
 async def _examine_members(store: StoreAddress) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 from core.errors import SwitchRefused, SwitchUnavailable
 from core.logs import fields
 from core.patience import patient
-from core.tasks import backoff
+from core.retry import REMOTE, Loop, Pace
 from ofnet.changes import ObjectKind
 from ofnet.channel.requests import FlowsRefused
 from ofnet.channel.switch import Switch
@@ -97,6 +97,9 @@ class FlowSync:
         self._audit_at = 0.0
         self._pauses = _pauses()
         self._synced = asyncio.Event()
+        self._loop = Loop(
+            log, "flow update failed", about=f"bridge {desired.bridge}", patience=REMOTE
+        )
 
     @property
     def synced(self) -> bool:
@@ -223,9 +226,10 @@ class FlowSync:
                 await self._flush()
         except (SwitchUnavailable, SwitchRefused) as exc:
             self._stats["SwitchFailure"] += 1
-            about = fields(bridge=self._desired.bridge, error=str(exc))
-            log.warning("flow update failed, retrying", extra=about)
+            self._loop.failed(exc)
             self._mark_unsynced()
+        else:
+            self._loop.succeeded()
         self.on_change()
 
     async def _flush(self) -> None:
@@ -392,4 +396,4 @@ def _ignore() -> None:
 
 
 def _pauses() -> Iterator[float]:
-    return backoff(first=0.2, limit=5.0)
+    return Pace(0.2, 5.0).pauses()

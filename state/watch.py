@@ -19,7 +19,7 @@ from core import keys
 from core.errors import Invalid, StoreUnavailable
 from core.ids import NetworkId, endpoint_key
 from core.logs import fields
-from core.tasks import backoff
+from core.retry import REMOTE, STORE, Loop, Pace, retry
 from objdb.api import Backend, Delta, Entry, Snapshot
 from state import intents
 from state.concern import Concern
@@ -159,6 +159,22 @@ def _on(nid: NetworkId) -> str:
 def _all_on(networks: Iterable[NetworkId]) -> list[str]:
     """Return the same of several networks, in order."""
     return [_on(nid) for nid in sorted(networks)]
+
+
+_SLOWLY: Final = Pace(0.5, 10.0)
+"""Of what reads all endpoints of the cluster."""
+
+
+def _reading(what: str, pace: Pace) -> Loop:
+    return Loop(
+        log,
+        "store unavailable",
+        about=what,
+        pace=pace,
+        errors=StoreUnavailable,
+        patience=REMOTE,
+        vital=True,
+    )
 
 
 class RecordFeed:
@@ -429,13 +445,7 @@ class RecordFeed:
 
     async def _on_network(self, nid: NetworkId) -> Snapshot:
         """Return all endpoints of a network, and maybe some of others."""
-        for pause in backoff(0.02, 0.5):
-            try:
-                return await self._backend.snapshot(_on(nid))
-            except StoreUnavailable as exc:
-                log.warning("store unavailable, retrying", extra=fields(key=nid, error=str(exc)))
-                await asyncio.sleep(pause)
-        raise AssertionError("backoff ended")
+        return await retry(_reading(nid, STORE), lambda: self._backend.snapshot(_on(nid)))
 
     def _set_held(self, networks: frozenset[NetworkId]) -> None:
         self._held = networks
@@ -459,13 +469,7 @@ class RecordFeed:
             hosts = sum(key.startswith(keys.HOSTS) for key in self._current)
             spread = max(1.0, hosts / _HOSTS_AT_ONCE) * random.uniform(1, 2)  # noqa: S311 - no secret
             await asyncio.sleep(self._look_after * spread)
-            for pause in backoff(0.5, 10.0):
-                try:
-                    await self._look(concern)
-                    break
-                except StoreUnavailable as exc:
-                    log.info("store unavailable, looking again", extra=fields(error=str(exc)))
-                    await asyncio.sleep(pause)
+            await retry(_reading("networks elsewhere", _SLOWLY), lambda: self._look(concern))
 
     async def _look(self, concern: Concern) -> None:
         found = await self._backend.snapshot(keys.ENDPOINTS, lambda _, value: concern.names(value))

@@ -13,12 +13,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from core.tasks import backoff
+from core.retry import Pace
 from netplugin.ovsdb import PortRow
 
-FIRST: Final = 1.0
-LONGEST: Final = 60.0
-"""Seconds between two attempts, at first and in the end."""
+PACE: Final = Pace(1.0, 60.0)
+"""Of attempts."""
 
 
 class PortRetries:
@@ -38,7 +37,7 @@ class PortRetries:
             if ofport is not None and ofport > 0:
                 self._forget(name)
             elif ofport is not None and name not in self._due:
-                waits = self._waits.setdefault(name, backoff(FIRST, LONGEST))
+                waits = self._waits.setdefault(name, PACE.pauses())
                 self._due[name] = self._clock() + next(waits)
 
     def take(self, name: str) -> bool:

@@ -9,7 +9,7 @@ import logging
 import time
 from binascii import a2b_base64
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
@@ -21,9 +21,8 @@ from consul.exceptions import ConsulException
 from pydantic_core import from_json
 
 from core.errors import StoreUnavailable
-from core.logs import fields
 from core.patience import patient
-from core.tasks import backoff
+from core.retry import REMOTE, STORE, Loop
 from objdb.api import Delta, Entry, Parts, Snapshot, under
 from objdb.consul.agents import CONSISTENT, ConsulAgents, UnknownToken, transaction
 from objdb.consul.operations import Operation, bare
@@ -112,9 +111,19 @@ class ConsulReader:
 
     async def _listings(self, key: str, *, recurse: bool) -> AsyncGenerator[KeyListing, None]:
         """Yield the state, now and after each change, until closed; continues after outages."""
+        loop = Loop(log, "store unavailable", about=key, pace=STORE, patience=REMOTE, vital=True)
+        try:
+            async with aclosing(self._listed(key, loop, recurse=recurse)) as listings:
+                async for listing in listings:
+                    yield listing
+        finally:
+            loop.withdraw()
+
+    async def _listed(
+        self, key: str, loop: Loop, *, recurse: bool
+    ) -> AsyncGenerator[KeyListing, None]:
         agents = self._agents
-        index, wait, failures = 0, WAIT, 0
-        delays = backoff(0.02, 1.0)
+        index, wait = 0, WAIT
         while not agents.closed:
             agent = agents.current
             query = partial(_listing, key=key, recurse=recurse, index=index, wait=wait)
@@ -122,17 +131,15 @@ class ConsulReader:
             try:
                 listing = await agent.call(query, timeout)
             except (NoAnswer, StoreUnavailable) as exc:
-                level = logging.DEBUG if failures else logging.WARNING
-                failures += 1
-                log.log(level, "store unavailable, retrying", extra=fields(key=key, error=str(exc)))
+                pause = loop.failed(exc)
                 agents.rotate(agent)
                 index = 0
                 if isinstance(exc, UnknownToken) and not agents.token_known:
                     with suppress(StoreUnavailable):
                         await self.get(key)  # StoreDenied, unless the token becomes known
-                await asyncio.sleep(next(delays))
+                await asyncio.sleep(pause)
                 continue
-            failures, delays = 0, backoff(0.02, 1.0)
+            loop.works()
             # After a restore from a backup the index is lower than before. A query with the old
             # index would block until the new one reaches it.
             index = listing.index if listing.index >= index else 0

@@ -20,7 +20,7 @@ from aetcd import rpc
 
 from core.errors import StoreDenied, StoreUnavailable
 from core.logs import fields
-from core.tasks import backoff
+from core.retry import STORE
 from objdb.access import Access, Tls
 from objdb.etcd.errors import (
     detail,
@@ -135,7 +135,7 @@ class Channels(Failover[EtcdMember]):
         """
         policy = RetryPolicy(retry, attempt, self.budget if budget is None else budget)
         stop = time.monotonic() + policy.budget
-        for delay in backoff(0.02, 1.0):
+        for delay in STORE.pauses():
             metadata = await self.metadata()
             try:
                 return await self._send(method, request, policy, metadata)

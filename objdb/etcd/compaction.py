@@ -27,11 +27,11 @@ from typing import Any, Final
 from aetcd import rpc
 
 from core import keys
-from core.errors import ContivError, StoreUnavailable
+from core.errors import StoreUnavailable
 from core.logs import fields
 from core.outside_json import read_json
 from core.patience import patient
-from core.tasks import backoff
+from core.retry import Loop, Pace, retry
 from objdb.api import Absent, Change, Check, Put, Unchanged
 from objdb.etcd.channel import Channels
 from objdb.etcd.commit import EtcdCommitter
@@ -101,14 +101,9 @@ async def compact_history(
     A failure, even a missing permission, is logged and retried: it must not stop the leader. `now`
     is the wall clock in Unix seconds.
     """
-    pauses = backoff(1.0, _LONGEST_PAUSE)
+    loop = Loop(log, "compaction failed", pace=Pace(1.0, _LONGEST_PAUSE))
     while True:
-        try:
-            pause = await _advance(channels, committer, older_than, now)
-            pauses = backoff(1.0, _LONGEST_PAUSE)
-        except ContivError as exc:
-            log.warning("compaction failed, retrying", extra=fields(error=exc))
-            pause = next(pauses)
+        pause = await retry(loop, lambda: _advance(channels, committer, older_than, now))
         await asyncio.sleep(pause)
 
 

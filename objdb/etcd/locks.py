@@ -8,7 +8,7 @@
 # Why the lease resolves a lost answer: no other client has our lease id. A key that is attached to
 # our lease was created by our request, even if its answer never came.
 
-import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Any, Final
@@ -16,7 +16,7 @@ from typing import Any, Final
 from aetcd import rpc
 
 from core.errors import StoreUnavailable
-from core.tasks import backoff
+from core.retry import REMOTE, STORE, Loop, retry
 from objdb.api import Fence
 from objdb.etcd.channel import Channels
 from objdb.etcd.history import HistoryLost, Position
@@ -25,6 +25,8 @@ from objdb.etcd.watching import EtcdWatcher, KeyRange
 from objdb.failover import Retry
 from objdb.keepalive import REVOKE_BUDGET
 from objdb.locking import KeyLock
+
+log = logging.getLogger(__name__)
 
 _DELETE: Final = rpc.Event.DELETE
 _Compare = rpc.Compare
@@ -81,13 +83,17 @@ class EtcdLock(KeyLock[EtcdLease]):
 
     async def wait_until_lost(self, fence: Fence) -> None:
         """Return when the key is not the one that was created at the fence's revision."""
-        for delay in backoff(0.02, 0.5):
-            try:
-                answer = await self._read()
-            except StoreUnavailable:
-                # Not a loss: `KeyLock.lost` also waits for the lease, which bounds the outage.
-                await asyncio.sleep(delay)
-                continue
+        # An outage is no loss: `KeyLock.lost` also waits for the lease, which bounds it.
+        loop = Loop(
+            log,
+            "lock not watched, store unavailable",
+            about=self._key,
+            pace=STORE,
+            errors=StoreUnavailable,
+            patience=REMOTE,
+        )
+        while True:
+            answer = await retry(loop, self._read)
             if not answer.kvs or answer.kvs[0].create_revision != fence.token:
                 return
             async with aclosing(self._events(answer.header.revision)) as events:

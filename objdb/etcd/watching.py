@@ -18,7 +18,8 @@ from aetcd import rpc
 from core.errors import StoreUnavailable
 from core.logs import fields
 from core.patience import patient
-from core.tasks import background, backoff
+from core.retry import REMOTE, STORE, Loop, retry
+from core.tasks import background
 from objdb.api import Delta, Entry, Keep, Parts, Snapshot, delta_of, keep_all
 from objdb.etcd.channel import Channels
 from objdb.etcd.errors import is_about_token, is_out_of_range
@@ -90,15 +91,13 @@ class EtcdWatcher:
         """Yield the items of `Backend.watch`."""
         keys, rewound = KeyRange.under(prefix), False
         at: Position | None = None
-        for delay in backoff(0.02, 0.5):
-            if self._channels.closed:
-                return
-            try:
-                snapshot, read_at = await self._snapshot(_ranges(prefix, parts))
-            except StoreUnavailable as exc:
-                log.warning("store unavailable, retrying", extra=fields(key=prefix, error=str(exc)))
-                await asyncio.sleep(delay)
-                continue
+        loop = _loop("store unavailable", prefix)
+
+        async def read() -> tuple[Snapshot, Position] | None:
+            return None if self._channels.closed else await self._snapshot(_ranges(prefix, parts))
+
+        while (found := await retry(loop, read)) is not None:
+            snapshot, read_at = found
             if at is not None and (read_at.cluster != at.cluster or snapshot.rev < at.rev):
                 rewound = True
             yield replace(snapshot, rewound=rewound)
@@ -122,7 +121,18 @@ class EtcdWatcher:
         `at` moves along. Raises HistoryLost when that history is not there, StoreDenied when
         refused.
         """
-        delays, unverified = backoff(0.02, 1.0), False
+        loop = _loop("watch of the store broken", _text(keys.key))
+        try:
+            async with aclosing(self._changes(keys, at, loop)) as changes:
+                async for events in changes:
+                    yield events
+        finally:
+            loop.withdraw()
+
+    async def _changes(
+        self, keys: KeyRange, at: Position, loop: Loop
+    ) -> AsyncGenerator[list[Any], None]:
+        unverified, pause = False, 0.0
         while not self._channels.closed:
             member = self._channels.current
             try:
@@ -133,7 +143,7 @@ class EtcdWatcher:
                 async with self._streams.watch(member, keys.since(at.rev)) as watch:
                     while True:
                         response = _ongoing(await watch.read())
-                        delays = backoff(0.02, 1.0)
+                        loop.works()
                         if unverified or looks_rewound(response.header, at):
                             await self._history.verify(keys.key, at, opened_again=unverified)
                             unverified = False
@@ -145,20 +155,17 @@ class EtcdWatcher:
             except WatchRefused as exc:
                 await self._require_permission(keys, exc)
                 unverified = unverified or at.seen is not None
-                await asyncio.sleep(next(delays))
+                await asyncio.sleep(loop.failed(exc))
                 continue
             except TooSlow:
                 log.debug("watch did not read in time, resuming", extra=fields(key=_text(keys.key)))
                 unverified = True
                 continue
             except (StreamBroken, StoreUnavailable) as exc:
-                log.debug(
-                    "watch stream broken, reconnecting",
-                    extra=fields(peer=member.address, error=str(exc)),
-                )
+                pause = loop.failed(exc)
             unverified = True
             self._channels.rotate(member)
-            await asyncio.sleep(next(delays))
+            await asyncio.sleep(pause)
 
     async def _snapshot(
         self, ranges: Iterable[KeyRange], keep: Keep = keep_all
@@ -217,6 +224,18 @@ class EtcdWatcher:
             await self._channels.call(lambda member: member.kv.Range, request)
         except StoreUnavailable as exc:
             log.debug("permission not known, retrying", extra=fields(error=str(exc)))
+
+
+def _loop(name: str, about: str) -> Loop:
+    return Loop(
+        log,
+        name,
+        about=about,
+        pace=STORE,
+        errors=StoreUnavailable,
+        patience=REMOTE,
+        vital=True,
+    )
 
 
 def _ranges(prefix: str, parts: Parts | None) -> list[KeyRange]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from core.errors import PeerFailed
 from core.logs import fields
-from core.tasks import backoff
+from core.retry import Pace
 from ofnet.bgp.connection import RESTART_TIME, Connect, dial
 from ofnet.bgp.messages import (
     CEASE,
@@ -61,7 +61,7 @@ class Speaker:
         connect: Connect = dial,
         timing: SessionTiming | None = None,
         max_routes: int = MAX_ROUTES,
-        pauses: Callable[[float, float], Iterator[float]] = backoff,
+        pauses: Callable[[float, float], Iterator[float]] = lambda *ends: Pace(*ends).pauses(),
     ) -> None:
         self.peering = peering
         self.state = "idle"

@@ -1,9 +1,11 @@
 """netmaster and a store that asks for something: it serves, or ends and says what to do."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -11,6 +13,7 @@ from core import keys
 from tests.bed.certificates import make_certificates
 from tests.bed.etcd import Etcd
 from tests.bed.master import MODES, Master
+from tests.bed.metrics import parsed
 from tests.bed.netns import free_port
 from tests.bed.page import Page
 from tests.bed.secured import (
@@ -19,7 +22,7 @@ from tests.bed.secured import (
     identity_flags,
     tls_flags,
 )
-from tests.bed.waiting import eventually
+from tests.bed.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.store
 
@@ -157,4 +160,32 @@ def test_a_store_that_is_late_is_waited_for(bed_dir: Path, etcd: Etcd) -> None:
         )
         etcd.start()
         master.await_ready()
-        assert "seconds=" in master.log_text()
+        assert "waiting for the store: resolved" in master.log_text()
+
+
+def test_a_store_that_goes_is_told_within_seconds_and_until_it_is_back(
+    bed_dir: Path, etcd: Etcd
+) -> None:
+    with master_on(bed_dir, etcd.url) as master:
+        master.start()
+
+        def state() -> dict[str, Any]:
+            return cast("dict[str, Any]", master.ask("GET", "/readyz").json())
+
+        eventually(lambda: state() == READY, "all is well")
+        etcd.kill()
+        began = time.monotonic()
+        eventually(lambda: "loops" in failing(state()), "what fails is told")
+        assert time.monotonic() - began < 10.0 * PATIENCE
+        assert state()["faults"]
+        page = parsed(master.ask("GET", "/metrics").body)
+        assert page.total("contiv_netmaster_loop_failures_total") > 0
+        etcd.start()
+        eventually(lambda: state() == READY, "all is well again")
+
+
+READY = {"ready": True, "checks": {"store": "ok", "leader": "ok", "loops": "ok"}}
+
+
+def failing(state: dict[str, Any]) -> set[str]:
+    return {name for name, said in state["checks"].items() if said != "ok"}

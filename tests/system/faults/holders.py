@@ -13,7 +13,7 @@ from typing import Final
 
 from core.errors import ContivError
 from core.ids import HostLabel, NetworkId
-from core.tasks import backoff
+from core.retry import Pace
 from netplugin.masters.address_blocks import AddressBlocks, HeldAddress
 from tests.system.faults.web import Web
 
@@ -57,7 +57,7 @@ class Holder:
     async def give_back(self) -> None:
         """Give back all that no endpoint has."""
         self._blocks = AddressBlocks(0, time.monotonic)
-        for pause in backoff(PAUSE, PAUSE):
+        for pause in Pace(PAUSE, PAUSE).pauses():
             if await self._renew():
                 return
             await asyncio.sleep(pause)

@@ -1,13 +1,12 @@
 """Tasks with an owner: a supervisor, a `with` body, or a caller that waits despite cancellation."""
 
 import asyncio
-import itertools
 import logging
 
 import pytest
 
 from core.errors import HostError
-from core.tasks import TaskEnded, background, backoff, guard, supervisor, unbroken
+from core.tasks import TaskEnded, background, guard, supervisor, unbroken
 
 
 async def forever() -> None:
@@ -254,7 +253,7 @@ async def test_unbroken_work_that_fails_after_a_cancellation_is_reported(
     assert "work failed after its caller was cancelled" in caplog.text
 
 
-# -- guard, backoff ----------------------------------------------------------------------------
+# -- guard -------------------------------------------------------------------------------------
 
 
 async def test_a_guarded_failure_is_an_answer() -> None:
@@ -278,11 +277,3 @@ async def test_a_cancellation_is_no_answer() -> None:
         await asyncio.sleep(0)
         call.cancel()
     assert call.cancelled()
-
-
-def test_waits_double_up_to_the_limit() -> None:
-    waits = list(itertools.islice(backoff(0.1, 0.5, jitter=lambda: 0.0), 5))
-    assert waits == pytest.approx([0.1, 0.2, 0.4, 0.5, 0.5])
-    shorter = list(itertools.islice(backoff(0.1, 0.5, jitter=lambda: 1.0), 4))
-    assert shorter == pytest.approx([0.075, 0.15, 0.3, 0.375])
-    assert all(0.75 <= wait <= 1 for wait in itertools.islice(backoff(1, 1), 50))

@@ -72,6 +72,7 @@ async def test_a_lost_lease_is_registered_anew(backend: MemoryBackend, store: Me
 async def test_lost_answers_and_outages_are_waited_out(
     store: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "objdb.registration")
     faults = Faults()
     faults.lost_answers += [LostAnswer.NOT_APPLIED, LostAnswer.APPLIED]
     faults.reachable.clear()

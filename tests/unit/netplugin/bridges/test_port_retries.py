@@ -1,6 +1,6 @@
 """A port that could not be added is due soon, then later and later, until it has been added."""
 
-from netplugin.bridges.port_retries import FIRST, LONGEST, PortRetries
+from netplugin.bridges.port_retries import PACE, PortRetries
 from netplugin.ovsdb import PortRow
 from ofnet.world import Bridge
 
@@ -45,9 +45,9 @@ def test_attempts_become_rare() -> None:
         assert retries.next_due() == 0.0
         assert retries.take("vxif1")
         assert not retries.take("vxif1"), "one attempt each time"
-    assert 0.75 * FIRST <= waits[0] <= FIRST
+    assert 0.75 * PACE.first <= waits[0] <= PACE.first
     assert waits[0] < waits[1] < waits[2]
-    assert 0.75 * LONGEST <= waits[-1] <= LONGEST
+    assert 0.75 * PACE.longest <= waits[-1] <= PACE.longest
 
 
 def test_other_changes_do_not_postpone_an_attempt() -> None:
@@ -73,7 +73,7 @@ def test_a_port_that_is_added_or_gone_is_forgotten() -> None:
         retries.observe(rows)
         assert retries.next_due() is None
         retries.observe([row(-1)])
-        assert (retries.next_due() or 0.0) <= FIRST, "it begins anew"
+        assert (retries.next_due() or 0.0) <= PACE.first, "it begins anew"
 
 
 def test_a_port_that_the_switch_has_not_looked_at_has_not_failed() -> None:

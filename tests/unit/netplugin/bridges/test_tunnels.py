@@ -9,6 +9,7 @@ import pytest
 
 from core.errors import SwitchRefused
 from core.ids import HostLabel
+from core.retry import Pace
 from netplugin.bridges import port_retries
 from netplugin.bridges.tunnels import vtep_options
 from netplugin.ovsdb import PortSpec
@@ -193,7 +194,7 @@ async def test_a_tunnel_port_with_another_number_is_followed(outside: Outside) -
 async def test_one_bad_tunnel_stops_no_other(
     outside: Outside, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(port_retries, "FIRST", port_retries.LONGEST)
+    monkeypatch.setattr(port_retries, "PACE", Pace(60.0, 60.0))
     async with running(outside) as agent:
         tell(agent, host("a", "192.0.2.1"), host("b", "192.0.2.2"), host("c", "192.0.2.3"))
         outside.ovsdb.given["vxif192022"] = -1
@@ -217,7 +218,7 @@ async def test_a_tunnel_port_that_the_switch_could_not_add_is_tried_again(
     outside: Outside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing changes meanwhile: "File exists" passes by itself."""
-    monkeypatch.setattr(port_retries, "FIRST", 0.001)
+    monkeypatch.setattr(port_retries, "PACE", Pace(0.001, 60.0))
     async with running(outside) as agent:
         tell(agent, host(), host("h3", "192.0.2.3"))
         outside.ovsdb.given["vxif192022"] = -1
