@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bed.daemon import Daemon
-from tests.e2e import images, verdicts
+from tests.e2e import coredns, images, verdicts
 from tests.e2e.cluster import GATEWAY, ROOT, Cluster, missing
 from tests.e2e.control_plane import version_of
 from tests.e2e.programs import DNS, NFTABLES, Version
@@ -35,16 +35,20 @@ clusters have none: what answers there is the machine that is their gateway.
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How the product is installed; `proxy` is the mode of kube-proxy, "" where there is none."""
+    """How the product is installed; `proxy` is the mode of kube-proxy, "" where there is none.
+
+    The agents are the cluster's DNS, or CoreDNS is.
+    """
 
     name: str
     overlay: str
     proxy: str = ""
     dual_stack: bool = False
+    coredns: bool = False
 
     def settings(self) -> dict[str, str]:
-        """Return what the daemons are told beside the overlay; the agents are the cluster's DNS."""
-        told = {"CONTIV_NETPLUGIN_DNS_ADDRESS": DNS}
+        """Return what the daemons are told beside the overlay."""
+        told = {} if self.coredns else {"CONTIV_NETPLUGIN_DNS_ADDRESS": DNS}
         if self.dual_stack:
             told |= {"POD_SUBNET6": "fd00:20::/64", "POD_GATEWAY6": "fd00:20::ffff:fffe"}
         return told
@@ -55,6 +59,7 @@ SETTINGS = (
     Setting("iptables", "vxlan", proxy="iptables"),
     Setting("nftables", "vxlan", proxy="nftables"),
     Setting("dual-stack", "without-kube-proxy", dual_stack=True),
+    Setting("coredns", "without-kube-proxy", coredns=True),
 )
 
 
@@ -98,14 +103,19 @@ def run(setting: Setting, folder: Path) -> list[verdicts.Verdict]:
         [folder / "e2e.test", "--list-images"], check=True, capture_output=True, text=True
     ).stdout.split()
     tar = images.for_upstream(BUILD, folder, listed)
+    tars = [tar]
+    if setting.coredns:
+        tars.append(coredns.image(BUILD, folder / "coredns"))
     with tempfile.TemporaryDirectory(prefix="conformance-") as directory:
         cluster = Cluster(Path(directory), dual_stack=setting.dual_stack, plane_on_node=True)
         try:
-            cluster.start([tar])
+            cluster.start(tars)
             if setting.proxy:
                 for node in cluster.nodes:
                     node.start_proxy(setting.proxy)
             cluster.install(setting.overlay, **setting.settings())
+            if setting.coredns:
+                coredns.install(cluster)
             _run_tests(cluster, choice, folder, reports)
             (reports / "state.txt").write_text(cluster.state())
         finally:
@@ -168,6 +178,9 @@ def main(names: list[str]) -> int:
         setting = known[name]
         if setting.proxy == "nftables" and release < NFTABLES:
             print(f"== {name}: left out, kube-proxy {release} has no mode nftables")
+            continue
+        if setting.coredns and not (folder / "coredns").is_file():
+            print(f"== {name}: left out, {folder} has no program coredns (github.com/coredns)")
             continue
         print(f"== {name}: Kubernetes {release}", flush=True)
         found = run(setting, folder)

@@ -35,14 +35,20 @@ class ControlPlane:
         dual_stack: bool = False,
         node: tuple[Namespace, str] | None = None,
     ) -> None:
-        self._binaries = binaries
         self._directory = directory
+        self._dual_stack = dual_stack
         self._pki = directory / "pki"
         self.kubeconfig = directory / "kubeconfig"
         own = Namespace(f"e2e-{os.getpid()}-master", keeper=keeper)
         self.namespace, self.address = node or (own, ADDRESS)
         self._etcd = self._daemon("etcd", self._etcd_command())
-        told = Plane(version_of(binaries / "kube-apiserver"), self.address, directory, dual_stack)
+        self._take(binaries)
+
+    def _take(self, binaries: Path) -> None:
+        """Take the programs of a release."""
+        self._binaries = binaries
+        release = version_of(binaries / "kube-apiserver")
+        told = Plane(release, self.address, self._directory, self._dual_stack)
         self.api = self._daemon("kube-apiserver", told.api_server(), ready=self._answers)
         self._others = [
             self._daemon("kube-controller-manager", told.controller_manager()),
@@ -53,9 +59,19 @@ class ControlPlane:
         """Make keys and start everything; the namespace has its address."""
         self._make_keys()
         self._etcd.start()
+        self._start_programs()
+
+    def _start_programs(self) -> None:
         self.api.start(within=180)
         for daemon in self._others:
             daemon.start()
+
+    def upgrade(self, binaries: Path) -> None:
+        """End the programs, and start those of another release on the same store."""
+        for daemon in (*self._others, self.api):
+            daemon.stop()
+        self._take(binaries)
+        self._start_programs()
 
     def stop(self) -> None:
         """End everything at once."""

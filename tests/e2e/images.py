@@ -142,12 +142,24 @@ def _with(root: Path, files: Mapping[str, Path]) -> bytes:
         entry = tarfile.TarInfo("uploads")
         entry.type, entry.mode = tarfile.DIRTYPE, 0o777
         tar.addfile(entry)
-        for name, path in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = path.stat().st_size, 0o755
-            with path.open("rb") as file:
-                tar.addfile(entry, file)
+        _add(tar, files)
     return buffer.getvalue()
+
+
+def of_files(files: Mapping[str, Path]) -> bytes:
+    """Return a file system with programs at its top, and nothing else."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        _add(tar, files)
+    return buffer.getvalue()
+
+
+def _add(tar: tarfile.TarFile, files: Mapping[str, Path]) -> None:
+    for name, path in files.items():
+        entry = tarfile.TarInfo(name)
+        entry.size, entry.mode = path.stat().st_size, 0o755
+        with path.open("rb") as file:
+            tar.addfile(entry, file)
 
 
 def save(path: Path, content: bytes, configs: Mapping[str, Mapping[str, list[str]]]) -> Path:

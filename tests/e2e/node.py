@@ -53,15 +53,18 @@ class Node:
         self.address6 = address6
         self.directory = directory
         self._binaries = binaries
+        self._kubeconfig = kubeconfig
         self._keeper = keeper or process_janitor()
         self.namespace = Namespace(f"e2e-{os.getpid()}-{name}", keeper=keeper)
-        addresses = (address, address6) if address6 else (address,)
-        self._told = Machine(
-            version_of(binaries / "kubelet"), name, addresses, kubeconfig, self.cgroup
-        )
+        self._told = self._machine()
         self._first: subprocess.Popen[bytes] | None = None
         self._root = 0
         self._programs: list[subprocess.Popen[bytes]] = []
+
+    def _machine(self) -> Machine:
+        addresses = (self.address, self.address6) if self.address6 else (self.address,)
+        release = version_of(self._binaries / "kubelet")
+        return Machine(release, self.name, addresses, self._kubeconfig, self.cgroup)
 
     # -- power -------------------------------------------------------------------------------------
 
@@ -70,13 +73,16 @@ class Node:
         self.namespace.create()
         for path in OWN:
             (self.directory / path).mkdir(parents=True, exist_ok=True)
+        self._write_files()
+        make_cgroup(self.cgroup)
+
+    def _write_files(self) -> None:
         runtime = containerd_file(version_of(runtime_program("containerd")), PAUSE)
         for name, content in (
             ("containerd.toml", runtime),
             ("kubelet.yaml", json.dumps(self._told.kubelet_file())),  # JSON is YAML
         ):
             (self.directory / name).write_text(content)
-        make_cgroup(self.cgroup)
 
     @property
     def cgroup(self) -> str:
@@ -256,6 +262,16 @@ class Node:
         """Start kubelet."""
         words = self._told.kubelet(self.directory / "kubelet.yaml")
         self.spawn("kubelet", [str(self._binaries / "kubelet"), *words])
+
+    def upgrade(self, binaries: Path) -> None:
+        """End kubelet, and start that of another release; containers run on."""
+        self.end("kubelet")
+        gone = ("sh", "-c", "kill -0 $(cat /run/kubelet.pid) 2>/dev/null || echo gone")
+        eventually(lambda: self.run(*gone), f"kubelet of {self.name} is gone", within=60)
+        self._binaries = binaries
+        self._told = self._machine()
+        self._write_files()
+        self.start_kubelet()
 
 
 def runtime_program(name: str) -> str:

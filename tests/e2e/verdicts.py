@@ -17,7 +17,7 @@ from xml.etree import ElementTree as ET
 from tests.e2e.programs import GINKGO_2, Version
 
 FOCUS: Final = (
-    r"\[sig-network\].*"
+    r"\[sig-node\] Probing container.*GRPC|\[sig-network\].*"
     r"(\[Conformance\]|Netpol|NetworkPolicy \[LinuxOnly\]|Services|EndpointSlice|DNS|Conntrack"
     r"|DualStack|[Dd]ual-?[Ss]tack|Granular Checks: Services)"
 )

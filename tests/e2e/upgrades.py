@@ -1,0 +1,76 @@
+"""Kubernetes itself is upgraded, release by release, under traffic; the network stays as it is.
+
+`K8S_NEXT` names folders with the programs of the releases after that of `K8S_BIN`, in their order,
+with ":" between them: an API server is upgraded to the next minor release alone. The control plane
+comes first, then kubelet of one node after the other, whose containers run on, as kubeadm has it.
+"""
+
+import os
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cluster import Cluster
+from tests.e2e.control_plane import version_of
+from tests.e2e.kubernetes import (
+    DEPLOYMENT,
+    REPLICAS,
+    address,
+    agent_on,
+    asking,
+    is_ready,
+    pinging,
+    pod,
+    started,
+    web_pod_on,
+    works,
+)
+
+NEXT = [Path(one) for one in filter(None, os.environ.get("K8S_NEXT", "").split(":"))]
+
+
+def test_the_first_release_has_a_network(cluster: Cluster) -> None:
+    cluster.install()
+    cluster.kubectl("apply", "-f", "-", text=DEPLOYMENT)
+    started(cluster, "app=web", REPLICAS)
+    for node in cluster.nodes:
+        cluster.kubectl("apply", "-f", "-", text=pod(f"client-{node.name}", node, role="client"))
+    started(cluster, "role=client", len(cluster.nodes))
+    cluster.until(partial(works, cluster), "services work")
+
+
+@pytest.mark.skipif(not NEXT, reason="K8S_NEXT names no folders of later releases")
+@pytest.mark.parametrize("folder", NEXT, ids=lambda folder: str(version_of(folder / "kubelet")))
+def test_a_release_follows_under_traffic(cluster: Cluster, folder: Path) -> None:
+    first, second, third = cluster.nodes
+    release = str(version_of(folder / "kubelet"))
+    before = {one["metadata"]["uid"] for one in started(cluster, "app=web", REPLICAS)}
+    with (
+        pinging(cluster, f"client-{first.name}", web_pod_on(cluster, second)),
+        asking(cluster, f"client-{third.name}", address(cluster, "web")),
+    ):
+        cluster.plane.upgrade(folder)
+        for node in cluster.nodes:
+            node.upgrade(folder)
+            cluster.until(
+                lambda node=node: (  # type: ignore[misc]  # bound now
+                    runs(cluster, node.name, release)
+                    and cluster.ready(node)
+                    and is_ready(agent_on(cluster, node))
+                ),
+                f"{node.name} runs {release}",
+            )
+    assert {one["metadata"]["uid"] for one in started(cluster, "app=web", REPLICAS)} == before
+    cluster.kubectl("scale", "deployment", "web", f"--replicas={REPLICAS + 3}")
+    started(cluster, "app=web", REPLICAS + 3)
+    cluster.kubectl("scale", "deployment", "web", f"--replicas={REPLICAS}")
+    started(cluster, "app=web", REPLICAS)
+    cluster.until(partial(works, cluster), "services work")
+
+
+def runs(cluster: Cluster, name: str, release: str) -> bool:
+    """Return whether a node says that its kubelet is of a release."""
+    found = cluster.get("node", name) or {}
+    told = found.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", "")
+    return str(told).startswith(f"v{release}.")
