@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from core.errors import Invalid
-from netplugin.world.kube_objects import EndpointsObject, Ip, Port, SliceObject, read_address
+from netplugin.world.kube_objects import (
+    LEFT_ALONE,
+    EndpointsObject,
+    Ip,
+    Port,
+    SliceObject,
+    read_address,
+)
 
 _FAMILIES: Final[Mapping[str, int]] = {"IPv4": 4, "IPv6": 6}
 """IP versions by `addressType`; slices of type FQDN have no addresses."""
@@ -50,6 +57,8 @@ class Backends:
     ready: tuple[KubeTarget, ...]
     draining: tuple[KubeTarget, ...]
     ports: Mapping[tuple[str, str], int]
+    left_alone: bool = False
+    """A label leaves them to others: they have their names, and no address leads to them."""
 
 
 def of_endpoints(received: EndpointsObject) -> tuple[Backends, ...]:
@@ -94,7 +103,8 @@ def of_slice(received: SliceObject) -> Backends:
             elif one.draining:
                 draining.append(target)
     ports = {(p.name, p.protocol): p.port for p in received.ports if p.port is not None}
-    return Backends(tuple(ready), tuple(draining), ports)
+    left_alone = any(label in received.metadata.labels for label in LEFT_ALONE)
+    return Backends(tuple(ready), tuple(draining), ports, left_alone)
 
 
 def targets(port: Port, backends: Iterable[Backends]) -> tuple[frozenset[KubeTarget], ...]:

@@ -211,6 +211,9 @@ def _service(service: ServiceObject, backends: Sequence[Backends], near: Near) -
     spec = service.spec
     addresses = spec.cluster_ips or (spec.cluster_ip,)
     ingress = service.status.load_balancer.ingress
+    headless = spec.cluster_ip == "None"
+    if not headless:  # the server gives slices of headless services this label too
+        backends = [one for one in backends if not one.left_alone]
     return KubeService(
         namespace=service.metadata.namespace,
         name=service.metadata.name,
@@ -219,7 +222,7 @@ def _service(service: ServiceObject, backends: Sequence[Backends], near: Near) -
         load_balancer_ips=tuple(one.ip for one in ingress if one.ip and one.mode == "VIP"),
         source_ranges=spec.source_ranges,
         left_alone=any(label in service.metadata.labels for label in LEFT_ALONE),
-        headless=spec.cluster_ip == "None",
+        headless=headless,
         external_name=spec.external_name if spec.type == "ExternalName" else "",
         external_local=spec.external_policy == "Local",
         internal_local=spec.internal_policy == "Local",
@@ -229,7 +232,7 @@ def _service(service: ServiceObject, backends: Sequence[Backends], near: Near) -
         ),
         publish_not_ready=spec.publish_not_ready,
         ports=tuple(_port(port, backends, near) for port in spec.ports),
-        members=members(backends) if spec.cluster_ip == "None" else frozenset(),
+        members=members(backends) if headless else frozenset(),
     )
 
 

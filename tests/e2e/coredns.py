@@ -1,4 +1,4 @@
-"""CoreDNS as the DNS of a cluster, as kubeadm installs it: objects, and the image of its program."""
+"""CoreDNS as the DNS of a cluster, as kubeadm installs it: its objects and its image."""
 
 import json
 from pathlib import Path
@@ -44,7 +44,7 @@ def install(cluster: Cluster) -> None:
 
     def ready() -> bool:
         found = cluster.get("pods", "-n", "kube-system", "-l", "k8s-app=kube-dns")["items"]
-        return len(found) == 2 and all(map(is_ready, found))  # noqa: PLR2004 - its replicas
+        return len(found) == 2 and all(map(is_ready, found))
 
     cluster.until(ready, "CoreDNS is ready")
 

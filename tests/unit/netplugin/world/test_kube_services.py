@@ -511,6 +511,30 @@ def test_a_label_leaves_a_service_to_others(label: str) -> None:
     assert not services.services[KEY].left_alone
 
 
+@pytest.mark.parametrize("label", ["service-proxy-name", "headless"])
+def test_a_label_leaves_the_endpoints_of_a_slice_to_others(label: str) -> None:
+    """Beside others of the service; those of headless services have names, and the label always."""
+    book = KubeServices()
+    book.put(SERVICES, WEB)
+    book.put(SERVICES, said({"spec": {"clusterIP": "None", "ports": [{"port": 80}]}}, "db"))
+    book.put(SLICES, piece("a", at("10.1.0.1")))
+    both = book.services[KEY]
+    book.put(SLICES, piece("b", at("10.1.0.2")))
+    other = labelled(piece("b", at("10.1.0.2")), label)
+    assert book.put(SLICES, other) == {KEY}
+    assert book.services[KEY] == both
+    assert book.put(SLICES, piece("b", at("10.1.0.2"))) == {KEY}
+    assert book.services[KEY] != both
+    book.put(SLICES, labelled(piece("c", at("10.1.0.3"), of="db"), label))
+    assert {str(one.address) for one in book.services["shop/db"].members} == {"10.1.0.3"}
+
+
+def labelled(one: dict[str, Any], label: str) -> dict[str, Any]:
+    """Return an object with a label of Kubernetes' services."""
+    labels = {**one["metadata"]["labels"], f"service.kubernetes.io/{label}": ""}
+    return {**one, "metadata": {**one["metadata"], "labels": labels}}
+
+
 def hinting(address: str, nodes: str = "", zones: str = "", **conditions: bool) -> dict[str, Any]:
     """Return an endpoint with hints for nodes and zones, by names of one letter."""
     hints = {
