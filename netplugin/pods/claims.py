@@ -215,7 +215,7 @@ class Claims:
 
     def _refuse(self, key: EndpointKey, reason: str) -> None:
         if self._refused.get(key) != reason:
-            log.warning("claim refused, retrying", extra=fields(endpoint=key, error=reason))
+            log.warning("claim refused", extra=fields(endpoint=key, error=reason))
         self._refused[key] = reason
 
     def _faults(self) -> Iterator[str]:

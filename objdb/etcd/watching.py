@@ -223,7 +223,7 @@ class EtcdWatcher:
         try:
             await self._channels.call(lambda member: member.kv.Range, request)
         except StoreUnavailable as exc:
-            log.debug("permission not known, retrying", extra=fields(error=str(exc)))
+            log.debug("permission not known", extra=fields(error=str(exc)))
 
 
 def _loop(name: str, about: str) -> Loop:

@@ -1,6 +1,7 @@
 """What keeps pods from being added, or packets from passing, is an error of the host meanwhile."""
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -9,8 +10,9 @@ import pytest
 
 from tests.bed.cluster import AGENT_PORT, Bed
 from tests.bed.etcd import Etcd
+from tests.bed.metrics import parsed
 from tests.bed.netns import http_request
-from tests.bed.waiting import eventually
+from tests.bed.waiting import PATIENCE, eventually
 from tests.system.rest import ask
 
 pytestmark = [pytest.mark.system]
@@ -108,3 +110,29 @@ def test_a_rule_that_refuses_all_comes_behind_the_agents_own(bed: Bed, undo: Exi
         return bool(marked) and max(marked) < listed.index("-A FORWARD -j DROP")
 
     eventually(behind, "pods' packets pass")
+
+
+def test_a_loop_that_fails_is_an_error_of_the_host_and_counted(bed: Bed, undo: ExitStack) -> None:
+    """Nftables gives another program the chain that iptables needs for the agent's rules."""
+    host, name = bed.hosts[1].namespace, "rules for links of pods not in sync"
+    metric = "contiv_netplugin_loop_failures_total"
+
+    def failures() -> float:
+        url = f"http://127.0.0.1:{AGENT_PORT}/metrics"
+        return parsed(http_request(url, namespace=host)[1]).value(metric, loop=name)
+
+    def is_told() -> bool:
+        return name in faults(bed, 1)
+
+    before = failures()
+    undo.callback(host.run, ["nft", "delete table ip raw"])
+    host.run(["nft", "delete table ip raw"])
+    host.run(["nft", "add table ip raw"])
+    taken = "{ type filter hook prerouting priority 7; }"
+    host.run(["nft", f"add chain ip raw PREROUTING {taken}"])
+    began = time.monotonic()
+    eventually(is_told, "the host tells the loop")
+    assert time.monotonic() - began < 10.0 * PATIENCE
+    assert "chain PREROUTING" in faults(bed, 1)
+    assert failures() > before
+    assert is_ready(bed, 1), "pods can be added all the same"

@@ -11,6 +11,7 @@ from aiohttp import StreamReader, web
 from aiohttp.test_utils import make_mocked_request
 
 from core import keys
+from core.retry import begin_loops
 from core.tasks import background
 from netmaster.api.agents import RegisteredAgents
 from netmaster.api.leader import Leader
@@ -223,6 +224,7 @@ async def test_a_view_that_cannot_be_read_gives_the_lock_up() -> None:
     store = MemoryStore()
     bad = keys.obj("network", "t:n")
     store.apply([Change((), (Put(bad, b"{"),))])
+    loops = begin_loops()
     async with candidate(store) as master:
         tried = master.lock
 
@@ -232,6 +234,11 @@ async def test_a_view_that_cannot_be_read_gives_the_lock_up() -> None:
         await eventually_async(free, "the lock is given up")
         assert master.follows()
         assert master.announced == []
+        (fault,) = loops.faults()
+        assert fault.startswith(f"leading failed: key {bad}: ")
+        store.apply([Change((), (Delete(bad),))])
+        await master.until_leading()
+        assert loops.faults() == []
 
 
 async def test_stored_settings_survive_a_change_of_leader() -> None:
