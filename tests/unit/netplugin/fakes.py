@@ -851,6 +851,9 @@ class FakeSwitch(Switch):
         assert flows
         return {}
 
+    async def release(self) -> str:
+        return "3.5.0"
+
     async def entries(self) -> list[flow_stats.FlowEntry]:
         return []
 
