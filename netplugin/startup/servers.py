@@ -122,7 +122,7 @@ async def start_servers(
         await context.stack.enter_async_context(
             cni.serve(settings.cni_socket, pod_services.calls, stats=calls)
         )
-    await _serve_mesos(context, pod_services)
+    await serve_mesos(context, pod_services.pods)
     checks = dict(pod_services.readiness.checks())
     if kube_feed is not None:
         checks["kubernetes"] = kube_feed.ready
@@ -192,13 +192,13 @@ def _tracer(
     )
 
 
-async def _serve_mesos(context: Context, pod_services: PodServices) -> None:
+async def serve_mesos(context: Context, pods: mesos.ContainerHandler) -> None:
     """Serve Mesos, as the original does in every mode; an agent without it serves the rest."""
     path = context.settings.run_dir / mesos.SOCKET
     loop = Loop(log, "Mesos not served", about=str(path))
 
     async def serve() -> None:
-        await context.stack.enter_async_context(mesos.serve(path, pod_services.pods))
+        await context.stack.enter_async_context(mesos.serve(path, pods))
 
     try:
         await serve()
