@@ -19,7 +19,7 @@ from collections.abc import (
     Set,
 )
 from contextlib import suppress
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 from core import keys
@@ -132,7 +132,8 @@ class UnderlayRoutes:
 
         async def converge() -> object:
             known, routed = await self.converge(), list(subnets())
-            asked = {one: str(one) for one in pods()} | self._first_of(routed)
+            held = {ip_address(one) for one in await self._links.own_addresses()}
+            asked = {one: str(one) for one in pods()} | self._first_of(routed, held)
             ways = await self._links.ways(list(asked))
             lost = {one: link for one, (link, _) in ways.items() if not is_ours(link)}
             away = ((asked[one], link) for one, link in lost.items())
@@ -207,12 +208,16 @@ class UnderlayRoutes:
         """
         return mac == mac_text(int(held.ip)) and self.known.taken([held]) is not None
 
-    def _first_of(self, subnets: Iterable[Network]) -> dict[Address, str]:
-        """Return subnets, each by an address near its beginning that no exception has."""
+    def _first_of(self, subnets: Iterable[Network], held: Set[Address]) -> dict[Address, str]:
+        """Return subnets, each by an address near its beginning that no exception has.
+
+        Nor is it one of the addresses that this host holds, of BGP for one.
+        """
+        taken = self.known.spared | held
         found: dict[Address, str] = {}
         for subnet in subnets:
             first = (subnet[number] for number in range(1, min(subnet.num_addresses, _LOOKED_AT)))
-            free = (one for one in first if one not in self.known.spared)
+            free = (one for one in first if one not in taken)
             if (address := next(free, None)) is not None:
                 found[address] = str(subnet)
         return found
