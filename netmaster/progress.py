@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from core import keys
+from core.version import VERSION
 from ofnet.rpc.control import Node, Report
 from state.records import HostRecord
 from state.watch import AGENT_PREFIXES
@@ -125,6 +126,8 @@ def shown_host(
         "endpoints": state.endpoints,
         "drained": state.drained,
     }
+    if host.registered and record.version not in ("", VERSION):
+        shown["masterVersion"] = VERSION
     if state.missing_since is not None and not host.registered:
         shown["missingSince"] = state.missing_since
     return shown

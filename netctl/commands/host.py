@@ -33,7 +33,7 @@ _FORMAT = ListFormat(
         text(found, "label"),
         text(found, "controlIP"),
         text(found, "vtepIP"),
-        text(found, "version"),
+        _version(found),
         _agent(found),
         _yes_or_no(found, "applied"),
         _yes_or_no(found, "drained"),
@@ -135,6 +135,11 @@ def _agent(found: Json) -> str:
     if found.get("registered"):
         return "registered"
     return f"none since {moment(found, 'missingSince')}" if "missingSince" in found else "none"
+
+
+def _version(found: Json) -> str:
+    master = text(found, "masterVersion")
+    return f"{text(found, 'version')} (netmaster {master})" if master else text(found, "version")
 
 
 def _yes_or_no(found: Json, name: str) -> str:

@@ -49,6 +49,10 @@ _MISSING_SINCE: Final[Schema] = {
     "type": "number",
     "description": "since when its agent is not registered, in seconds since 1970, where known",
 }
+_MASTER_VERSION: Final[Schema] = {
+    **TEXT,
+    "description": "the version of the leading netmaster, where the agent's is another",
+}
 
 
 def _some_of_a_host(*names: str) -> Schema:
@@ -59,7 +63,11 @@ HOST_SCHEMA: Final = named(
     "Host",
     {
         "type": "object",
-        "properties": {**_HOST_FIELDS, "missingSince": _MISSING_SINCE},
+        "properties": {
+            **_HOST_FIELDS,
+            "missingSince": _MISSING_SINCE,
+            "masterVersion": _MASTER_VERSION,
+        },
         "required": list(_HOST_FIELDS),
     },
 )

@@ -228,6 +228,7 @@ CHECKS: Final[Mapping[str, tuple[Check, str]]] = {
         store_checks.certificates,
         "issue the store's CA anew, with keyUsage = critical, keyCertSign and subjectKeyIdentifier",
     ),
+    "versions": (store_checks.versions, store_checks.VERSIONS),
     "links": (_links, "--vtep-ip names an address of this host, --mtu the pods' MTU"),
     "uplinks": (_uplinks, "--vlan-uplinks names cards of this host that it does not live on"),
     "programs": (_programs, "apt install iptables, or nftables"),

@@ -15,6 +15,7 @@ from core import keys
 from core.errors import Conflict, ContivError, HostError, StoreUnavailable
 from core.ids import HostLabel
 from core.patience import patient
+from core.version import VERSION
 from netplugin.bridges.path_mtu import PathMtu, ProbeTiming
 from netplugin.commands.findings import Note
 from netplugin.kernel import icmp
@@ -32,6 +33,10 @@ from state import codec, schema
 from state.records import DEFAULT_PRIVATE_SUBNET, GlobalRecord, HostRecord
 
 STORE_WAIT: Final = patient(10.0)
+VERSIONS: Final = (
+    "docs/upgrade.md: releases that follow each other work together; replace the rest, and see "
+    "`netctl host ls`"
+)
 
 
 async def store(wanted: Settings) -> str:
@@ -61,6 +66,25 @@ async def certificates(wanted: Settings) -> str | Note:
     except ContivError as exc:
         return _unread(exc)
     return "strict clients accept those of the store as well"
+
+
+async def versions(wanted: Settings) -> str | Note:
+    """Compare this program's release with those of all daemons: is an upgrade half done."""
+    try:
+        async with _opened(wanted) as backend:
+            entries = (await backend.snapshot(keys.SERVICES)).entries.values()
+        running = [codec.decode_service(entry.key, entry.value) for entry in entries]
+    except ContivError as exc:
+        return _unread(exc)
+    others: dict[str, set[str]] = {}
+    for one in running:
+        if one.version not in ("", VERSION):
+            what = f"{one.service.partition('.')[0]} at {one.address}"
+            others.setdefault(one.version, set()).add(what)
+    if not others:
+        return f"all daemons that run are of {VERSION}"
+    named = (f"{', '.join(sorted(who))} of {what}" for what, who in sorted(others.items()))
+    return Note(f"this program is of {VERSION}, others are not: {'; '.join(named)}")
 
 
 async def private_network(wanted: Settings) -> str | Note:

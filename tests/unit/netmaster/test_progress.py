@@ -7,6 +7,7 @@ import pytest
 
 from core import keys
 from core.ids import HostLabel, NetworkId
+from core.version import VERSION
 from netmaster.progress import (
     NO_AGENT,
     NOT_REPORTED,
@@ -92,14 +93,14 @@ def test_a_host_as_it_is_shown() -> None:
         vtep_ip="198.51.100.1",
         vxlan_port=4789,
         uplink_macs=("02:00:00:00:00:01",),
-        version="1.0",
+        version=VERSION,
     )
     shown: dict[str, Any] = {
         "label": "h1",
         "controlIP": "192.0.2.1",
         "vtepIP": "198.51.100.1",
         "uplinkMACs": ["02:00:00:00:00:01"],
-        "version": "1.0",
+        "version": VERSION,
     }
     reports = {VXLAN: says(VXLAN, BOTH, "a", "b"), VLAN: says(VLAN, BOTH, "b")}
     there = ObservedHost(record=record, registered=True, reports=reports)
@@ -125,6 +126,21 @@ def test_a_host_as_it_is_shown() -> None:
         "drained": False,
         "missingSince": 3.0,
     }
+
+
+@pytest.mark.parametrize(
+    ("version", "registered", "skewed"),
+    [("0.0.9", True, True), (VERSION, True, False), ("0.0.9", False, False), ("", True, False)],
+)
+def test_a_host_of_another_release_is_shown_beside_that_of_its_master(
+    version: str, registered: bool, skewed: bool
+) -> None:
+    record = HostRecord(
+        label=HostLabel("h1"), control_ip="", vtep_ip="", vxlan_port=0, version=version
+    )
+    host = ObservedHost(record=record, registered=registered, reports={})
+    shown = shown_host(host, Applicable(CHANGED), HostState())
+    assert shown.get("masterVersion") == (VERSION if skewed else None)
 
 
 def test_agents_at_two_addresses_with_one_label_are_an_error() -> None:

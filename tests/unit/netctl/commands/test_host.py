@@ -56,6 +56,13 @@ def test_ls_says_since_when_an_agent_is_missing(netctl: Netctl) -> None:
     assert "  none since 2023-11-14T22:13:20+00:00  no " in netctl("host", "ls").out
 
 
+def test_ls_says_that_an_upgrade_is_half_done(netctl: Netctl) -> None:
+    netctl.master.host_states = lambda _: [state("h1", masterVersion="1.1"), state("h2")]
+    shown = netctl("host", "ls").out
+    assert "  1.0 (netmaster 1.1)  " in shown
+    assert shown.count("netmaster") == 1
+
+
 def test_inspect_prints_all_of_it(netctl: Netctl) -> None:
     netctl.master.host_states = lambda _: [state("h1"), state("h2")]
     assert '"label": "h2"' in netctl("host", "inspect", "h2").out
