@@ -282,6 +282,9 @@ class Backend(Protocol):
         are further behind resume with a snapshot.
         """
 
+    def trouble(self) -> str:
+        """Return why the last call that was sent has no answer yet; "" if it has one."""
+
     async def check_room(self) -> None:
         """Return if the store takes puts, as far as it says so. Raises StoreFull."""
 

@@ -73,6 +73,8 @@ class Failover(Generic[M]):
         self.members = members
         self.budget = budget
         self.closed = False
+        self.trouble = ""
+        """Why the last member that was asked gave no answer; "" if it gave one."""
         self._index = 0
 
     @property
@@ -105,8 +107,9 @@ class Failover(Generic[M]):
                 raise StoreUnavailable("the store client is closed", outcome_unknown=unknown)
             member = self.current
             try:
-                return await ask(member, attempt)
+                answer = await ask(member, attempt)
             except NoAnswer as exc:
+                self.trouble = f"store {member.address}: {exc}"
                 self.rotate(member)
                 failures += 1
                 if failures % len(self.members) == 0:
@@ -117,9 +120,7 @@ class Failover(Generic[M]):
                 # all later attempts fail to connect.
                 unknown = unknown or (retry is not Retry.READ and exc.sent)
                 if time.monotonic() > stop or (unknown and retry is Retry.ONCE):
-                    raise StoreUnavailable(
-                        f"store {member.address}: {exc}", outcome_unknown=unknown
-                    ) from exc
+                    raise StoreUnavailable(self.trouble, outcome_unknown=unknown) from exc
                 log.debug("store did not answer", extra=fields(peer=member.address, error=str(exc)))
             except asyncio.CancelledError:
                 # gRPC cancels its pending calls when a channel is closed. That is an error of
@@ -129,5 +130,8 @@ class Failover(Generic[M]):
                         "the store client is closed", outcome_unknown=retry is not Retry.READ
                     ) from None
                 raise
+            else:
+                self.trouble = ""
+                return answer
             await asyncio.sleep(delay)
         raise AssertionError("backoff never ends")

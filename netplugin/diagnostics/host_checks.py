@@ -39,7 +39,8 @@ HOSTS: Final = 100.0
 class HostCheck:
     """A check: `probe` raises ContivError while something is wrong, whose text names the remedy.
 
-    `silence` is the fault of a probe that does not end in time. A fault is told once it has lasted
+    `silence` is the fault of a probe that does not end in time, `reason` returns what was heard
+    meanwhile, "" for nothing. A fault is told once it has lasted
     `patience` seconds: what another program answers may be late on a busy host. While a check with
     a `code` has a fault no pod can be added, and the code is the answer to STATUS. `shared` says
     that all hosts ask the same program: those of a large cluster do so less often.
@@ -48,6 +49,7 @@ class HostCheck:
     name: str
     probe: Callable[[], Awaitable[object]]
     silence: str
+    reason: Callable[[], str] = str
     interval: float = 2.0
     patience: float = 0.0
     code: int | None = None
@@ -123,7 +125,8 @@ async def _fault(check: HostCheck) -> str:
         async with asyncio.timeout(LIMIT):
             await check.probe()
     except TimeoutError:
-        return check.silence
+        reason = check.reason()
+        return f"{check.silence} Last heard: {reason}" if reason else check.silence
     except ContivError as exc:
         return str(exc) or type(exc).__name__
     return ""

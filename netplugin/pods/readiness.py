@@ -22,8 +22,9 @@ from objdb.api import Backend
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge
 
-STORE_ANSWER: Final = 3.0
-"""Seconds for the store to answer; runtimes ask every few seconds."""
+STORE_ANSWER: Final = 2.5
+"""Seconds for the store to answer: less than `/readyz` gives each check (`daemons.health.ANSWER`),
+so that it says what to look at; runtimes ask every few seconds."""
 
 NOTHING: Final[Mapping[str, Check]] = MappingProxyType({})
 
@@ -79,9 +80,10 @@ class Readiness:
             async with asyncio.timeout(self._store_answer):
                 await self._store.get(keys.LEADER_LOCK)
         except TimeoutError as exc:
+            reason = self._store.trouble()
             raise NotReady(
                 f"the store does not answer within {self._store_answer:g} s: is it up, and does a "
-                f"firewall let this host reach it?"
+                f"firewall let this host reach it?" + (f" Last heard: {reason}" if reason else "")
             ) from exc
         except ContivError as exc:
             raise NotReady(str(exc)) from exc

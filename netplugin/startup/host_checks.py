@@ -10,6 +10,7 @@ from core import keys
 from core.errors import HostError, SwitchUnavailable
 from core.patience import patient
 from core.retry import Loops
+from core.unix_socket import is_served
 from daemons.health import Check
 from netplugin.bridges.host_access import FORWARDING_OFF, forwards
 from netplugin.cni.errors import LIMITED, NOT_AVAILABLE, NotReady
@@ -62,6 +63,16 @@ def build_host_checks(
         except SwitchUnavailable as exc:
             raise SwitchUnavailable(f"{exc}: {RESTART}") from exc
 
+    door = settings.cni_socket if settings.docker is None else settings.docker.plugin_socket
+
+    async def served() -> None:
+        # The file may be gone, or another's, while this agent listens on.
+        if not (door.is_socket() and is_served(door)):
+            raise HostError(
+                f"no pod or container can be added: nobody listens at {door} any more, somebody "
+                f"removed it: restart netplugin"
+            )
+
     async def forwarding() -> None:
         # networks of mode bridge have their gateways outside of this host
         if dataplane.world.forwarding.fwd_mode is FwdMode.ROUTING and not forwards():
@@ -98,6 +109,7 @@ def build_host_checks(
                 probe=store,
                 silence="the store does not answer this host: is it up, and does a firewall let "
                 "this host reach it?",
+                reason=clients.store.trouble,
                 interval=3.0,
                 patience=PATIENCE,
                 code=NOT_AVAILABLE,
@@ -112,6 +124,14 @@ def build_host_checks(
                 patience=PATIENCE,
                 code=NOT_AVAILABLE,
                 shared=True,
+            ),
+            HostCheck(
+                name="plugin socket",
+                probe=served,
+                silence=f"{door} cannot be looked at",
+                # an agent that starts opens it after these checks
+                patience=PATIENCE,
+                code=NOT_AVAILABLE,
             ),
             HostCheck(
                 name="tunnel address",

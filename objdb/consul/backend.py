@@ -89,6 +89,10 @@ class ConsulBackend:
         """Wait until cancelled: consul keeps no history."""
         await asyncio.Event().wait()
 
+    def trouble(self) -> str:
+        """Return why the last call has no answer yet; "" if it has one."""
+        return self._agents.trouble
+
     async def check_room(self) -> None:
         """Return at once: consul has no limit of its own."""
 

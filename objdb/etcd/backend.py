@@ -86,6 +86,10 @@ class EtcdBackend:
         """Delete revisions older than so many seconds, repeatedly, until cancelled."""
         await compact_history(self._channels, self._committer, older_than, now)
 
+    def trouble(self) -> str:
+        """Return why the last call has no answer yet; "" if it has one."""
+        return self._channels.trouble
+
     async def check_room(self) -> None:
         """Return if no member has raised the alarm NOSPACE. Raises StoreFull."""
         if (await self.condition()).alarms[NOSPACE]:

@@ -121,6 +121,10 @@ class MemoryBackend:
         """Wait until cancelled: there is no history."""
         await asyncio.Event().wait()
 
+    def trouble(self) -> str:
+        """Return nothing: it answers at once, or not at all."""
+        return ""
+
     async def check_room(self) -> None:
         """Return if no test says that the store is full. Raises StoreFull."""
         await self._check_reachable()

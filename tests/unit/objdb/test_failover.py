@@ -47,3 +47,16 @@ async def test_each_attempt_has_its_first_length_at_least() -> None:
     member = Silent()
     await _call([member], RetryPolicy(attempt=1.0, budget=0.1))
     assert set(member.given) == {1.0}
+
+
+async def test_why_there_is_no_answer_is_known_until_there_is_one() -> None:
+    members, seen = Failover([Silent()]), []
+
+    async def ask(_member: Silent, _attempt: float) -> None:
+        seen.append(members.trouble)
+        if len(seen) < 3:
+            raise NoAnswer(f"reason {len(seen)}")
+
+    await members.call_members(ask, RetryPolicy(attempt=0.01, budget=60.0))
+    assert seen == ["", "store silent: reason 1", "store silent: reason 2"]
+    assert members.trouble == ""

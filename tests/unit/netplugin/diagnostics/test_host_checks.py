@@ -156,3 +156,12 @@ async def test_a_probe_that_was_silent_for_long_is_repeated_at_once(
         checks = HostChecks([check], part.show, clock=lambda: part.now)
         async with background("checks", checks.run()):
             assert await slept.get() == pause
+
+
+async def test_what_was_heard_of_a_silent_part_is_told() -> None:
+    part = Part()
+    check = replace(part.check(), reason=lambda: "no such token")
+    async with part.checked(check):
+        part.silent = True
+        told = ["the disk is silent Last heard: no such token"]
+        await eventually(lambda: part.shown.get("disk") == told)
