@@ -35,6 +35,11 @@ from ofnet.bgp.timing import HOLD_TIME, SessionTiming
 
 log = logging.getLogger(__name__)
 
+NO_ANSWER: Final = (
+    "the peer does not answer: is it up, and does it ask for a password (--bgp-password-file)?"
+)
+"""A router drops without a word what is not signed by the password that it asks for (RFC 2385)."""
+
 DEFAULT_TIMING: Final = SessionTiming()
 
 
@@ -141,7 +146,7 @@ class Speaker:
             async with asyncio.timeout(self._timing.dial):
                 reader, writer = await self._connect(self.peering)
         except TimeoutError as exc:
-            raise PeerFailed("the peer does not answer") from exc
+            raise PeerFailed(NO_ANSWER) from exc
         except OSError as exc:
             raise PeerFailed(f"cannot connect: {exc.strerror or exc}") from exc
         session = BgpSession(self.peering, reader, writer, self.counts, timing=self._timing)

@@ -33,7 +33,7 @@ def verdict(hops: Sequence[Hop], source: End, destination: End) -> TraceVerdict:
     last = hops[-1]
     exits = last.get("exits", [])
     if not exits:
-        return TraceVerdict("dropped", f"dropped by {_where(last)}")
+        return TraceVerdict("dropped", f"dropped by {_where(last)}{_no_route(last, destination)}")
     return _left(last, _best(exits, destination), source, destination)
 
 
@@ -120,6 +120,15 @@ def _where(hop: Hop) -> str:
     if not last["flow"] or (last["kind"] == "PIPELINE" and "priority=1 " in f"{last['flow']} "):
         why = "no flow for it"
     return f"{why} on host {hop['host']}, table {last['table']} {last['tableName']}"
+
+
+def _no_route(hop: Hop, destination: End) -> str:
+    """Return what the lack of a flow means where BGP brings the routes; "" elsewhere."""
+    if hop.get("mode") != "vlrouter" or destination.kind != "outside":
+        return ""
+    if (hop.get("steps") or [{}])[-1].get("tableName") != "IP":
+        return ""
+    return f": the BGP peer of host {hop['host']} has told it of no route there"
 
 
 def _answer(back: TraceVerdict) -> str:

@@ -11,8 +11,9 @@ import pytest
 from os_ken.lib.packet import bgp
 
 from core.tasks import background
+from ofnet.bgp.connection import Streams
 from ofnet.bgp.peering import Peering
-from ofnet.bgp.speaker import Speaker
+from ofnet.bgp.speaker import NO_ANSWER, Speaker
 from ofnet.bgp.timing import SessionTiming
 from tests.unit.bgp_router import ROUTER_AS, FakeRouter
 from tests.unit.ofnet.conditions import until
@@ -324,6 +325,15 @@ async def test_a_refused_connection_is_tried_again() -> None:
         await router.greet()
         await eventually(lambda: host.established)
         assert host.fault is None
+
+
+async def test_a_peer_that_takes_no_connection_may_ask_for_a_password() -> None:
+    async def silent(_peering: Peering) -> Streams:
+        return await asyncio.Future[Streams]()
+
+    host = Speaker(PEERING, lambda: None, connect=silent, timing=SessionTiming(dial=0.01))
+    async with background("speaker", host.run()):
+        await eventually(lambda: host.fault == NO_ANSWER)
 
 
 async def test_a_silent_peer_is_given_up() -> None:

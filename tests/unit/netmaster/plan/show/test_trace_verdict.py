@@ -123,6 +123,20 @@ def test_a_table_without_a_flow_is_named() -> None:
         assert found.text == "dropped by no flow for it on host h1, table 5 POLICY"
 
 
+def test_a_route_that_bgp_has_not_brought_is_told() -> None:
+    missing = {**step("all packets", kind="PIPELINE", flow="priority=1 actions="), "table": 7}
+    there: dict[str, Any] = {"host": "h1", "mode": "vlrouter", "exits": [], "faults": []}
+    last = {**there, "steps": [{**missing, "tableName": "IP"}]}
+    said = "the BGP peer of host h1 has told it of no route there"
+    assert verdict([last], SENDER, OUTSIDE).text.endswith(said)
+    for other, end in (
+        ({**last, "mode": "vrouter"}, OUTSIDE),
+        ({**there, "steps": [missing]}, OUTSIDE),
+        (last, WEB),
+    ):
+        assert said not in verdict([other], SENDER, end).text
+
+
 def test_a_flooded_packet_is_followed_to_whom_it_is_for() -> None:
     flooded = hop(out("tunnel", "h3"), out("endpoint", "other"), out("tunnel", "h2"))
     assert onward(flooded, WEB) == out("tunnel", "h2")
