@@ -48,6 +48,7 @@ class BgpRouter:
         self._asn = asn
         self._neighbours = neighbours
         self._control = dir / "bird.ctl"
+        self._password = ""
         self.daemon = Daemon(
             ["bird", "-f", "-c", dir / "bird.conf", "-s", self._control, "-P", dir / "bird.pid"],
             log=dir / "bird.log",
@@ -84,7 +85,7 @@ class BgpRouter:
             namespace.run(["ip", "address", "add", address, "dev", link, *nodad])
         for via in (_TOWARDS_BEHIND, _TOWARDS_BEHIND6):
             self.behind.run(["ip", "route", "add", "default", "via", via])
-        (self._dir / "bird.conf").write_text(self._configuration())
+        self._configure()
         self.daemon.start()
         return self
 
@@ -116,13 +117,23 @@ class BgpRouter:
         """Tell of it again."""
         self.say("enable", "extra")
 
+    def set_password(self, password: str) -> None:
+        """Ask all neighbours for a TCP-MD5 password from now on, for none if it is empty."""
+        self._password = password
+        self._configure()
+        self.say("configure")
+
     def reaches(self, address: str) -> bool:
         """Tell whether an address answers the host behind the router."""
         family = "-6" if ":" in address else "-4"
         ask = ["ping", family, "-q", "-n", "-c", "1", "-W", "1", address]
         return self.behind.run(ask, check=False).returncode == 0
 
+    def _configure(self) -> None:
+        (self._dir / "bird.conf").write_text(self._configuration())
+
     def _configuration(self) -> str:
+        password = f'password "{self._password}";' if self._password else ""
         sessions = "".join(
             f"""
 protocol bgp {_name(address)} {{
@@ -132,6 +143,7 @@ protocol bgp {_name(address)} {{
   graceful restart on;
   graceful restart time {RESTART_TIME};
   hold time {HOLD_TIME};
+  {password}
   connect retry time 1; connect delay time 1; error wait time 1, 2;
   ipv4 {{ next hop self; import all; export where source ~ [RTS_DEVICE, RTS_STATIC]; }};
   ipv6 {{ next hop self; import all; export where source ~ [RTS_DEVICE, RTS_STATIC]; }};

@@ -33,6 +33,19 @@ class Identities:
         words = ["--role", role, "--name", name, *named, "--out", str(self.directory / name)]
         self._run("ca", "issue", str(self._authority), *words)
 
+    def expire(self, role: str, name: str, *addresses: str) -> None:
+        """Issue a certificate that has ended already, with the key of the one before."""
+        self.issue(role, name, *addresses)
+        own, authority = self.directory / name, self._authority
+        # with subject and extensions of the one that `netmaster ca` has made
+        copied, request = ("-copy_extensions", "copyall"), str(own / "request.pem")
+        signed_by = ("-CA", str(authority / "ca.pem"), "-CAkey", str(authority / "ca-key.pem"))
+        made = ("-in", str(own / "cert.pem"), "-signkey", str(own / "key.pem"), "-out", request)
+        ended = ("-in", request, "-days", "-1", "-CAcreateserial", "-out", str(own / "ended.pem"))
+        for words in (("-x509toreq", *made, *copied), ("-req", *ended, *signed_by, *copied)):
+            subprocess.run(["openssl", "x509", *words], check=True, capture_output=True)
+        (own / "ended.pem").replace(own / "cert.pem")
+
     def files(self, name: str) -> TlsFiles:
         """Return the files of a name."""
         own = self.directory / name

@@ -109,6 +109,15 @@ class PhysicalNetwork:
         """Put it back up."""
         self.namespace.run(["ip", "link", "set", cable(label, card), "up"])
 
+    def misplace(self, label: str, card: str) -> None:
+        """Have a card's port be in one VLAN of its own, no trunk."""
+        self.ovs.vsctl("set", "port", cable(label, card), "tag=4000", "vlan_mode=access")
+
+    def place_back(self, label: str, card: str) -> None:
+        """Make it a trunk again."""
+        for column in ("tag", "vlan_mode"):
+            self.ovs.vsctl("clear", "port", cable(label, card), column)
+
     def forget(self, label: str, card: str) -> None:
         """Have the switch speak LACP no more on a card, whose link stays."""
         interface = self.ovs.vsctl("get", "interface", cable(label, card), "_uuid").strip()

@@ -20,6 +20,14 @@ sys.path.insert(0, {tree!r})
 from {module} import main
 sys.exit(main())
 """
+_CLAIMING = """#!{python} -sP
+import sys
+sys.path.insert(0, {tree!r})
+import core.version
+core.version.VERSION = {version!r}
+from {module} import main
+sys.exit(main())
+"""
 
 
 class Release:
@@ -49,6 +57,18 @@ class Release:
     def program(self, name: str) -> Path:
         """Return a program by its name."""
         return self._programs / name
+
+
+def claiming(program: str, version: str, directory: Path) -> Path:
+    """Return a program of this tree that says of itself that it is of another version."""
+    script = directory / f"{program}-{version}"
+    script.write_text(
+        _CLAIMING.format(
+            python=sys.executable, tree=str(ROOT), module=_ENTRIES[program], version=version
+        )
+    )
+    script.chmod(0o755)
+    return script
 
 
 def run_by(daemon: Daemon, release: Release | None) -> None:

@@ -9,28 +9,17 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from netplugin.world.kube_policies.objects import NETWORK_POLICIES
-from tests.bed.cluster import ADMIN
+from tests.bed.cluster import ADMIN, MASTER
 from tests.bed.daemon import Daemon
 from tests.bed.identities import Identities
 from tests.bed.kubernetes import ApiServer, service
 from tests.breaks.site import KUBERNETES, SECURE, Site
-from tests.breaks.table import Break
+from tests.breaks.table import Break, adding
 
 BREAKS: Final[dict[str, Break]] = {}
 EMPTY: Final = "10.96.0.7"
 
-Way = Callable[[Site], Iterator[None]]
-
-
-def breaks(site: str, title: str, ask: str, *told: str) -> Callable[[Way], Way]:
-    """Put a function into the table."""
-
-    def add(function: Way) -> Way:
-        one = Break(title=title, ask=ask, told=told, way=contextmanager(function), site=site)
-        BREAKS[one.name] = one
-        return function
-
-    return add
+breaks = adding(BREAKS)
 
 
 # Kubernetes
@@ -129,10 +118,12 @@ def _other_files(site: Site, name: str, make: Callable[[], None]) -> Iterator[No
     own = _identities(site).directory / name
     kept = own.with_name(f"{name}-kept")
     shutil.copytree(own, kept)
-    make()
-    yield
-    shutil.rmtree(own)
-    kept.rename(own)
+    try:
+        make()
+        yield
+    finally:
+        shutil.rmtree(own)
+        kept.rename(own)
 
 
 @contextmanager
@@ -172,6 +163,57 @@ def reader(site: Site) -> Iterator[None]:
 @breaks(SECURE, "netctl speaks plain HTTP to a secure master", "plain net ls", "https")
 def plain_http(_site: Site) -> Iterator[None]:
     yield
+
+
+@breaks(SECURE, "the agent's certificate has expired", "journal h2", "certificate", "expired")
+def expired(site: Site) -> Iterator[None]:
+    identities, two = _identities(site), site.two
+
+    def make() -> None:
+        identities.expire("agent", "h2", two.address, "127.0.0.1")
+
+    with _other_files(site, "h2", make), _restarted(site.agent("h2")):
+        yield
+    site.agent("h2").start()
+
+
+@breaks(SECURE, "the master's certificate has expired", "journal netmaster", "has expired")
+def master_expired(site: Site) -> Iterator[None]:
+    master = site.bed.netmaster
+
+    def make() -> None:
+        _identities(site).expire("master", MASTER, site.bed.fabric.address)
+
+    with _other_files(site, MASTER, make):
+        master.stop()
+        master.spawn()
+        yield
+        master.kill()
+    # the other one leads meanwhile, so that it is not ready in the sense of a first master
+    master.spawn()
+
+
+@breaks(
+    SECURE,
+    "the agent's certificate is of another authority",
+    "journal h2",
+    "certificate",
+    "authority",
+)
+def agent_of_another_authority(site: Site) -> Iterator[None]:
+    identities, two = _identities(site), site.two
+    other = Identities(identities.directory / "elsewhere", lambda _what, _command: None)
+    other.initialize()
+    other.issue("agent", "h2", two.address, "127.0.0.1")
+
+    def make() -> None:
+        for file in ("ca.pem", "cert.pem", "key.pem"):
+            shutil.copy(other.directory / "h2" / file, identities.directory / "h2" / file)
+
+    with _other_files(site, "h2", make), _restarted(site.agent("h2")):
+        yield
+    site.agent("h2").start()
+    shutil.rmtree(other.directory)
 
 
 @breaks(SECURE, "the agent's certificate is of another host", "journal h2", "certificate", "h9")

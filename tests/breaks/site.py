@@ -13,17 +13,21 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from tests.bed.bgp_router import BgpRouter
 from tests.bed.cluster import Bed
 from tests.bed.daemon import Daemon
-from tests.bed.hosts import FABRIC_ADDRESS, Host
+from tests.bed.hosts import FABRIC_ADDRESS, UPLINK, Host
 from tests.bed.kubernetes import ApiServer
 from tests.bed.netns import Namespace, http_request
 from tests.bed.pods import CniFailed, Pod
 from tests.bed.waiting import WITHIN, eventually
+from tests.breaks.beds import TokenBed
+from tests.system.peers import all_at_peace, peer, peers
 from tests.system.rest import ask
 
 PLAIN, KUBERNETES, SECURE = "plain", "kubernetes", "secure"
-"""Kinds of clusters."""
+CONSUL, DOCKER, PEERS = "consul", "docker", "peers"
+"""Kinds of clusters: of the last each host speaks BGP with a router."""
 SECOND = 9998
 """The port of the second master."""
 API_PORT = 6443
@@ -42,6 +46,7 @@ class Site:
     bed: Bed
     second: Daemon
     pods: dict[str, Pod] = field(default_factory=dict)
+    router: BgpRouter | None = None
     read: dict[str, int] = field(default_factory=dict)
     """What of each daemon's log is older than the break, in characters."""
 
@@ -65,7 +70,7 @@ class Site:
 
         Beside netctl these are `ADD`, what a runtime is told of a new pod on a host; `readyz`, what
         an agent answers; `plain`, a netctl that knows nothing of TLS; `journal`, what a daemon
-        logged since the break; `preflight`.
+        logged since the break; `preflight`; `docker`, the client of a host's engine.
         """
         program, *words = shlex.split(command)
         doing: Mapping[str, Callable[..., str]] = {
@@ -75,6 +80,7 @@ class Site:
             "journal": self._journal,
             "readyz": self._readyz,
             "preflight": self._preflight,
+            "docker": self._docker,
         }
         return doing[program](*words)
 
@@ -88,7 +94,6 @@ class Site:
 
     def ailment(self) -> str:
         """Return what is wrong now; "" for nothing."""
-        web1, db1 = self.pods["web1"], self.pods["db1"]
         try:
             hosts = [ask(self.bed, "GET", f"/hosts/{one.label}").json() for one in self.bed.hosts]
         except (OSError, ValueError) as exc:
@@ -97,7 +102,10 @@ class Site:
             wrong = [*host.get("errors", ["no record"]), host.get("behind", "")]
             if any(wrong):
                 return f"{host.get('label')}: {wrong}"
-        return "" if web1.ping(db1.address) is not None else "web1 does not reach db1"
+        names = [*self.pods][:2]
+        if names and self.pods[names[0]].ping(self.pods[names[1]].address) is None:
+            return f"{names[0]} does not reach {names[1]}"
+        return ""
 
     def host(self, label: str) -> Host:
         """Return a host."""
@@ -152,6 +160,11 @@ class Site:
         done = host.namespace.run(command, check=False, env=env, timeout=WITHIN)
         return done.stdout + done.stderr
 
+    def _docker(self, label: str, *words: str) -> str:
+        engine = next(one for one in self.bed.engines if one.label == label)
+        done = engine.attempt(*words)
+        return done.stdout + done.stderr
+
     def _daemons(self) -> dict[str, Daemon]:
         agents = {host.label: self.agent(host.label) for host in self.bed.hosts}
         return {**agents, "netmaster": self.bed.netmaster, "second": self.second}
@@ -160,27 +173,53 @@ class Site:
 @contextmanager
 def site(directory: Path, kind: str = PLAIN) -> Iterator[Site]:
     """Run a cluster of a kind during the body."""
-    directory.mkdir()
+    with ExitStack() as stack:
+        found = stack.enter_context(peers(directory, (UPLINK,))) if kind == PEERS else None
+        if found is not None:
+            bed = found.bed
+        else:
+            directory.mkdir()
+            bed = _bed(directory, kind)
+            stack.callback(bed.stop)
+            bed.start()
+        second = bed.another_master(SECOND)
+        stack.callback(second.kill)
+        second.start()
+        for host in bed.hosts:
+            host.namespace.run(["ip", "route", "replace", "default", "via", FABRIC_ADDRESS])
+        made = Site(bed, second, router=found and found.router)
+        if kind == KUBERNETES:
+            stack.enter_context(api_server(made))
+        if found is not None:
+            made.pods = {pod.name: pod for pod in found.pods}
+            for host in bed.hosts:
+                peer(found, host)
+            all_at_peace(found)
+        elif kind == DOCKER:
+            bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "net1")
+            eventually(lambda: "net1" in made.ask("docker h2 network ls"), "docker has it")
+        else:
+            furnish(made)
+        try:
+            eventually(made.is_well, "all is well", within=WITHIN)
+        except TimeoutError as exc:
+            raise TimeoutError(f"{exc}: {made.ailment()}") from exc
+        yield made
+
+
+def _bed(directory: Path, kind: str) -> Bed:
+    """Return a cluster that is yet to be started."""
     flags: dict[str, Sequence[str]] = {}
+    if kind == CONSUL:
+        return TokenBed(directory, store="consul")
+    if kind == DOCKER:
+        return Bed(directory, engines=("--live-restore",))
     if kind == KUBERNETES:
         file = directory / "contiv.json"
         server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
         file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
         flags["netplugin"] = ["--k8s-config", str(file)]
-    bed = Bed(directory, flags=flags, secure=kind == SECURE)
-    with ExitStack() as stack:
-        stack.callback(bed.stop)
-        bed.start()
-        second = bed.another_master(SECOND)
-        stack.callback(second.kill)
-        second.start()
-        for host in bed.hosts:
-            host.namespace.run(["ip", "route", "add", "default", "via", FABRIC_ADDRESS])
-        made = Site(bed, second)
-        if kind == KUBERNETES:
-            stack.enter_context(api_server(made))
-        furnish(made)
-        yield made
+    return Bed(directory, flags=flags, secure=kind == SECURE)
 
 
 def furnish(made: Site) -> None:
@@ -201,7 +240,6 @@ def furnish(made: Site) -> None:
         (made.two, "db2", "db"),
     ):
         made.pods[name] = bed.add_pod(host, name, group=group)
-    eventually(made.is_well, "pods reach each other", within=WITHIN)
 
 
 @contextmanager

@@ -5,8 +5,8 @@ not know how anything is broken: `tests.breaks.site` and the modules of breaks d
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,11 +33,31 @@ class Break:
     way: Callable[[Any], AbstractContextManager[None]]
     site: str = "plain"
     """The kind of cluster that it is a break of (`tests.breaks.site`)."""
+    last: float = LAST
+    """Seconds for which it is asked about."""
 
     @property
     def name(self) -> str:
         """What it is called in commands."""
         return self.way.__name__
+
+
+Way = Callable[[Any], Iterator[None]]
+
+
+def adding(table: dict[str, Break]) -> Callable[..., Callable[[Way], Way]]:
+    """Return what puts functions into a table: called with their site, title, command and words."""
+
+    def breaks(site: str, title: str, ask: str, *told: str) -> Callable[[Way], Way]:
+        def add(function: Way) -> Way:
+            way = contextmanager(function)
+            one = Break(title=title, ask=ask, told=told, way=way, site=site)
+            table[one.name] = one
+            return function
+
+        return add
+
+    return breaks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
