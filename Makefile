@@ -53,9 +53,10 @@ help:
 	@echo 'make image        the images of deploy/kubernetes, without a registry, into build/image'
 	@echo 'make image-check   run both daemons from the image, by containerd'
 	@echo 'make manifests    write deploy/kubernetes/contiv.yaml anew'
-	@echo 'make e2e-k8s K8S_BIN=FOLDER   install on a real Kubernetes cluster of three nodes, use it, break it, uninstall'
-	@echo 'make conformance K8S_BIN=FOLDER E2E_BIN=FOLDER   Kubernetes'"'"' own network tests in four settings;'
-	@echo '                  SETTINGS="replace iptables nftables dual-stack", PROCS=2 tests at a time, ONLY=PATTERN some of them'
+	@echo 'make e2e-k8s K8S_BIN=FOLDER   install on a real Kubernetes cluster of three nodes, use it, break it, uninstall;'
+	@echo '                  K8S_NEXT=FOLDER:FOLDER   the next releases of Kubernetes, to which it is upgraded'
+	@echo 'make conformance K8S_BIN=FOLDER E2E_BIN=FOLDER   Kubernetes'"'"' own network tests in five settings;'
+	@echo '                  SETTINGS="replace iptables nftables dual-stack coredns", PROCS=2 tests at a time, ONLY=PATTERN some of them'
 	@echo 'make setup        Debian packages and .venv (the others do this themselves)'
 	@echo 'make lock         write requirements.lock anew'
 	@echo 'make wheels       whether the locks have wheels for each Python, on x86-64 and ARM64, from pypi.org'
@@ -256,6 +257,8 @@ manifests:
 e2e-k8s: root image
 	@scripts/setup containerd=containerd runc=runc busybox=busybox-static
 	@$(PYTHON) -m pytest -v -s -p no:cacheprovider --timeout=900 tests/e2e/kubernetes.py tests/e2e/installs.py
+	@$(PYTHON) -m pytest -v -s -p no:cacheprovider --timeout=1800 tests/e2e/crowd.py
+	@$(PYTHON) -m pytest -v -s -p no:cacheprovider --timeout=900 tests/e2e/upgrades.py
 
 # half an hour and more for each setting; not part of `make test`
 conformance: root image

@@ -33,5 +33,5 @@ NETMASTER: Final = Program(
 
 
 def main() -> None:
-    """Entry point of the console script."""
+    """Run the command of this process; `netmaster.entry` calls it."""
     sys.exit(NETMASTER.start(sys.argv[1:], os.environ))

@@ -10,12 +10,18 @@ import gc
 import sys
 from typing import Final
 
+from core import settings_directory
+
 CNI_FILES: Final = ("install-cni", "keep-cni", "remove-cni")
 ENROL: Final = "enrol"
 
 
 def main() -> None:
     """Run the netplugin command; ends the process."""
+    try:
+        settings_directory.take()
+    except (OSError, ValueError) as exc:
+        sys.exit(f"{settings_directory.VARIABLE}: {exc}")
     if len(sys.argv) > 1 and sys.argv[1] in CNI_FILES:
         from netplugin.commands import cni_files  # noqa: PLC0415 - without the agent's modules
 

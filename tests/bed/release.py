@@ -13,7 +13,7 @@ from tests.bed.cluster import PROGRAMS, ROOT, Bed
 from tests.bed.daemon import Daemon
 from tests.bed.plugin import compiled
 
-_ENTRIES = {"netmaster": "netmaster.main", "netplugin": "netplugin.entry", "netctl": "netctl.main"}
+_ENTRIES = {"netmaster": "netmaster.entry", "netplugin": "netplugin.entry", "netctl": "netctl.main"}
 _SCRIPT = """#!{python} -sP
 import sys
 sys.path.insert(0, {tree!r})

@@ -142,6 +142,7 @@ class Machine:
             "enforceNodeAllocatable": [],
             "failSwapOn": False,
             "maxOpenFiles": 16384,
+            "maxPods": 330,
             "oomScoreAdj": 0,
             "makeIPTablesUtilChains": False,
             "resolvConf": "/dev/null",

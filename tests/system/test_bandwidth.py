@@ -86,6 +86,12 @@ def heard(ear: socket.socket) -> int:
     return bits
 
 
+def policed(host: Host) -> str:
+    """Return the names and limits of the ports that the host's kernel limits: none in userspace."""
+    asked = ("--columns=name,ingress_policing_rate", "find", "interface")
+    return host.ovs.vsctl("--bare", *asked, "ingress_policing_rate>0").strip()
+
+
 def meters(host: Host) -> str:
     """Return what the bridge of the pods has for meters, without its heading."""
     return host.ovs.ofctl("dump-meters", "contivVxlanBridge").partition("\n")[2].strip()
@@ -96,12 +102,19 @@ def test_a_group_limits_what_its_pods_send(bed: Bed) -> None:
     with pods(bed, "default-net") as (limited, free):
         assert excess(limited.namespace, free.namespace, free.address) <= 1
         assert excess(free.namespace, limited.namespace, limited.address) > 2
-        number = meters(host).partition("meter=")[2].partition(" ")[0]
-        bands = "meter={},kbps,burst,band=type=drop,rate=900000,burst_size=900000"
-        host.ovs.ofctl("mod-meter", "contivVxlanBridge", bands.format(number))
-        eventually(lambda: "rate=1048" in meters(host), "a meter changed by hand is corrected")
+        if port := policed(host).partition("\n")[0]:  # the kernel's datapath
+            host.ovs.vsctl("set", "interface", port, "ingress_policing_rate=900000")
+        else:
+            number = meters(host).partition("meter=")[2].partition(" ")[0]
+            bands = f"meter={number},kbps,burst,band=type=drop,rate=900000,burst_size=900000"
+            host.ovs.ofctl("mod-meter", "contivVxlanBridge", bands)
+
+        def limits() -> str:
+            return policed(host) or meters(host)
+
+        eventually(lambda: "1048" in limits(), "a limit changed by hand is corrected")
         bed.netctl("group", "create", "default-net", "limited")
-        eventually(lambda: not meters(host), "the meter is gone")
+        eventually(lambda: not limits(), "the limit is gone")
         assert excess(limited.namespace, free.namespace, free.address) > 2
 
 

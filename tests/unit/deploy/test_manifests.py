@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from core import settings_directory
 from core.version import VERSION
 from daemons import enrolment, flags
 from daemons.health import HEALTHZ, PATHS, READYZ
@@ -75,6 +76,7 @@ def values(path: Path) -> dict[str, str]:
             found |= one["data"]
     for container in containers(documents(path)):
         found |= {entry["name"]: entry.get("value", "") for entry in container.get("env", [])}
+    found.pop(settings_directory.VARIABLE, "")
     return {name: value for name, value in found.items() if name.startswith("CONTIV_")}
 
 
@@ -108,6 +110,20 @@ def test_the_settings_of_each_overlay_are_valid(overlay: str) -> None:
     assert read is not None
     master = netmaster_settings.resolve(read, lambda: "192.0.2.1")
     assert master.address_cooldown == 30
+
+
+def test_what_runs_starts_again_without_the_api_server() -> None:
+    """Kubelet reads a ConfigMap or Secret of an environment anew; what is mounted is there."""
+    for pod in pods(INSTALLED):
+        for container in pod["containers"]:
+            if container["name"] == "default-network":  # asks a master, and has nothing to do then
+                continue
+            assert "envFrom" not in container, container["name"]
+            for entry in container.get("env", []):
+                assert entry.get("valueFrom", {"fieldRef": {}}).keys() == {"fieldRef"}, entry
+            named = {entry["name"]: entry.get("value") for entry in container.get("env", [])}
+            mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+            assert named.get(settings_directory.VARIABLE) == mounts.get("settings")
 
 
 def test_the_agent_may_read_what_it_follows_and_nothing_else() -> None:
