@@ -14,6 +14,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -177,6 +178,7 @@ PORTIONS: Final[Mapping[str, Sequence[str]]] = {
 _WHAT: Final = re.compile(r"kernel (\S+), ovs-vswitchd \(Open vSwitch\) (\S+)")
 _STATUS: Final = re.compile(r"^kernel-check ended with (\d+)", re.MULTILINE)
 _PRINTED: Final = re.compile(r"(tests/[\w/]+\.py)::.*? (PASSED|FAILED|ERROR) +\[")
+_RAN: Final = re.compile(r"(tests/[\w/]+\.py)::.*? (?:PASSED|FAILED|ERROR|SKIPPED)\b")
 _INTERRUPTED: Final = "2"
 """What pytest ends with when it is told to, for time is over."""
 
@@ -236,15 +238,26 @@ def tried(
     environ = {**os.environ, **place, "KERNEL_CHECK_REPORT": str(report)}
     words = [word for portion in portions for word in PORTIONS[portion]]
     command = [str(ROOT / "scripts/kernel-check"), *words]
+    wanted = planned(words)
     with log.open("w") as output:
         subprocess.run(command, env=environ, stdout=output, stderr=subprocess.STDOUT, check=False)
-    return judged(log.read_text(errors="replace"), report, portions)
+    return judged(log.read_text(errors="replace"), report, portions, wanted)
 
 
-def judged(said: str, report: Path, portions: Sequence[str]) -> tuple[dict[str, Result], str]:
+def planned(words: Sequence[str]) -> Counter[str]:
+    """Return how many tests of each file pytest is told to run by these words."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *words]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    return Counter(line.partition("::")[0] for line in done.stdout.splitlines() if "::" in line)
+
+
+def judged(
+    said: str, report: Path, portions: Sequence[str], wanted: Mapping[str, int]
+) -> tuple[dict[str, Result], str]:
     """Return the results of a guest that said this, and what it has.
 
-    Of a guest that did not run all, those are left out that it did not begin.
+    Of a guest that did not run all, those portions are left out that it did not begin; those of
+    which it ran fewer tests than `wanted`, by files, say so. pytest chooses the order.
     """
     found = _WHAT.search(said)
     what = f"kernel {found[1]}, Open vSwitch {found[2]}" if found else ""
@@ -255,11 +268,12 @@ def judged(said: str, report: Path, portions: Sequence[str]) -> tuple[dict[str, 
         portions = begun or portions[:1]
     why = {"0": "", "1": "", _INTERRUPTED: CUT}.get(status, "did not come to its end")
     outcomes = reported(report.read_text()) if report.exists() else printed(said)
+    ran = Counter(_RAN.findall(said))
     results = {}
     for portion in portions:
         own = [failed for file, failed in outcomes if file in _files(portion)]
-        last = portion == portions[-1]
-        results[portion] = Result(own.count(False), own.count(True), why if last else "")
+        whole = all(ran[file] >= wanted.get(file, 1) for file in _files(portion))
+        results[portion] = Result(own.count(False), own.count(True), "" if whole else why)
     return results, what
 
 

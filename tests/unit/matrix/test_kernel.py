@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.matrix.kernel import DEFAULT, PORTIONS, RELEASES, judged
+from tests.matrix.kernel import DEFAULT, PORTIONS, RELEASES, judged, planned
 from tests.matrix.table import CUT, KERNEL, Result, read
 
 ROOT = Path(__file__).parents[3]
@@ -23,6 +23,7 @@ REPORT = """\
 <testcase classname="tests.system.test_bgp"/>
 </testsuite></testsuites>"""
 WHAT = "kernel 6.1.0-56-amd64, Open vSwitch 3.1.0"
+WANTED = {"tests/system/kernel.py": 1, "tests/system/test_bgp.py": 3}
 GONE = "did not come to its end"
 
 
@@ -31,7 +32,7 @@ def test_a_guest_that_came_to_its_end_is_judged_by_its_report(tmp_path: Path) ->
     report.write_text(REPORT)
     said = f"{SAID}\nkernel-check ended with 1\n"
     found = {"hosts": Result(1, 0), "bgp": Result(1, 2), "mtu": Result(0, 0)}
-    assert judged(said, report, ["hosts", "bgp", "mtu"]) == (found, WHAT)
+    assert judged(said, report, ["hosts", "bgp", "mtu"], WANTED) == (found, WHAT)
 
 
 @pytest.mark.parametrize(("status", "why"), [("", GONE), ("3", GONE), ("2", CUT)])
@@ -40,14 +41,30 @@ def test_what_was_not_begun_is_left_out(tmp_path: Path, status: str, why: str) -
     report.write_text(REPORT)
     said = f"{SAID}\nkernel-check ended with {status}\n"
     found = {"hosts": Result(1, 0), "bgp": Result(1, 2, why)}
-    assert judged(said, report, ["hosts", "bgp", "mtu"]) == (found, WHAT)
+    assert judged(said, report, ["hosts", "bgp", "mtu"], WANTED) == (found, WHAT)
+
+
+def test_any_portion_may_be_the_one_that_was_cut_off(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text(REPORT)
+    said = f"{SAID}\nkernel-check ended with 2\n"
+    found = {"hosts": Result(1, 0, CUT), "bgp": Result(1, 2)}
+    wanted = {"tests/system/kernel.py": 2, "tests/system/test_bgp.py": 2}
+    assert judged(said, report, ["hosts", "bgp", "mtu"], wanted) == (found, WHAT)
+
+
+def test_what_is_run_is_counted_by_files() -> None:
+    files = ["tests/unit/matrix/test_table.py", "tests/unit/matrix/test_budget.py"]
+    found = planned(files)
+    assert [*found] == files
+    assert min(found.values()) > 1
 
 
 def test_without_a_report_what_was_printed_counts(tmp_path: Path) -> None:
     none = tmp_path / "none.xml"
     found = {"hosts": Result(1, 0), "bgp": Result(0, 1, GONE)}
-    assert judged(SAID, none, ["hosts", "bgp", "mtu"]) == (found, WHAT)
-    assert judged("", none, ["hosts", "bgp"]) == ({"hosts": Result(0, 0, GONE)}, "")
+    assert judged(SAID, none, ["hosts", "bgp", "mtu"], WANTED) == (found, WHAT)
+    assert judged("", none, ["hosts", "bgp"], WANTED) == ({"hosts": Result(0, 0, GONE)}, "")
 
 
 def test_portions_name_tests_that_are_there_and_the_page_has_a_table() -> None:
