@@ -5,7 +5,9 @@ with ":" between them: an API server is upgraded to the next minor release alone
 comes first, then kubelet of one node after the other, whose containers run on, as kubeadm has it.
 """
 
+import json
 import os
+import re
 from functools import partial
 from pathlib import Path
 
@@ -18,15 +20,18 @@ from tests.e2e.kubernetes import (
     REPLICAS,
     address,
     agent_on,
-    asking,
     is_ready,
-    pinging,
     pod,
     started,
     web_pod_on,
     works,
 )
+from tests.e2e.node import Node
 
+ASK = (
+    "while :; do said=$(printf 'GET / HTTP/1.0\\r\\n\\r\\n' | timeout 30 nc %s 80 2>&1); "
+    "case $said in *' 200 '*) echo yes;; *) echo no: $said;; esac; done"
+)
 NEXT = [Path(one) for one in filter(None, os.environ.get("K8S_NEXT", "").split(":"))]
 
 
@@ -46,27 +51,46 @@ def test_a_release_follows_under_traffic(cluster: Cluster, folder: Path) -> None
     first, second, third = cluster.nodes
     release = str(version_of(folder / "kubelet"))
     before = {one["metadata"]["uid"] for one in started(cluster, "app=web", REPLICAS)}
-    with (
-        pinging(cluster, f"client-{first.name}", web_pod_on(cluster, second)),
-        asking(cluster, f"client-{third.name}", address(cluster, "web")),
-    ):
-        cluster.plane.upgrade(folder)
-        for node in cluster.nodes:
-            node.upgrade(folder)
-            cluster.until(
-                lambda node=node: (  # type: ignore[misc]  # bound now
-                    runs(cluster, node.name, release)
-                    and cluster.ready(node)
-                    and is_ready(agent_on(cluster, node))
-                ),
-                f"{node.name} runs {release}",
-            )
+    # pods of their own: what `kubectl exec` runs ends with the API server
+    begin(cluster, "pinger", first, f"exec ping -i 0.2 {web_pod_on(cluster, second)}")
+    begin(cluster, "asker", third, ASK % address(cluster, "web"))
+    cluster.plane.upgrade(folder)
+    for node in cluster.nodes:
+        node.upgrade(folder)
+        cluster.until(
+            lambda node=node: (  # type: ignore[misc]  # bound now
+                runs(cluster, node.name, release)
+                and cluster.ready(node)
+                and is_ready(agent_on(cluster, node))
+            ),
+            f"{node.name} runs {release}",
+        )
+    heard = [int(number) for number in re.findall(r"seq=(\d+)", said(cluster, "pinger"))]
+    assert heard == [*range(heard[0], heard[0] + len(heard))]
+    answers = said(cluster, "asker").splitlines()
+    print(f"{len(heard)} pings, {len(answers)} requests")  # noqa: T201 - the result
+    assert {*answers} == {"yes"}
+    cluster.kubectl("delete", "pod", "pinger", "asker", "--wait")
     assert {one["metadata"]["uid"] for one in started(cluster, "app=web", REPLICAS)} == before
     cluster.kubectl("scale", "deployment", "web", f"--replicas={REPLICAS + 3}")
     started(cluster, "app=web", REPLICAS + 3)
     cluster.kubectl("scale", "deployment", "web", f"--replicas={REPLICAS}")
     started(cluster, "app=web", REPLICAS)
     cluster.until(partial(works, cluster), "services work")
+
+
+def begin(cluster: Cluster, name: str, node: Node, script: str) -> None:
+    """Have a pod of a name run a script on a node; return when it has said something."""
+    body = json.loads(pod(name, node, role=name))
+    body["spec"]["containers"][0]["command"] = ["sh", "-c", script]
+    cluster.kubectl("apply", "-f", "-", text=json.dumps(body))
+    started(cluster, f"role={name}", 1)
+    cluster.until(partial(said, cluster, name), f"{name} has begun")
+
+
+def said(cluster: Cluster, name: str) -> str:
+    """Return the whole lines that a pod has written."""
+    return cluster.kubectl("logs", name, check=False).rpartition("\n")[0]
 
 
 def runs(cluster: Cluster, name: str, release: str) -> bool:
