@@ -67,6 +67,13 @@ def is_served(path: Path) -> bool:
     Does not connect where the kernel's list says so: a connection would start the daemon for which
     the service manager holds the socket.
     """
+    try:
+        return _is_served(path)
+    except OSError:
+        return True  # as without a free file descriptor, which says nothing of the socket
+
+
+def _is_served(path: Path) -> bool:
     if _is_listed(path):
         return True
     # Not listed: no socket, or one of another network namespace or under another name. Only these
@@ -102,6 +109,6 @@ def _remove_stale(path: Path, what: str) -> None:
             raise HostError(f"{what} socket {path}: the path exists and is not a socket")
     except FileNotFoundError:
         return
-    if is_served(path):
+    if _is_served(path):
         raise HostError(f"{what} socket {path}: another agent listens there")
     path.unlink(missing_ok=True)

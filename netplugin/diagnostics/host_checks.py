@@ -127,6 +127,6 @@ async def _fault(check: HostCheck) -> str:
     except TimeoutError:
         reason = check.reason()
         return f"{check.silence} Last heard: {reason}" if reason else check.silence
-    except ContivError as exc:
+    except (ContivError, OSError) as exc:  # what cannot look, as without a free file, ends no agent
         return str(exc) or type(exc).__name__
     return ""

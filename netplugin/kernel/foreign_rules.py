@@ -75,18 +75,21 @@ FindRefusals = Callable[[Sequence[Way], Collection[str]], Awaitable[list[Refusal
 async def refusals(ways: Sequence[Way], links: Collection[str]) -> list[Refusal]:
     """Return what drops one of some ways; `links` are the host's for its pods.
 
-    What cannot be read is logged and passed over.
+    What cannot be read is logged and passed over. Raises HostError if the kernel says nothing of
+    its tables.
     """
     return await asyncio.to_thread(lambda: [*_of_iptables(ways), *_of_nftables(ways, links)])
 
 
 def outside_links(version: int) -> tuple[str, ...]:
-    """Return the links of this host's default routes; () if there is none."""
+    """Return the links of this host's default routes; () if there is none. Raises HostError."""
     file = _ROUTES if version == 4 else _ROUTES6
     try:
         lines = [line.split() for line in file.read_text(encoding="ascii").splitlines()]
     except FileNotFoundError:  # a kernel without IPv6
         return ()
+    except OSError as exc:
+        raise HostError(f"cannot read {file}: {exc.strerror}") from exc
     if version == 4:
         found = {words[0] for words in lines if len(words) > 7 and words[1] == words[7] == "0" * 8}
     else:
@@ -183,10 +186,13 @@ def _is_legacy(program: str) -> bool:
 
 
 def _legacy_tables(version: int) -> frozenset[str]:
+    file = _LEGACY_TABLES[version]
     try:
-        return frozenset(_LEGACY_TABLES[version].read_text(encoding="ascii").split())
+        return frozenset(file.read_text(encoding="ascii").split())
     except FileNotFoundError:  # this kernel has no such tables
         return frozenset()
+    except OSError as exc:
+        raise HostError(f"cannot read {file}: {exc.strerror}") from exc
 
 
 def _of_nftables(ways: Sequence[Way], links: Collection[str]) -> Iterator[Refusal]:

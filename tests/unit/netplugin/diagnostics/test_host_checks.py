@@ -27,6 +27,7 @@ class Part:
 
     def __init__(self) -> None:
         self.fault = ""
+        self.raises: type[Exception] = HostError
         self.silent = False
         self.asked = 0
         self.now = 0.0
@@ -37,7 +38,7 @@ class Part:
         if self.silent:
             await asyncio.Event().wait()
         if self.fault:
-            raise HostError(self.fault)
+            raise self.raises(self.fault)
 
     def show(self, subject: str, faults: Iterable[str]) -> None:
         self.shown[subject] = list(faults)
@@ -165,3 +166,12 @@ async def test_what_was_heard_of_a_silent_part_is_told() -> None:
         part.silent = True
         told = ["the disk is silent Last heard: no such token"]
         await eventually(lambda: part.shown.get("disk") == told)
+
+
+async def test_a_check_that_cannot_look_is_a_fault_and_ends_nothing() -> None:
+    part = Part()
+    part.raises, part.fault = OSError, "Too many open files"
+    async with part.checked(part.check()):
+        await eventually(lambda: part.shown.get("disk") == ["Too many open files"])
+        part.fault = ""
+        await eventually(lambda: part.shown["disk"] == [])
