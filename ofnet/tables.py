@@ -414,7 +414,7 @@ _DECLARED: Final = (
         id=TableId.CHOICE,
         matches=_REQUEST | _TRACKED | {"reg0", "reg1", "ipv4_src", "ipv6_src"},
         actions=frozenset({"ct", "learn"}),
-        resumes=frozenset({TableId.SERVICES, TableId.AFFINITY}),
+        resumes=frozenset({TableId.DST_GRP, TableId.SERVICES, TableId.AFFINITY}),
     ),
     Table(
         id=TableId.HAIRPIN,

@@ -410,10 +410,12 @@ class _TenantFlows:
         yield from self._dealt(Priority.UNLISTED, later, providers)
 
     def _commit(self, new: MatchFields, provider: Provider) -> Conntrack:
-        same = provider.address, provider.port
         asked = self._service.address, new.get("ct_tp_dst", provider.port)
-        # a translation that changes nothing ends some switches (`ofnet.datapath`)
-        nat = Nat("dst", provider.address, provider.port) if same != asked else None
+        if (provider.address, provider.port) == asked:
+            # A translation that changes nothing ends some switches (`ofnet.datapath`), and the
+            # packet would come to the flow that has chosen again and again.
+            return Conntrack(TableId.DST_GRP, self._zone, commit=True)
+        nat = Nat("dst", provider.address, provider.port)
         return Conntrack(TableId.SERVICES, self._zone, commit=True, nat=nat)
 
     def _chosen(self, new: MatchFields, provider: Provider) -> Instructions:
