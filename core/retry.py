@@ -29,7 +29,7 @@ from core.patience import patient
 
 T = TypeVar("T")
 
-Show = Callable[[str, Iterable[str]], None]
+ShowFaults = Callable[[str, Iterable[str]], None]
 """Replaces the faults of a daemon about one subject."""
 
 Errors = type[Exception] | tuple[type[Exception], ...]
@@ -100,9 +100,9 @@ class Loops:
         self.now = clock
         self._later = later
         self._failing: dict[object, _Failing] = {}
-        self._show: Show = _nowhere
+        self._show: ShowFaults = _nowhere
 
-    def report_to(self, show: Show) -> None:
+    def report_to(self, show: ShowFaults) -> None:
         """Have present and later faults shown."""
         self._show = show
         for name in {one.name for one in self._failing.values()}:

@@ -8,6 +8,7 @@ start: kubelet would start no agent again while the API server is away. What is 
 
 import os
 import re
+import sys
 from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,17 @@ from typing import Final
 VARIABLE: Final = "CONTIV_SETTINGS_DIR"
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Other files are none of these: `..data` is how kubelet replaces all of them at once."""
+
+
+def take_or_exit() -> None:
+    """Take them for this process, as the first thing that its program does.
+
+    Ends the process with a sentence on standard error if they cannot be read.
+    """
+    try:
+        take()
+    except (OSError, ValueError) as exc:
+        sys.exit(f"{VARIABLE}: {exc}")
 
 
 def take(environ: MutableMapping[str, str] = os.environ) -> None:

@@ -18,10 +18,7 @@ ENROL: Final = "enrol"
 
 def main() -> None:
     """Run the netplugin command; ends the process."""
-    try:
-        settings_directory.take()
-    except (OSError, ValueError) as exc:
-        sys.exit(f"{settings_directory.VARIABLE}: {exc}")
+    settings_directory.take_or_exit()
     if len(sys.argv) > 1 and sys.argv[1] in CNI_FILES:
         from netplugin.commands import cni_files  # noqa: PLC0415 - without the agent's modules
 

@@ -428,17 +428,15 @@ class BridgeAgent:
         if self._asked:
             return
         lacking = await self._switch.refusals([neighbours.extension_probe()])
-        release = await self._switch.release()
-        self._asked = True
         # Open vSwitch's own datapath has the extension, the kernel's does not
-        harmed = not lacking and datapath.ends_at_unchanged_addresses(release)
-        before, self._world = (
-            self._world,
-            replace(self._world, nd_extension=not lacking, unchanged_nat=not harmed),
-        )
+        own = not lacking
+        harmed = own and datapath.ends_at_unchanged_addresses(await self._switch.release())
+        self._asked = True
+        before = self._world
+        self._world = replace(before, nd_extension=own, unchanged_nat=not harmed)
         if self._world != before:
             self._desired.update(self._world, EVERYTHING)
-        if self._world.nd_extension != before.nd_extension:
+        if before.nd_extension != own:
             by = "the agent: the datapath has no ND extension" if lacking else "the switch"
             log.info(
                 "sender of IPv6 neighbour advertisements changed",

@@ -1,11 +1,10 @@
 """What a datapath cannot do that it does not tell: known by the release of Open vSwitch. Pure."""
 
-import re
-from collections.abc import Mapping
 from typing import Final
 
-_MENDED: Final[Mapping[tuple[int, int], int]] = {(2, 17): 8, (3, 0): 5, (3, 1): 3, (3, 2): 3}
-"""The first release of each series without the fault; all series after the last one are."""
+from core.releases import Mended, has_fault
+
+_MENDED: Final[Mended] = {(2, 17): 8, (3, 0): 5, (3, 1): 3, (3, 2): 3}
 
 
 def ends_at_unchanged_addresses(release: str) -> bool:
@@ -17,9 +16,4 @@ def ends_at_unchanged_addresses(release: str) -> bool:
     vSwitch's commit 1116459b3ba8, "conntrack: Remove nat_conn introducing key directionality",
     removes both). A release that cannot be read counts as one with the fault.
     """
-    found = re.match(r"(\d+)\.(\d+)\.(\d+)", release)
-    if not found:
-        return True
-    major, minor, patch = map(int, found.groups())
-    series = major, minor
-    return series <= max(_MENDED) and patch < _MENDED.get(series, patch + 1)
+    return has_fault(release, _MENDED)

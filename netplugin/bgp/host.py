@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from core.logs import fields
+from core.retry import ShowFaults
 from netplugin.bgp.learned_routes import LearnedRoutes
 from netplugin.bgp.nexthops import INTERVAL, Address
 from netplugin.bgp.router_port import RouterPort
 from netplugin.bridges.host_ports import HostPorts
-from netplugin.bridges.reconcile_loop import ReconcileLoop, ShowFaults
+from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.ovsdb import Ovsdb
 from netplugin.world.builder import WorldBuilder

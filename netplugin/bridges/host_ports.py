@@ -14,8 +14,8 @@ from ipaddress import IPv6Address
 from core.change_notifier import ChangeNotifier
 from core.errors import Conflict, HostError
 from core.logs import fields
+from core.retry import ShowFaults
 from netplugin.bridges.host_routes import PodRoutes, Subnet
-from netplugin.bridges.reconcile_loop import ShowFaults
 from netplugin.bridges.record_events import RecordEvents
 from netplugin.kernel.netlink import Address, Interface
 from netplugin.kernel.netns import KernelLinks

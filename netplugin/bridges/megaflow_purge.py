@@ -11,12 +11,12 @@ acknowledged; the caller's function is called once the change is in force in the
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
 from core.logs import fields
+from core.releases import has_fault
 from core.retry import Loop, Pace, retry
 
 log = logging.getLogger(__name__)
@@ -36,8 +36,7 @@ PAUSE: Final = 0.25
 RETRY: Final = Pace(0.05, 1.0)
 """Each change waits for one attempt, and is in force for `netmaster` afterwards."""
 
-_FIXED: Final = {(2, 17): 8, (3, 0): 5, (3, 1): 3}
-_NEWEST_AFFECTED: Final = (3, 1)
+_MENDED: Final = {(2, 17): 8, (3, 0): 5, (3, 1): 3}
 UPGRADE: Final = "upgrade Open vSwitch to 2.17.8, 3.0.5, 3.1.3 or later"
 
 
@@ -55,12 +54,8 @@ class Control(Protocol):
 
 def is_affected(version: str) -> bool:
     """Return whether a release needs purges; `version` is a text that contains its number."""
-    found = re.search(r"(\d+)\.(\d+)\.(\d+)", version)
-    if found is None:
-        return True  # a purge that is not needed costs little, one that is missing opens a policy
-    major, minor, patch = map(int, found.groups())
-    series = (major, minor)
-    return series <= _NEWEST_AFFECTED and patch < _FIXED.get(series, patch + 1)
+    # if not known: a purge that is not needed costs little, one that is missing opens a policy
+    return has_fault(version, _MENDED)
 
 
 class MegaflowPurger:

@@ -11,17 +11,13 @@ no event. Used by
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from core.retry import PACE, Loop, Pace, retry
 
 log = logging.getLogger(__name__)
-
-
-ShowFaults = Callable[[str, Iterable[str]], None]
-"""Replaces the faults of the host about one subject (`Progress.show`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

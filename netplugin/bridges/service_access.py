@@ -20,8 +20,9 @@ from typing import Final, Protocol
 
 from core.errors import HostError
 from core.logs import fields
+from core.retry import ShowFaults
 from netplugin.bridges.health_checks import Health, HealthChecks
-from netplugin.bridges.reconcile_loop import ReconcileLoop, ShowFaults
+from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.bridges.service_rules import (
     NODE_PORTS,

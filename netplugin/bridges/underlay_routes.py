@@ -27,7 +27,8 @@ from core.addresses import mac_text
 from core.change_notifier import ChangeNotifier
 from core.errors import ContivError, Invalid
 from core.logs import fields
-from netplugin.bridges.reconcile_loop import ReconcileLoop, ShowFaults
+from core.retry import ShowFaults
+from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.dns.upstream import servers_of_host
 from netplugin.kernel.netlink import Address, Interface, Network
 from netplugin.kernel.netns import KernelLinks

@@ -20,8 +20,8 @@ from typing import Final
 from core.errors import ContivError
 from core.logs import fields
 from core.patience import patient
+from core.retry import ShowFaults
 from daemons.health import Check
-from netplugin.bridges.reconcile_loop import ShowFaults
 from netplugin.cni.errors import NotReady
 
 log = logging.getLogger(__name__)

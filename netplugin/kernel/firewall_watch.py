@@ -32,6 +32,7 @@ from typing import Final, NamedTuple, Never
 
 from core.change_notifier import ChangeNotifier
 from core.retry import Loop, retry
+from netplugin.kernel.netlink_events import listening
 
 log = logging.getLogger(__name__)
 
@@ -79,14 +80,17 @@ class Change(NamedTuple):
 
 _UNKNOWN: Final = Change(-1, "")
 """What stands for events that did not fit: a removal of a table by nobody in particular."""
-_FORCED_BUFFER: Final = 33
-"""SO_RCVBUFFORCE."""
 _RECEIVE: Final = 1 << 18
 _BUFFER: Final = 1 << 21
 
-_TABLES: Final = {
-    4: (Path("/proc/net/ip_tables_names"), socket.AF_INET, socket.IPPROTO_IP),
-    6: (Path("/proc/net/ip6_tables_names"), socket.AF_INET6, socket.IPPROTO_IPV6),
+LEGACY_NAMES: Final = {
+    4: Path("/proc/net/ip_tables_names"),
+    6: Path("/proc/net/ip6_tables_names"),
+}
+"""The files in which the kernel names the tables of the older iptables, by family."""
+_LEVELS: Final = {
+    4: (socket.AF_INET, socket.IPPROTO_IP),
+    6: (socket.AF_INET6, socket.IPPROTO_IPV6),
 }
 _GET_INFO: Final = 64
 """IPT_SO_GET_INFO and IP6T_SO_GET_INFO."""
@@ -170,9 +174,9 @@ def legacy_tables() -> Mapping[tuple[int, str], bytes]:
     The size of another one is not enough: a rule may be replaced, or a policy, which drop then.
     """
     found = {}
-    for version, (names, family, level) in _TABLES.items():
+    for version, (family, level) in _LEVELS.items():
         with suppress(OSError):  # this kernel has no such tables, or not yet
-            tables = names.read_text(encoding="ascii").split()
+            tables = LEGACY_NAMES[version].read_text(encoding="ascii").split()
             if not tables:
                 continue
             with socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW) as sock:
@@ -285,20 +289,12 @@ class FirewallWatch:
 
 def _listening() -> socket.socket | None:
     """Return a socket that hears of changes; None if the kernel has no netfilter."""
-    kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
     try:
-        events = socket.socket(socket.AF_NETLINK, kind, _NETFILTER)
+        return listening(_NETFILTER, _GROUP, _BUFFER)
     except OSError as exc:
         if exc.errno != errno.EPROTONOSUPPORT:
             raise
         return None
-    try:
-        events.setsockopt(socket.SOL_SOCKET, _FORCED_BUFFER, _BUFFER)
-        events.bind((0, _GROUP))
-    except OSError:
-        events.close()
-        raise
-    return events
 
 
 async def _readable(sock: socket.socket) -> None:

@@ -22,6 +22,7 @@ from typing import Final
 from core.errors import HostError
 from core.logs import fields
 from netplugin.kernel import iptables, iptables_text, nft_json
+from netplugin.kernel.firewall_watch import LEGACY_NAMES
 from netplugin.kernel.foreign_chains import (
     ANY_TYPE,
     PROGRAM,
@@ -50,10 +51,6 @@ TRANSLATED: Final = 100
 """The priority by which sources are translated, at POSTROUTING."""
 LONGEST: Final = 120
 """Characters of a rule that are told."""
-_LEGACY_TABLES: Final = {
-    4: Path("/proc/net/ip_tables_names"),
-    6: Path("/proc/net/ip6_tables_names"),
-}
 _FAMILIES: Final = {"ip": {4}, "ip6": {6}, "inet": {4, 6}}
 _ROUTES: Final = Path("/proc/net/route")
 _ROUTES6: Final = Path("/proc/net/ipv6_route")
@@ -186,7 +183,7 @@ def _is_legacy(program: str) -> bool:
 
 
 def _legacy_tables(version: int) -> frozenset[str]:
-    file = _LEGACY_TABLES[version]
+    file = LEGACY_NAMES[version]
     try:
         return frozenset(file.read_text(encoding="ascii").split())
     except FileNotFoundError:  # this kernel has no such tables

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_network
 from typing import Final
 
+from netplugin.kernel.firewall_watch import OWN_CHAINS
 from netplugin.kernel.packet_rules import (
     Condition,
     Rule,
@@ -24,7 +25,6 @@ from netplugin.kernel.packet_rules import (
     unknown,
 )
 
-OWN_CHAINS: Final = "CONTIV"
 OWN_COMMENT: Final = "contiv"
 """What the comments of the agent's rules begin with."""
 _VERDICTS: Final = {

@@ -33,6 +33,7 @@ from netplugin.kernel import (
 from netplugin.kernel.host_links import Nic
 from netplugin.kernel.name_space import NameSpace
 from netplugin.kernel.netlink import Address, Interface, Network
+from netplugin.kernel.netlink_events import listening
 from netplugin.kernel.pod_link_state import FoundLink
 from netplugin.kernel.pod_links import KeptUp, PodLink
 from netplugin.kernel.pod_places import PodPlace
@@ -339,13 +340,10 @@ async def _follow(
 
 def _listening(groups: int, what: str) -> socket.socket:
     """Return a socket that hears of changes. Raises HostError."""
-    kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
     try:
-        events = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
-        events.bind((0, groups))
+        return listening(socket.NETLINK_ROUTE, groups)
     except OSError as exc:
         raise HostError(f"cannot follow {what}: {exc.strerror}") from exc
-    return events
 
 
 def _concerns_addresses(events: bytes) -> bool:

@@ -30,6 +30,7 @@ from core.change_notifier import ChangeNotifier
 from core.errors import HostError
 from core.retry import Loop, retry
 from netplugin.kernel import netlink
+from netplugin.kernel.netlink_events import listening
 from netplugin.kernel.route_table import ROUTE_PROTOCOL, TABLE
 
 log = logging.getLogger(__name__)
@@ -61,7 +62,6 @@ _RESOLVING: Final = 0x5F
 """All states of a neighbour but FAILED, which one has that is removed (NUD_…)."""
 
 _RECEIVE: Final = 1 << 16
-_FORCED_BUFFER: Final = 33
 _BUFFER: Final = 1 << 20
 
 
@@ -91,10 +91,7 @@ class RouteWatch:
 
     async def _follow(self) -> Never:
         loop = asyncio.get_running_loop()
-        kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
-        with socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE) as events:
-            events.setsockopt(socket.SOL_SOCKET, _FORCED_BUFFER, _BUFFER)
-            events.bind((0, _GROUPS))
+        with listening(socket.NETLINK_ROUTE, _GROUPS, _BUFFER) as events:
             if self._loop.works():
                 self._lost.notify()  # what happened meanwhile is not known
             while True:

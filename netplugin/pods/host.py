@@ -10,7 +10,7 @@ from ipaddress import IPv4Network
 
 from core.ids import HostLabel
 from core.patience import patient
-from netplugin.bridges.reconcile_loop import ShowFaults
+from core.retry import ShowFaults
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.cni.request import PodRequest
 from netplugin.kernel.netns import KernelLinks

@@ -161,9 +161,14 @@ def is_ready(found: dict[str, Any]) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
+def request(address: str, port: int, within: int = 5) -> str:
+    """Return what a shell runs to ask a web server for its page, in so many seconds."""
+    return f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | timeout {within} nc {address} {port}"
+
+
 def fetched(cluster: Cluster, client: str, address: str, port: int) -> str:
     """Return what a web server says to a pod, "" if it says nothing."""
-    line = f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | timeout 5 nc {address} {port}"
+    line = request(address, port)
     return last_line(cluster.kubectl("exec", client, "--", "sh", "-c", line, check=False))
 
 
@@ -496,10 +501,10 @@ def test_the_leading_netmaster_is_killed(cluster: Cluster) -> None:
 @contextmanager
 def asking(cluster: Cluster, client: str, target: str) -> Iterator[None]:
     """Have a pod ask a web server all the while, one request after another; fail if one failed."""
-    request = f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | timeout 30 nc {target} 80 2>&1"
+    asked = f"{request(target, 80, within=30)} 2>&1"
     tell = "echo no, after $(($(busybox date +%s) - began)) s: $said"
     line = (
-        f"while :; do began=$(busybox date +%s); said=$({request}); "
+        f"while :; do began=$(busybox date +%s); said=$({asked}); "
         f"case $said in *' 200 '*) echo yes;; *) {tell};; esac; done & cat; kill $!"
     )
     process = subprocess.Popen(

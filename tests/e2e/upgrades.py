@@ -22,16 +22,13 @@ from tests.e2e.kubernetes import (
     agent_on,
     is_ready,
     pod,
+    request,
     started,
     web_pod_on,
     works,
 )
 from tests.e2e.node import Node
 
-ASK = (
-    "while :; do said=$(printf 'GET / HTTP/1.0\\r\\n\\r\\n' | timeout 30 nc %s 80 2>&1); "
-    "case $said in *' 200 '*) echo yes;; *) echo no: $said;; esac; done"
-)
 NEXT = [Path(one) for one in filter(None, os.environ.get("K8S_NEXT", "").split(":"))]
 
 
@@ -53,7 +50,9 @@ def test_a_release_follows_under_traffic(cluster: Cluster, folder: Path) -> None
     before = {one["metadata"]["uid"] for one in started(cluster, "app=web", REPLICAS)}
     # pods of their own: what `kubectl exec` runs ends with the API server
     begin(cluster, "pinger", first, f"exec ping -i 0.2 {web_pod_on(cluster, second)}")
-    begin(cluster, "asker", third, ASK % address(cluster, "web"))
+    asked = request(address(cluster, "web"), 80, within=30)
+    told = "case $said in *' 200 '*) echo yes;; *) echo no: $said;; esac"
+    begin(cluster, "asker", third, f"while :; do said=$({asked} 2>&1); {told}; done")
     cluster.plane.upgrade(folder)
     for node in cluster.nodes:
         node.upgrade(folder)

@@ -177,8 +177,7 @@ PORTIONS: Final[Mapping[str, Sequence[str]]] = {
 # behind what the firmware tells the terminal, in the same line
 _WHAT: Final = re.compile(r"kernel (\S+), ovs-vswitchd \(Open vSwitch\) (\S+)")
 _STATUS: Final = re.compile(r"^kernel-check ended with (\d+)", re.MULTILINE)
-_PRINTED: Final = re.compile(r"(tests/[\w/]+\.py)::.*? (PASSED|FAILED|ERROR) +\[")
-_RAN: Final = re.compile(r"(tests/[\w/]+\.py)::.*? (?:PASSED|FAILED|ERROR|SKIPPED)\b")
+_PRINTED: Final = re.compile(r"(tests/[\w/]+\.py)::.*? (PASSED|FAILED|ERROR|SKIPPED)\b")
 _INTERRUPTED: Final = "2"
 """What pytest ends with when it is told to, for time is over."""
 
@@ -268,7 +267,7 @@ def judged(
         portions = begun or portions[:1]
     why = {"0": "", "1": "", _INTERRUPTED: CUT}.get(status, "did not come to its end")
     outcomes = reported(report.read_text()) if report.exists() else printed(said)
-    ran = Counter(_RAN.findall(said))
+    ran = Counter(file for file, _ in _PRINTED.findall(said))
     results = {}
     for portion in portions:
         own = [failed for file, failed in outcomes if file in _files(portion)]
@@ -295,7 +294,8 @@ def reported(report: str) -> list[tuple[str, bool]]:
 
 def printed(said: str) -> list[tuple[str, bool]]:
     """Return the same of a guest that was gone before it reported: what it printed of each test."""
-    return [(file, outcome != "PASSED") for file, outcome in _PRINTED.findall(said)]
+    found = _PRINTED.findall(said)
+    return [(file, outcome != "PASSED") for file, outcome in found if outcome != "SKIPPED"]
 
 
 def commit() -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from core.settings_directory import VARIABLE, take
+from core.settings_directory import VARIABLE, take, take_or_exit
 
 
 def mounted(directory: Path, **files: str) -> dict[str, str]:
@@ -44,3 +44,11 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "BAD").write_bytes(b"\xff")
     with pytest.raises(ValueError, match="utf-8"):
         take({VARIABLE: str(tmp_path)})
+
+
+def test_a_program_says_what_it_cannot_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "nothing"))
+    with pytest.raises(SystemExit, match=f"{VARIABLE}: .*nothing"):
+        take_or_exit()
