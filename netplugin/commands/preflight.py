@@ -34,8 +34,8 @@ from netplugin.commands.switch_state import read_once, switch_state
 from netplugin.kernel import iptables, nft_tables
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kube import config
-from netplugin.kube.access import access_of
 from netplugin.kube.api import KubeApi, KubeTiming
+from netplugin.kube.discovery import access_of
 from netplugin.kube.resources import NAMESPACES, SERVICES, SLICES, pods_of
 from netplugin.ovsdb.control_socket import ControlSocket, rundir_of
 from netplugin.pods.mtu import VXLAN_OVERHEAD, underlay_of

@@ -1,22 +1,18 @@
-"""Where the API servers are, and with what the agent identifies itself there.
+"""Access to the API servers: their URLs, and with what the agent identifies itself there.
 
-In come the agent's configuration (`netplugin.kube.config`), the environment of a pod and the files
-of its service account; out come the servers' URLs, a TLS context and a bearer token for
-`netplugin.kube.api`. Kubernetes replaces tokens and certificates in place: a token is read for each
+`netplugin.kube.discovery` makes a `KubeAccess`; `netplugin.kube.api` asks it for a TLS context and
+a bearer token. Kubernetes replaces tokens and certificates in place: a token is read for each
 request, and a context is built anew when a file of it has changed.
 """
 
 import ssl
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from core import tls_trust
 from core.errors import OrchestratorUnavailable
-from netplugin.kube.config import KubeConfig
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where Kubernetes puts token and CA of a pod's service account."""
@@ -134,54 +130,6 @@ class KubeAccess:
             named = (pem.path if pem else "") or self.credentials.source
             return f"certificates for Kubernetes: {named} is no certificate or key in PEM"
         return f"certificates for Kubernetes: {_why(exc)}: mend {self.credentials.source}"
-
-
-def access_of(
-    config: KubeConfig, environ: Mapping[str, str], account: Path = ACCOUNT
-) -> KubeAccess | None:
-    """Return the access that the configuration names, else that of a pod in the cluster.
-
-    None if there is neither. Raises UsageError for a kubeconfig that cannot be used.
-    """
-    if config.kubeconfig:
-        from netplugin.kube import kubeconfig  # noqa: PLC0415 - YAML, which others need not load
-
-        return kubeconfig.load(Path(config.kubeconfig))
-    servers = config.servers or _in_cluster(environ)
-    if not servers:
-        return None
-    own_ca = config.ca or (str(account / "ca.crt") if _in_pod(account) else "")
-    own_token = "" if config.token.strip() or config.cert else str(account / "token")
-    credentials = Credentials(
-        ca=Pem(own_ca),
-        cert=Pem(config.cert),
-        key=Pem(config.key or config.cert) if config.cert else Pem(),
-        token=config.token.strip(),
-        token_file=own_token,
-    )
-    return KubeAccess(servers=servers, credentials=credentials)
-
-
-def api_hosts(config: KubeConfig, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the hosts of the API servers, by name or address; none without Kubernetes.
-
-    Raises UsageError as `access_of`.
-    """
-    access = access_of(config, environ)
-    hosts = (urlsplit(one).hostname for one in access.servers) if access is not None else ()
-    return tuple(host for host in hosts if host)
-
-
-def _in_pod(account: Path) -> bool:
-    return (account / "ca.crt").exists()
-
-
-def _in_cluster(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the server that Kubernetes names to every pod."""
-    host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
-    if not host or not port:
-        return ()
-    return (f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",)
 
 
 def _load_pair(context: ssl.SSLContext, cert: Pem, key: Pem) -> None:

@@ -1,7 +1,7 @@
 """The agent's Kubernetes configuration: a file that an installation writes on every host.
 
 In comes its path; out go the addresses of the API servers and the credentials, from which
-`netplugin.kube.access` builds what `netplugin.kube.api` uses, and the subnet of the cluster's
+`netplugin.kube.discovery` makes what `netplugin.kube.api` uses, and the subnet of the cluster's
 services, to which `netplugin.bridges.infra` routes the host and `netplugin.pods.add` pods without a
 gateway (docs/original/cni-k8s.md §6, `k8sutils.go: GetK8SConfig`).
 """

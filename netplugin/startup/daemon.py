@@ -33,8 +33,8 @@ from daemons import metrics_page
 from daemons.memory import reclaim_regularly
 from daemons.tls import contexts_of
 from netplugin.kube import config
-from netplugin.kube.access import access_of, api_hosts
 from netplugin.kube.config import KubeConfig
+from netplugin.kube.discovery import access_of, api_hosts
 from netplugin.masters import registration
 from netplugin.masters.client import LeaderClient
 from netplugin.masters.host_id import host_id

@@ -1,7 +1,8 @@
 """Builds what follows Kubernetes: services, policies, and the places of pods.
 
-In come the access to the API servers (`netplugin.kube.access`) and the data plane; out comes a feed
-that knows what an earlier agent had saved. Without a server in sight all stays as it was saved.
+In come the access to the API servers (`netplugin.kube.discovery`) and the data plane; out comes a
+feed that knows what an earlier agent had saved. Without a server in sight all stays as it was
+saved.
 """
 
 import logging
@@ -15,10 +16,10 @@ from netplugin.bridges import service_access
 from netplugin.bridges.health_checks import HealthChecks
 from netplugin.bridges.service_access import HostRules, ServiceAccess
 from netplugin.kernel.iptables_chains import PREFIX
-from netplugin.kube.access import access_of
 from netplugin.kube.api import KubeApi
 from netplugin.kube.cache import KubeCache
 from netplugin.kube.config import KubeConfig
+from netplugin.kube.discovery import access_of
 from netplugin.kube.feed import KubeFeed
 from netplugin.kube.pods import PodHandler, PodPlacement
 from netplugin.kube.policies import FanOut, PeerHandler, PolicyHandler

@@ -7,8 +7,9 @@ import pytest
 
 from core.errors import UsageError
 from netplugin.kube import kubeconfig
-from netplugin.kube.access import KubeAccess, Pem, access_of
+from netplugin.kube.access import KubeAccess, Pem
 from netplugin.kube.config import KubeConfig
+from netplugin.kube.discovery import access_of
 
 FILE = """
 apiVersion: v1
