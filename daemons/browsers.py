@@ -2,8 +2,8 @@
 
 A browser shows its user's certificate, and reaches addresses that are behind the firewall, for
 whatever page is open. In come a request's method, path and headers; out comes the reason to refuse
-it, or none. Pure. Used at the edge of netmaster's REST (`netmaster.api.server`) and of the agents'
-(`netplugin.startup.inspect`). Programs send neither of the headers it looks at, and pass.
+it, or none. Pure. Used at the edge of netmaster's REST (`netmaster.api.http.server`) and of the
+agents' (`netplugin.startup.inspect`). Programs send neither of the headers it looks at, and pass.
 """
 
 from collections.abc import Collection, Sequence

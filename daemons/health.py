@@ -2,7 +2,7 @@
 
 `/healthz` answers while the daemon's event loop runs; `/readyz` carries out all checks side by side
 and says why the daemon cannot do its work now. Kubernetes probes both. The servers of the daemons
-send the answers: `netmaster.api.server` and `netplugin.startup.inspect`.
+send the answers: `netmaster.api.http.server` and `netplugin.startup.inspect`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Counts the requests that a server answered, and how long that took.
 
-`netmaster.api.server`, `netplugin.startup.inspect` and `netplugin.cni.server` count into it; the
-daemons' metrics show it. Labels are a method and the pattern of a path, or the name of a call,
+`netmaster.api.http.server`, `netplugin.startup.inspect` and `netplugin.cni.server` count into it;
+the daemons' metrics show it. Labels are a method and the pattern of a path, or the name of a call,
 never what a client may make up: `UNKNOWN` stands for that.
 """
 

@@ -1,8 +1,8 @@
 """Reads what agents answer, within limits: an agent may be compromised. Pure.
 
 In comes an answer's body and the shape that it shall have; out comes data of that shape, or an
-AgentUnavailable that blames this one host. Calls come from `netmaster.api.agents`; the shapes are
-where the answers are used.
+AgentUnavailable that blames this one host. Calls come from `netmaster.api.leader.agents`; the
+shapes are where the answers are used.
 """
 
 from typing import Annotated, Any, Final, NotRequired, TypeVar

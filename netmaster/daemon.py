@@ -30,16 +30,17 @@ from daemons.metrics_page import MetricsPage
 from daemons.tls import TlsContexts, call_refused, contexts_of
 from netmaster import health
 from netmaster.aci import GatewayClient
-from netmaster.api import diagnosis, ui
-from netmaster.api.access import AccessControl
-from netmaster.api.agents import RegisteredAgents
-from netmaster.api.metrics import metrics_route
-from netmaster.api.proxy import Proxy
-from netmaster.api.server import RestServer
-from netmaster.api.status import StatusApi
-from netmaster.api.v2 import event_stream
-from netmaster.api.v2.event_log import LISTS, EventLog
-from netmaster.api.v2.event_stream import EventStreams
+from netmaster.api.http import ui
+from netmaster.api.http.access import AccessControl
+from netmaster.api.http.metrics import metrics_route
+from netmaster.api.http.proxy import Proxy
+from netmaster.api.http.server import RestServer
+from netmaster.api.leader.agents import RegisteredAgents
+from netmaster.api.leader.status import StatusApi
+from netmaster.api.v2.diagnostics import diagnosis
+from netmaster.api.v2.events import stream
+from netmaster.api.v2.events.log import LISTS, EventLog
+from netmaster.api.v2.events.stream import EventStreams
 from netmaster.auth.accounts import StoredAccounts
 from netmaster.auth.lockout import Lockout
 from netmaster.auth.login import Logins
@@ -160,7 +161,7 @@ async def run(settings: Settings, version: str) -> None:
             loops=loops,
             tls=tls,
         )
-        server.own[event_stream.PATH] = EventStreams(events, parties.access).answer
+        server.own[stream.PATH] = EventStreams(events, parties.access).answer
         page = MetricsPage(metrics)
         server.own[metrics_page.PATH] = metrics_route(page, parties.access)
         parts: dict[str, Part] = {

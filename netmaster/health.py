@@ -2,7 +2,7 @@
 
 In come the store and what the daemon repeats; out come the checks of `/readyz` (`daemons.health`),
 the same for a leader and a follower, which hands requests to the leader. Next:
-`netmaster.api.server`.
+`netmaster.api.http.server`.
 """
 
 from collections.abc import Mapping

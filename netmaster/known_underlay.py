@@ -20,7 +20,8 @@ _MASTERS: Final = keys.services(keys.SERVICE_NETMASTER)
 class KnownUnderlay:
     """The addresses of the underlay, by the keys of the store that they are from."""
 
-    # A record that cannot be read has no addresses. Its host is named by `netmaster.api.hosts`.
+    # A record that cannot be read has no addresses. Its host is named by
+    # `netmaster.api.leader.hosts`.
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[UnderlayAddress, ...]] = {}

@@ -29,15 +29,15 @@ from core.patience import patient
 from core.retry import Loop, Pace
 from core.tasks import background
 from netmaster import address_faults, host_inventory
-from netmaster.api.access import AccessControl
-from netmaster.api.agents import RegisteredAgents
-from netmaster.api.context import LeaderContext
-from netmaster.api.hosts import HostsApi
-from netmaster.api.ipam import IpamApi
-from netmaster.api.leader import Leader
-from netmaster.api.objects import SWARM
-from netmaster.api.server import RestServer, Role, leaderless
-from netmaster.api.status import StatusApi
+from netmaster.api.dispatch import Leader
+from netmaster.api.http.access import AccessControl
+from netmaster.api.http.server import RestServer, Role, leaderless
+from netmaster.api.leader.agents import RegisteredAgents
+from netmaster.api.leader.context import LeaderContext
+from netmaster.api.leader.hosts import HostsApi
+from netmaster.api.leader.ipam import IpamApi
+from netmaster.api.leader.status import StatusApi
+from netmaster.api.v1.objects import SWARM
 from netmaster.claim_window import ClaimWindow
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer, CommitTiming, WriteAuthority

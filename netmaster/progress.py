@@ -1,6 +1,6 @@
 """What hosts have applied of the leader's changes, from their agents' reports.
 
-`netmaster.host_inventory` reads which agents are registered, `netmaster.api.hosts` shows the
+`netmaster.host_inventory` reads which agents are registered, `netmaster.api.leader.hosts` shows the
 result. Does no I/O itself.
 
 A host is behind until its agent has applied the last change under every prefix that agents watch.

@@ -4,7 +4,7 @@ Pure.
 
 In come a view and the plan of a change that was decided on it; out comes what `?dryRun=true`
 answers as `effects`. The plan is carried out on a copy of the view. What becomes of the flows of
-switches is added by `netmaster.api.flow_effects`.
+switches is added by `netmaster.api.leader.flow_effects`.
 """
 
 from collections.abc import Mapping

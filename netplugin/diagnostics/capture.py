@@ -1,10 +1,10 @@
 """GET /inspect/capture/{key}: the packets of one endpoint of this host, as a stream in pcap format.
 
 In come the bounds of a capture (`CaptureBounds`); packets are read from the host's end of the pod's
-link by a packet socket. netmaster alone may ask (`netmaster.api.capture`), since it knows who may
-see whose packets. A capture ends with its bounds, or when netmaster hangs up; so many run side by
-side at most, and packets are read at most so fast, so that a busy pod does not take the agent's
-time from others. What is too fast is left out and counted.
+link by a packet socket. netmaster alone may ask (`netmaster.api.v2.diagnostics.capture`), since it
+knows who may see whose packets. A capture ends with its bounds, or when netmaster hangs up; so many
+run side by side at most, and packets are read at most so fast, so that a busy pod does not take the
+agent's time from others. What is too fast is left out and counted.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """GET /inspect/diagnosis: all that an agent knows of itself and its host, as texts by name.
 
-netmaster puts those of all hosts into one bundle (`netmaster.api.diagnosis`). `?bytes=` is the
-share of this host. What may be in them and how they are bounded: `daemons.diagnosis`.
+netmaster puts those of all hosts into one bundle (`netmaster.api.v2.diagnostics.diagnosis`).
+`?bytes=` is the share of this host. What may be in them and how they are bounded:
+`daemons.diagnosis`.
 """
 
 import asyncio

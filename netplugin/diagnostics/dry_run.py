@@ -2,7 +2,7 @@
 
 In come records by their keys in the store, with null for one that would be removed; out goes, for
 each bridge, what `netplugin.world.flow_changes` finds. netmaster asks all hosts for a dry run
-(`netmaster.api.flow_effects`). Changes nothing.
+(`netmaster.api.leader.flow_effects`). Changes nothing.
 """
 
 import asyncio

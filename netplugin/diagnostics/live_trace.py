@@ -4,8 +4,8 @@ In comes the mark of a packet; out goes on which links of this host it and its a
 and in which direction. One socket looks at all links, and the kernel passes it only frames that end
 with the mark or acknowledge it: other packets cost it some comparisons. In the same way a pod's
 first packet of a trace is sent, through the tables of its bridge as if it came in by the pod's
-port. netmaster alone may ask (`netmaster.api.live_trace`), since it knows who may send in whose
-name.
+port. netmaster alone may ask (`netmaster.api.v2.diagnostics.live_trace`), since it knows who may
+send in whose name.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 In come packets that the switches report (`ofnet.policy_log`); out go one log event and one record
 for each, with names. The last `MOST` records are kept. netmaster collects those of all hosts
-(`netmaster.api.policy_log`).
+(`netmaster.api.v2.diagnostics.policy_log`).
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 In come the agent's own means: the checks of `/readyz`, the echo requests of
 `netplugin.bridges.path_mtu`, what `netplugin.bridges.tunnel_probes` found, a comparison of the
 switch's flows, the name server. Out goes, for each kind of check, how many passed, and what failed
-and why. netmaster asks all hosts (`netmaster.api.selftest`). Changes nothing.
+and why. netmaster asks all hosts (`netmaster.api.v2.diagnostics.selftest`). Changes nothing.
 """
 
 import asyncio

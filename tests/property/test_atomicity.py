@@ -12,7 +12,7 @@ import pytest
 from core import keys
 from core.errors import StoreUnavailable
 from netmaster import codec
-from netmaster.api import objects
+from netmaster.api.v1 import objects
 from netmaster.plan.objects import netprofile, policy
 from objdb.memory import Faults, MemoryStore
 from objdb.memory.faults import LostAnswer

@@ -1,8 +1,8 @@
 """Decisions about any REST object in API v2: preconditions, then the plan of its class. Pure.
 
-In come what `contivmodel.representation` read and the class of `netmaster.api.objects`; out comes a
-decision for `netmaster.commit`, whose reply is an `Answer`. The plans are those of v1. Where v1
-keeps a value that cannot be changed and says nothing, v2 refuses.
+In come what `contivmodel.representation` read and the class of `netmaster.api.v1.objects`; out
+comes a decision for `netmaster.commit`, whose reply is an `Answer`. The plans are those of v1.
+Where v1 keeps a value that cannot be changed and says nothing, v2 refuses.
 """
 
 import re
@@ -15,7 +15,7 @@ from contivmodel.objects import RestObject
 from contivmodel.representation import Posted, etag, fields_of, patched, same, shown
 from contivmodel.wire import dumps
 from core.errors import Conflict, Invalid, Malformed, NotFound, PreconditionFailed
-from netmaster.api.objects import ObjectClass
+from netmaster.api.v1.objects import ObjectClass
 from netmaster.plan.model import Plan
 from netmaster.view import View
 

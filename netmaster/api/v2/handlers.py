@@ -28,12 +28,13 @@ from contivmodel.service_objects import Bgp
 from core.errors import Malformed, PreconditionFailed
 from core.ids import HostLabel
 from core.numbers import bounded
-from netmaster.api import dry_run
-from netmaster.api.context import ApiRequest, LeaderContext
-from netmaster.api.objects import ObjectClass
-from netmaster.api.problems import PREFIX, UnsupportedMedia
-from netmaster.api.queries import parameters
-from netmaster.api.replies import json_reply
+from netmaster.api.http import paging
+from netmaster.api.http.problems import PREFIX, UnsupportedMedia
+from netmaster.api.http.queries import DRY_RUN, is_dry_run, parameters
+from netmaster.api.http.replies import json_reply
+from netmaster.api.leader import dry_run
+from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.v1.objects import ObjectClass
 from netmaster.api.v2 import changes, idempotency, queries
 from netmaster.api.v2.changes import Answer, Decide, Preconditions
 from netmaster.api.v2.idempotency import KeyedRequest, Replayed
@@ -180,7 +181,7 @@ async def list_address_use(leader: LeaderContext, request: ApiRequest) -> web.Re
 
 async def list_changes(leader: LeaderContext, request: ApiRequest) -> web.Response:
     """Answer a page of the last changes, the newest first, that the client may see."""
-    asked = parameters(request.query, {*change_pages.FILTERS, *queries.PAGED})
+    asked = parameters(request.query, {*change_pages.FILTERS, *paging.PAGED})
     after = asked.get("after", "")
     below = bounded(after or "0", 0, 10**LONGEST_NUMBER - 1)
     if below is None:
@@ -189,7 +190,7 @@ async def list_changes(leader: LeaderContext, request: ApiRequest) -> web.Respon
         kind=asked.get("kind", ""),
         tenant=asked.get("tenantName", ""),
         who=asked.get("who", ""),
-        limit=queries.limit(asked["limit"]) if "limit" in asked else queries.LIMIT,
+        limit=paging.limit(asked["limit"]) if "limit" in asked else paging.LIMIT,
         below=below,
         tenants=request.access.tenants if request.access else None,
     )
@@ -210,7 +211,7 @@ async def _change(
 ) -> web.Response:
     """Make a change, once for each idempotency key, or foretell it."""
     decide = request.allowed(decide)
-    if queries.is_dry_run(parameters(request.query, {queries.DRY_RUN})):
+    if is_dry_run(parameters(request.query, {DRY_RUN})):
         return json_reply(await _foretold(decide, leader))
     keyed = _keyed(request, body)
     if keyed is not None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from core import keys
 from core.errors import Malformed, TooLarge
-from netmaster.api.problems import KeyReused
+from netmaster.api.http.problems import KeyReused
 from netmaster.api.v2.changes import Answer, Decide
 from netmaster.plan.model import Plan
 from netmaster.stored import KeptAnswer, Write

@@ -1,30 +1,19 @@
-"""Queries of lists in API v2: filters, fields and pages; and what other requests may ask. Pure.
+"""Queries of lists in API v2: filters, fields and pages. Pure.
 
 In come the parameters of a request and the items of a collection in the order of their keys; out
 comes a page of them, with the token that the next page begins behind. A page is of the moment when
 it is read: an item that stays is shown once, whatever comes and goes between two pages.
 """
 
-import base64
-import binascii
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
 from contivmodel.representation import Json, names_of_fields, selected
-from core.errors import Malformed
-from netmaster.api.queries import number, parameters
+from netmaster.api.http import paging
+from netmaster.api.http.queries import parameters
 
-LIMIT: Final = 500
-"""Items of a page unless a request asks for fewer or more."""
-MOST: Final = 5000
-DRY_RUN: Final = "dryRun"
-
-PAGED: Final = {
-    "limit": f"how many at most, 1 to {MOST}; {LIMIT} by default",
-    "after": "`next` of the page before",
-}
 FIELDS: Final = {"fields": "show these fields alone, as `a,b`; the key is always shown"}
 
 
@@ -34,7 +23,7 @@ class ListQuery:
 
     having: Mapping[str, str]
     fields: frozenset[str]
-    limit: int = LIMIT
+    limit: int = paging.LIMIT
     after: str = ""
 
 
@@ -48,24 +37,13 @@ class Page:
 
 def list_query(query: str, shown: Mapping[str, Any], filters: Collection[str]) -> ListQuery:
     """Return the query of a list whose items show these fields. Raises Malformed."""
-    asked = parameters(query, {*filters, *PAGED, *FIELDS})
+    asked = parameters(query, {*filters, *paging.PAGED, *FIELDS})
     return ListQuery(
         having={name: text for name, text in asked.items() if name in filters},
         fields=names_of_fields(asked.get("fields", ""), shown),
-        limit=limit(asked["limit"]) if "limit" in asked else LIMIT,
-        after=key_of(asked["after"]) if asked.get("after") else "",
+        limit=paging.limit(asked["limit"]) if "limit" in asked else paging.LIMIT,
+        after=paging.key_of(asked["after"]) if asked.get("after") else "",
     )
-
-
-def is_dry_run(asked: Mapping[str, str]) -> bool:
-    """Return whether a change is only to be tried. Raises Malformed for other texts."""
-    match asked.get(DRY_RUN, "false"):
-        case "true":
-            return True
-        case "false":
-            return False
-        case text:
-            raise Malformed(f"parameter {DRY_RUN}={text} is neither true nor false")
 
 
 def page(keys: Iterable[str], show: Callable[[str], Json], wanted: ListQuery) -> Page:
@@ -77,28 +55,8 @@ def page(keys: Iterable[str], show: Callable[[str], Json], wanted: ListQuery) ->
     found = found[: wanted.limit]
     return Page(
         [selected(item, wanted.fields) for _, item in found],
-        token(found[-1][0]) if more else "",
+        paging.token(found[-1][0]) if more else "",
     )
-
-
-def token(key: str) -> str:
-    """Return the continuation token of the last key of a page."""
-    return base64.urlsafe_b64encode(key.encode()).decode().rstrip("=")
-
-
-def key_of(text: str) -> str:
-    """Return the key of a token. Raises Malformed for what is no token."""
-    try:
-        key = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        found = key.decode()
-    except (binascii.Error, ValueError) as exc:
-        raise Malformed(f"parameter after={text} is not `next` of a page") from exc
-    return found
-
-
-def limit(text: str) -> int:
-    """Return how many items a page may have. Raises Malformed."""
-    return number("limit", text, 1, MOST)
 
 
 def _fits(item: Json, wanted: ListQuery) -> bool:

@@ -1,7 +1,7 @@
 """The routes of API v2, and what OpenAPI tells of them: the same rows for each class of objects.
 
 `netmaster.api.route_table` puts them beside v1's. The route of watches is answered by every master
-itself (`netmaster.api.v2.event_stream`); here it is only described.
+itself (`netmaster.api.v2.events.stream`); here it is only described.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,14 +15,15 @@ from contivmodel.schema import TEXT, Schema, named, patch_reference, shown_refer
 from contivmodel.schema import name as name_of
 from contivmodel.service_objects import Bgp
 from core.errors import NotSupported
-from netmaster.api import dry_run, flow_effects
-from netmaster.api.context import ApiRequest, Handler, LeaderContext
-from netmaster.api.hosts import HOST_SCHEMA
-from netmaster.api.objects import ObjectClass
-from netmaster.api.problems import PREFIX
-from netmaster.api.routes import OperationDoc, Route
+from netmaster.api.http import paging
+from netmaster.api.http.problems import PREFIX
+from netmaster.api.http.routes import OperationDoc, Route
+from netmaster.api.leader import dry_run, flow_effects
+from netmaster.api.leader.context import ApiRequest, Handler, LeaderContext
+from netmaster.api.leader.hosts import HOST_SCHEMA
+from netmaster.api.v1.objects import ObjectClass
 from netmaster.api.v2 import handlers, idempotency, queries
-from netmaster.api.v2.event_stream import EVENT_STREAM, LAST_EVENT_ID, PATH, QUERY
+from netmaster.api.v2.events.stream import EVENT_STREAM, LAST_EVENT_ID, PATH, QUERY
 from netmaster.api.v2.examples import EXAMPLES
 from netmaster.plan import reach_changes
 from netmaster.plan.show import address_use, change_pages
@@ -86,7 +87,7 @@ def other_routes() -> Iterator[Route[Handler]]:
     networks = _list("list address use", "AddressUse", use, handlers.NETWORK_FILTERS)
     yield Route("GET", f"{PREFIX}ipam", handlers.list_address_use, networks)
     changes = _list("list changes", "Change", change_pages.SCHEMA, ())
-    changes = replace(changes, query={**change_pages.FILTERS, **queries.PAGED})
+    changes = replace(changes, query={**change_pages.FILTERS, **paging.PAGED})
     yield Route("GET", f"{PREFIX}changes", handlers.list_changes, changes)
     events = OperationDoc(
         summary="watch objects",
@@ -100,7 +101,7 @@ def other_routes() -> Iterator[Route[Handler]]:
 
 
 async def _answered_before(_leader: LeaderContext, _request: ApiRequest) -> web.Response:
-    # The server answers this path before it asks its role (`netmaster.api.server`).
+    # The server answers this path before it asks its role (`netmaster.api.http.server`).
     raise NotSupported(f"{PATH} is not served here")
 
 
@@ -171,7 +172,7 @@ def _list(summary: str, called: str, item: Schema, filters: Iterable[str]) -> Op
         "required": ["items", "next", "revision"],
     }
     answer = named(f"{called}.page", page)
-    query = {**having, **queries.PAGED, **queries.FIELDS}
+    query = {**having, **paging.PAGED, **queries.FIELDS}
     return OperationDoc(summary=summary, tag=_TAG, answer=answer, query=query)
 
 

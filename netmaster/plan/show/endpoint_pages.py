@@ -1,7 +1,7 @@
 """Lists of endpoints by what they have, a page at a time. Pure.
 
-In come the query parameters of a request (`netmaster.api.endpoint_list`) and the view; out comes a
-page of endpoints in the order of their keys, or of what the request sorts by, where the next page
+In come the query parameters of a request (`netmaster.api.v2.endpoint_list`) and the view; out comes
+a page of endpoints in the order of their keys, or of what the request sorts by, where the next page
 begins, and how many there are. A page is read from the view as it is at that moment: an endpoint
 that stays as it is is shown once, whatever comes and goes between two pages.
 """

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from daemons.health import Health
 from daemons.listen_address import ListenAddress
-from netmaster.api.server import RestServer
+from netmaster.api.http.server import RestServer
 from netplugin.plugin_socket import PluginSocket
 from netplugin.startup import inspect
 from ofnet.rpc.jsonrpc import RpcServer

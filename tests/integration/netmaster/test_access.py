@@ -24,19 +24,19 @@ from daemons.listen_address import ListenAddress
 from daemons.metrics_page import MetricsPage
 from daemons.peers import Role
 from daemons.tls import TlsContexts, TlsFiles, call_refused
-from netmaster.api.access import AccessControl
-from netmaster.api.agents import Answers
-from netmaster.api.diagnosis import OWN, own_route
-from netmaster.api.leader import Leader
-from netmaster.api.metrics import metrics_route
-from netmaster.api.places import LIMITS
-from netmaster.api.proxy import Proxy
+from netmaster.api.costly import LIMITS
+from netmaster.api.dispatch import Leader
+from netmaster.api.http.access import AccessControl
+from netmaster.api.http.metrics import metrics_route
+from netmaster.api.http.proxy import Proxy
+from netmaster.api.http.routes import Route
+from netmaster.api.http.server import RestServer
+from netmaster.api.leader.agents import Answers
 from netmaster.api.route_table import ROUTES
-from netmaster.api.routes import Route
-from netmaster.api.server import RestServer
-from netmaster.api.v2 import event_stream
-from netmaster.api.v2.event_log import EventLog
-from netmaster.api.v2.event_stream import EventStreams, StreamLimits
+from netmaster.api.v2.diagnostics.diagnosis import OWN, own_route
+from netmaster.api.v2.events import stream
+from netmaster.api.v2.events.log import EventLog
+from netmaster.api.v2.events.stream import EventStreams, StreamLimits
 from netmaster.auth.accounts import StoredAccounts
 from netmaster.auth.lockout import Lockout
 from netmaster.auth.login import Logins
@@ -160,7 +160,7 @@ async def leading(
             context = replace(context, agents=agents)
         server.role = Leader(context).answer
         server.own["/metrics"] = metrics_route(MetricsPage(), control)
-        server.own[event_stream.PATH] = EventStreams(changed(), control, streams).answer
+        server.own[stream.PATH] = EventStreams(changed(), control, streams).answer
         server.own[OWN] = own_route({"version.txt": partial(told, "python_info")}, control)
         address = await server.listen(
             ListenAddress(LOOPBACK, 0), TlsContexts(files).server(certificate_optional=True)

@@ -11,7 +11,7 @@ from aiohttp import web
 from core import keys
 from core.errors import AgentUnavailable
 from core.ids import EndpointKey, HostLabel, NetworkId
-from netmaster.api.agents import RegisteredAgents
+from netmaster.api.leader.agents import RegisteredAgents
 from objdb.api import Change, Put
 from objdb.memory import Faults, MemoryBackend, MemoryStore
 from state import codec

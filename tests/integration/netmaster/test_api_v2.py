@@ -18,11 +18,11 @@ import pytest
 from core import keys
 from core.errors import StoreUnavailable
 from daemons.listen_address import ListenAddress
-from netmaster.api.leader import Leader
-from netmaster.api.objects import KINDS
+from netmaster.api.dispatch import Leader
+from netmaster.api.http.routes import Route
+from netmaster.api.http.server import RestServer
 from netmaster.api.route_table import ROUTES
-from netmaster.api.routes import Route
-from netmaster.api.server import RestServer
+from netmaster.api.v1.objects import KINDS
 from netmaster.api.v2 import idempotency
 from netmaster.external_effects import ExternalEffects
 from netmaster.plan.model import Plan

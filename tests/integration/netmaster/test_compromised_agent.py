@@ -19,8 +19,8 @@ from core.errors import AgentUnavailable, Invalid, NotFound
 from core.ids import HostLabel
 from daemons.peers import Role
 from daemons.tls import TlsContexts
-from netmaster.api.agents import RegisteredAgents
-from netmaster.api.context import ApiRequest, LeaderContext
+from netmaster.api.leader.agents import RegisteredAgents
+from netmaster.api.leader.context import ApiRequest, LeaderContext
 from netmaster.api.route_table import ROUTE_FINDER
 from netmaster.migration import readers
 from objdb.api import Backend, Change, Put

@@ -20,7 +20,7 @@ from contivmodel.client_async import AsyncApiClient
 from contivmodel.client_v2 import ApiClient
 from contivmodel.objects import Netprofile, RestObject, Tenant
 from core.errors import MasterUnavailable
-from netmaster.api.v2.event_stream import StreamLimits
+from netmaster.api.v2.events.stream import StreamLimits
 from tests.bed.etcd import Etcd
 from tests.bed.master import MODES, Master
 from tests.bed.store import Store

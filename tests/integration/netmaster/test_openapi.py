@@ -22,8 +22,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from core.version import VERSION
-from netmaster.api.objects import KINDS
 from netmaster.api.route_table import document
+from netmaster.api.v1.objects import KINDS
 from netmaster.api.v2.examples import EXAMPLES
 from tests.bed.master import Master
 from tests.bed.store import Store

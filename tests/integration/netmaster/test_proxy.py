@@ -13,9 +13,9 @@ from gzip import compress
 import pytest
 
 from daemons.listen_address import ListenAddress
-from netmaster.api.bodies import BodyLimits
-from netmaster.api.proxy import Proxy, ProxyTiming
-from netmaster.api.server import RestServer
+from netmaster.api.http.bodies import BodyLimits
+from netmaster.api.http.proxy import Proxy, ProxyTiming
+from netmaster.api.http.server import RestServer
 from tests.bed.waiting import WITHIN, eventually_async
 
 OWN = "10.0.0.1:9999"

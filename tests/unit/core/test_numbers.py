@@ -11,9 +11,9 @@ from contivmodel.http_exchange import HttpFailure, _length
 from core.errors import Invalid, UsageError
 from core.numbers import bounded
 from netctl.commands import addresses
-from netmaster.api import queries, trace
-from netmaster.api.v2 import event_stream
-from netmaster.api.v2 import queries as v2_queries
+from netmaster.api.http import paging, queries
+from netmaster.api.v2.diagnostics import trace
+from netmaster.api.v2.events import stream
 from netmaster.auth import tokens, users
 from netmaster.ipam import segments
 from netmaster.plan.show import endpoint_pages
@@ -60,7 +60,7 @@ def test_none_of_these_is_a_number(text: str) -> None:
 
 
 READERS: dict[str, Callable[[str], Any]] = {
-    "limit of v2": v2_queries.limit,
+    "limit of v2": paging.limit,
     "any of v2": lambda text: queries.number("x", text, 0, 5000),
     "limit of endpoints": lambda text: endpoint_pages.query({"limit": [text]}),
     "port of a trace": lambda text: trace.TraceQuery(port=text).talk(),
@@ -87,7 +87,7 @@ def test_so_do_those_of_large_numbers(text: str) -> None:
     with pytest.raises(HttpFailure):
         _length({"content-length": text})
     with pytest.raises(Invalid):
-        event_stream._position(f"t.{text}")
+        stream._position(f"t.{text}")
 
 
 @pytest.mark.parametrize("text", HOSTILE)

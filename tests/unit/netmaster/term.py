@@ -11,12 +11,12 @@ from unittest.mock import Mock
 from core import keys
 from core.errors import ContivError, FenceLost
 from core.tasks import background
-from netmaster.api.agents import Answers, RegisteredAgents
-from netmaster.api.context import ApiRequest, LeaderContext
-from netmaster.api.hosts import HostsApi
-from netmaster.api.ipam import IpamApi
+from netmaster.api.leader.agents import Answers, RegisteredAgents
+from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.leader.hosts import HostsApi
+from netmaster.api.leader.ipam import IpamApi
+from netmaster.api.leader.status import StatusApi
 from netmaster.api.route_table import ROUTE_FINDER
-from netmaster.api.status import StatusApi
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer, CommitTiming, WriteAuthority
 from netmaster.plan.endpoints import endpoint

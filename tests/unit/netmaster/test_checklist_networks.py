@@ -10,8 +10,8 @@ import pytest
 
 from core.errors import ContivError
 from core.ids import NetworkId
-from netmaster.api import objects
-from netmaster.api.objects import KINDS
+from netmaster.api.v1 import objects
+from netmaster.api.v1.objects import KINDS
 from netmaster.plan.show import inspect
 from state import codec
 from tests.unit.netmaster.scene import Scene

@@ -7,8 +7,8 @@ import pytest
 
 from core.errors import ContivError
 from core.ids import GroupKey
-from netmaster.api import objects
-from netmaster.api.objects import KINDS
+from netmaster.api.v1 import objects
+from netmaster.api.v1.objects import KINDS
 from state.records import GroupRecord
 from tests.unit.netmaster.scene import Scene
 

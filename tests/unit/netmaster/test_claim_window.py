@@ -9,8 +9,8 @@ from aiohttp.test_utils import make_mocked_request
 
 from contivmodel.wire import dumps
 from core.errors import StoreUnavailable
-from netmaster.api.endpoints import CallContext, allocate_address, create_endpoint
-from netmaster.api.server import RestServer
+from netmaster.api.http.server import RestServer
+from netmaster.api.v1.agent_calls import CallContext, allocate_address, create_endpoint
 from netmaster.claim_window import ClaimWindow
 from objdb.memory import MemoryStore
 from ofnet.rpc.control import Node, Report

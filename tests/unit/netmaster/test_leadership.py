@@ -13,10 +13,10 @@ from aiohttp.test_utils import make_mocked_request
 from core import keys
 from core.retry import begin_loops
 from core.tasks import background
-from netmaster.api.agents import RegisteredAgents
-from netmaster.api.leader import Leader
-from netmaster.api.server import RestServer, Role
-from netmaster.api.status import StatusApi
+from netmaster.api.dispatch import Leader
+from netmaster.api.http.server import RestServer, Role
+from netmaster.api.leader.agents import RegisteredAgents
+from netmaster.api.leader.status import StatusApi
 from netmaster.leadership import (
     ExternalParties,
     LeaderSettings,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from daemons.peers import Role
-from netmaster.api.objects import KINDS
+from netmaster.api.v1.objects import KINDS
 from netmaster.auth.roles import (
     RIGHTS,
     AccessDenied,

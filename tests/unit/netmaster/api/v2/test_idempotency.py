@@ -4,7 +4,7 @@ import pytest
 
 from core import keys
 from core.errors import Malformed, TooLarge
-from netmaster.api.problems import KeyReused
+from netmaster.api.http.problems import KeyReused
 from netmaster.api.v2.changes import Answer
 from netmaster.api.v2.idempotency import (
     KEPT,

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from core.errors import Malformed
-from netmaster.api.queries import MOST_PARAMETERS, parameters
-from netmaster.api.v2.queries import key_of, list_query, page, token
+from netmaster.api.http.paging import key_of, token
+from netmaster.api.http.queries import MOST_PARAMETERS, parameters
+from netmaster.api.v2.queries import list_query, page
 
 FIELDS = {"key": "", "n": 0, "on": True, "names": []}
 FILTERS = ("n", "on", "names")

@@ -1,0 +1,96 @@
+"""What handlers of requests get: the request, and the parts of a leader that answer it.
+
+`netmaster.api.dispatch` makes both; `netmaster.api.v1.handlers` and `netmaster.api.v2.handlers` use
+them.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from daemons.peers import Role
+from netmaster.api.http.access import Access, AccessControl
+from netmaster.api.leader.agents import RegisteredAgents
+from netmaster.api.leader.hosts import HostsApi
+from netmaster.api.leader.ipam import IpamApi
+from netmaster.api.leader.state_text import EndpointTexts
+from netmaster.api.leader.status import StatusApi
+from netmaster.cleanup import Cleanups
+from netmaster.commit import Committer
+from netmaster.plan import network_rights
+from netmaster.plan.change_log import ChangeOrigin
+from netmaster.plan.endpoints.address_blocks import LONGEST_WITHOUT_REMOVAL
+from netmaster.plan.model import Plan
+from netmaster.view import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiRequest:
+    """A request whose route is known.
+
+    `parameters` are the values of the route's path parameters. `body` reads the body when it is
+    called, so that a request that is refused for its path or type is refused without that.
+    `access` is what its client may do, None for everything; `query` is what stands behind the
+    path's `?`, encoded. `headers` are looked up without regard to case.
+    `address` is the client's, as far as it is known.
+    """
+
+    body: Callable[[], Awaitable[bytes]]
+    content_type: str = ""
+    parameters: Mapping[str, str]
+    access: Access | None = None
+    query: str = ""
+    method: str = ""
+    path: str = ""
+    address: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    incoming: web.BaseRequest | None = None
+    """The request itself, for an answer that is sent part by part."""
+
+    @property
+    def origin(self) -> ChangeOrigin:
+        """Return where a change of this request comes from."""
+        if self.access is None:
+            return ChangeOrigin(who="", address=self.address)
+        who = self.access.who
+        return ChangeOrigin(who=str(who) if who else "", address=self.access.origin.address)
+
+    def allowed(self, decide: Callable[[View], Plan]) -> Callable[[View], Plan]:
+        """Return a decision within what the client may create in its tenants."""
+        who = self.access.who if self.access else None
+        if who is None or who.role is not Role.OPERATOR:
+            return decide
+        return network_rights.limited(decide)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderContext:
+    """What a leader answers from during one term.
+
+    `change` commits changes to REST objects with their external effects, `committer` all others;
+    `mode` is the cluster's; `now` is the wall clock; `agents` asks the agents of other hosts;
+    `access` decides who may do what, None without TLS.
+    `new_id` makes random ids; `block_seconds` is for how long a host may use addresses that it
+    holds ahead of its pods.
+    `claims_only` says that addresses are granted to running pods alone (`netmaster.claim_window`).
+    """
+
+    committer: Committer
+    change: Callable[[Callable[[View], Plan]], Awaitable[object]]
+    mode: str
+    now: Callable[[], float]
+    agents: RegisteredAgents
+    cleanups: Cleanups
+    hosts: HostsApi
+    ipam: IpamApi
+    status: StatusApi
+    access: AccessControl | None = None
+    claims_only: Callable[[], bool] = lambda: False
+    endpoint_texts: EndpointTexts = field(default_factory=EndpointTexts)
+    new_id: Callable[[], str] = lambda: ""
+    block_seconds: float = LONGEST_WITHOUT_REMOVAL
+
+
+Handler = Callable[[LeaderContext, ApiRequest], Awaitable[web.StreamResponse]]
+"""What answers the requests of a route; raises errors of `core.errors`."""

@@ -1,0 +1,1 @@
+"""Questions about the network that the agents answer, and which groups may reach each other."""

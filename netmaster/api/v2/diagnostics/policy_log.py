@@ -1,0 +1,109 @@
+"""Answers `GET /api/v2/policy-log`: what rules with `log` denied and allowed, over all hosts.
+
+Asks the agents of all hosts; `netmaster.plan.show.policy_log` makes a page of their answers.
+"""
+
+import asyncio
+from typing import Final
+from urllib.parse import urlencode
+
+from aiohttp import web
+
+from contivmodel.schema import TEXT, Schema, named
+from core.errors import Malformed
+from core.numbers import bounded
+from netmaster.agent_answers import LARGEST_COUNT
+from netmaster.api.http import paging
+from netmaster.api.http.queries import parameters
+from netmaster.api.http.replies import json_reply
+from netmaster.api.http.routes import OperationDoc
+from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.plan.show import policy_log
+from netmaster.plan.show.policy_log import LogQuery, Place
+from netmaster.view import View
+
+PATH: Final = "/api/v2/policy-log"
+ASKED: Final = "/inspect/policy-log"
+"""The agents' route (`netplugin.diagnostics.policy_log`)."""
+
+_NUMBER: Final[Schema] = {"type": "integer", "minimum": 0}
+_END: Final = named(
+    "PolicyLogEnd",
+    {
+        "type": "object",
+        "properties": {**dict.fromkeys(policy_log.ENDS, TEXT), "port": _NUMBER},
+    },
+)
+_OF_RULE: Final[Schema] = dict.fromkeys(("host", "tenant", "policy", "rule"), TEXT)
+_ANSWER: Final = named(
+    "PolicyLog",
+    {
+        "type": "object",
+        "properties": {
+            "items": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        **_OF_RULE,
+                        "number": _NUMBER,
+                        "at": {**TEXT, "format": "date-time"},
+                        "action": {**TEXT, "enum": ["allow", "deny"]},
+                        "protocol": TEXT,
+                        "source": _END,
+                        "destination": _END,
+                    },
+                },
+            },
+            "next": {**TEXT, "description": "`after` of the next page; empty at the end"},
+            "unrecorded": {
+                "type": "array",
+                "items": {"type": "object", "properties": {**_OF_RULE, "packets": _NUMBER}},
+                "description": "packets that such rules decided about without a record",
+            },
+            "silent": {
+                "type": "object",
+                "additionalProperties": TEXT,
+                "description": "the hosts whose records or counters are missing, with the reason",
+            },
+        },
+    },
+)
+_QUERY: Final = {**policy_log.FILTERS, **paging.PAGED}
+OPERATION: Final = OperationDoc(
+    summary="list what rules with log decided", tag="rule", answer=_ANSWER, query=_QUERY
+)
+
+
+async def answer(leader: LeaderContext, request: ApiRequest) -> web.Response:
+    """Answer a page of the records that the client may see. Raises Malformed for a bad query."""
+    asked = parameters(request.query, _QUERY)
+    wanted = LogQuery(
+        having={name: asked[name] for name in policy_log.FILTERS if asked.get(name)},
+        limit=paging.limit(asked["limit"]) if "limit" in asked else paging.LIMIT,
+        before=_place(asked["after"]) if asked.get("after") else None,
+        tenants=request.access.tenants if request.access else None,
+    )
+    answers = await leader.agents.ask_all(f"{ASKED}?{urlencode(policy_log.of_agents(wanted))}")
+    # of many hosts these are many megabytes
+    found = await asyncio.to_thread(policy_log.page, answers.said, answers.silent, wanted)
+    await leader.committer.read(_nothing)  # only who still leads answers
+    return json_reply({
+        "items": found.items,
+        "next": "" if found.next is None else paging.token(" ".join(map(str, found.next))),
+        "unrecorded": found.unrecorded,
+        "silent": found.silent,
+    })  # fmt: skip
+
+
+def _place(token: str) -> Place:
+    at, _, rest = paging.key_of(token).partition(" ")
+    host, _, number = rest.rpartition(" ")
+    found = bounded(number, 0, LARGEST_COUNT)
+    if found is None:
+        raise Malformed(f"parameter after={token} is not `next` of a page")
+    return at, host, found
+
+
+def _nothing(_view: View) -> None:
+    """Read nothing."""

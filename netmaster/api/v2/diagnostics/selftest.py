@@ -1,0 +1,62 @@
+"""Answers `GET /api/v2/selftest`: every host tests itself, and its ways to all others.
+
+Asks the agents of all hosts, side by side; `netmaster.plan.show.self_test` makes the report.
+"""
+
+from typing import Final
+
+from aiohttp import web
+
+from contivmodel.schema import TEXT, named
+from core.patience import patient
+from netmaster.api.http.replies import json_reply
+from netmaster.api.http.routes import OperationDoc
+from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.plan.show import self_test
+
+PATH: Final = "/api/v2/selftest"
+ASKED: Final = "/inspect/selftest"
+SECONDS: Final = patient(25.0)
+"""Seconds that a host has; it ends its own test earlier."""
+
+_CHECK: Final = named(
+    "SelfTestCheck",
+    {
+        "type": "object",
+        "properties": {
+            "passed": {"type": "integer", "minimum": 0},
+            "failed": {"type": "object", "additionalProperties": TEXT},
+        },
+    },
+)
+_HOST: Final = named(
+    "SelfTestHost",
+    {
+        "type": "object",
+        "properties": {
+            "host": TEXT,
+            "checks": {"type": "object", "additionalProperties": _CHECK},
+        },
+    },
+)
+OPERATION: Final = OperationDoc(
+    summary="self-test",
+    tag="hosts",
+    answer=named(
+        "SelfTest",
+        {
+            "type": "object",
+            "properties": {
+                "passed": {"type": "boolean"},
+                "hosts": {"type": "array", "items": _HOST},
+            },
+        },
+    ),
+)
+
+
+async def answer(leader: LeaderContext, _: ApiRequest) -> web.Response:
+    """Answer the outcomes of all hosts' tests."""
+    answers = await leader.agents.ask_all(ASKED, seconds=SECONDS)
+    known = await leader.hosts.all()
+    return json_reply(self_test.report(answers.said, answers.silent, known))

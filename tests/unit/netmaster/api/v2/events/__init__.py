@@ -1,0 +1,1 @@
+"""Tests of netmaster.api.v2.events."""
