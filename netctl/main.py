@@ -137,6 +137,13 @@ _COMMANDS: Final = {
 
 _ALIASES: Final = {"endpoint": "ep", "network": "net"}
 
+_ROOMS: Final = {
+    **dict.fromkeys(("completion", "login", "version"), "netctl.commands"),
+    **dict.fromkeys(("events", "host", "ipam"), "netctl.commands.cluster"),
+    **dict.fromkeys(("capture", "diag", "selftest", "trace"), "netctl.commands.diagnostics"),
+}
+"""The packages of the commands that are not about objects."""
+
 _MODULES: Final = {"global": "global_settings"}
 """The modules that are not named as their command: `global` is a word of Python."""
 
@@ -144,7 +151,8 @@ _MODULES: Final = {"global": "global_settings"}
 # than most take to run.
 for _name, _help in _COMMANDS.items():
     _module = _MODULES.get(_name, _name.replace("-", "_"))
-    _later = LaterCommand(module=f"netctl.commands.{_module}", attribute=_module, summary=_help)
+    _room = _ROOMS.get(_name, "netctl.commands.objects")
+    _later = LaterCommand(module=f"{_room}.{_module}", attribute=_module, summary=_help)
     cli.add_later(_name, _later, *filter(None, [_ALIASES.get(_name)]))
 
 

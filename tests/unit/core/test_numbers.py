@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from contivmodel.http_exchange import HttpFailure, _length
 from core.errors import Invalid, UsageError
 from core.numbers import bounded
-from netctl.commands import addresses
+from netctl.commands.objects import addresses
 from netmaster.api.http import paging, queries
 from netmaster.api.v2.diagnostics import trace
 from netmaster.api.v2.events import stream

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from contivmodel.client_sync import RestClient
-from netctl.commands.host import wait_until_applied
+from netctl.commands.cluster.host import wait_until_applied
 from tests.unit.netctl.master import Netctl
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from netctl.commands.addresses import is_interface4, is_ipv4, is_ipv6
+from netctl.commands.objects.addresses import is_interface4, is_ipv4, is_ipv6
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import click
 
 from netctl.commandline import Command, CommandGroup, misuse
 from netctl.commands import flags
-from netctl.commands.addresses import is_interface4, is_ipv4
+from netctl.commands.objects.addresses import is_interface4, is_ipv4
 from netctl.connection import MasterConnection
 from netctl.render import ListFormat, text
 

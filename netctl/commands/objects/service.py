@@ -4,7 +4,7 @@ import click
 
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
-from netctl.commands.tenancy import list_of_tenant
+from netctl.commands.objects.tenancy import list_of_tenant
 from netctl.connection import MasterConnection
 from netctl.render import ListFormat, bracketed, text
 

@@ -4,7 +4,7 @@ import click
 
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
-from netctl.commands.tenancy import TenantResource
+from netctl.commands.objects.tenancy import TenantResource
 from netctl.connection import MasterConnection
 from netctl.render import ListFormat, text
 

@@ -4,7 +4,7 @@ import click
 
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
-from netctl.commands.settings import info_command
+from netctl.commands.objects.settings import info_command
 from netctl.connection import MasterConnection
 
 _KEY = "aciGw"

@@ -3,8 +3,9 @@
 import click
 
 from netctl.commandline import Command, CommandGroup
-from netctl.commands import flags, policy_log, rule
-from netctl.commands.tenancy import TenantResource
+from netctl.commands import flags
+from netctl.commands.objects import policy_log, rule
+from netctl.commands.objects.tenancy import TenantResource
 from netctl.connection import MasterConnection
 from netctl.render import ListFormat, text
 

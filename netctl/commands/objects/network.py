@@ -4,8 +4,8 @@ import click
 
 from netctl.commandline import Command, CommandGroup, misuse
 from netctl.commands import flags
-from netctl.commands.addresses import is_ipv4, is_ipv6
-from netctl.commands.tenancy import TenantResource
+from netctl.commands.objects.addresses import is_ipv4, is_ipv6
+from netctl.commands.objects.tenancy import TenantResource
 from netctl.connection import MasterConnection
 from netctl.render import Json, ListFormat, Row, text
 

@@ -1,0 +1,1 @@
+"""The commands for hosts, addresses and changes of the whole cluster."""

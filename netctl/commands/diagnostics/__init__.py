@@ -1,0 +1,1 @@
+"""The commands that look for faults: packets, traces, self-tests, bundles."""

@@ -1,0 +1,1 @@
+"""The commands for the objects of the API, and what they share."""
