@@ -98,28 +98,18 @@ def asked_addresses(
 ) -> tuple[IPv4Address | None, IPv6Address | None]:
     """Return the addresses asked for. Raises BadCall.
 
-    They are in `runtimeConfig.ips`, else in `args.cni.ips`, else in `IP` of CNI_ARGS, separated by
-    commas. A prefix length is read and not used: an address has that of its network.
+    They are in `runtimeConfig.ips`, else in `args.cni.ips`, and in `IP` of CNI_ARGS, separated by
+    commas, for a family that those do not name: nerdctl asks for the address of IPv4 by the latter
+    and for that of IPv6 by the former. A prefix length is read and not used: an address has that
+    of its network.
     """
     asked, where = _asked(config, "ips")
-    if asked is None and arguments.get("IP"):
-        asked, where = [one.strip() for one in arguments["IP"].split(",")], _argument("IP")
-    asked = [] if asked is None else asked
-    if not isinstance(asked, list):
+    if asked is not None and not isinstance(asked, list):
         raise _not(where, "a list of addresses")
-    found: dict[int, IPv4Address | IPv6Address] = {}
-    for text in asked:
-        try:
-            if not isinstance(text, str) or "%" in text:
-                raise ValueError("not an address")  # noqa: TRY301 - one refusal for both
-            address = ip_interface(text).ip
-        except ValueError as exc:
-            raise _not(where, f"a list of addresses: {str(text)[:_SHOWN]!r}") from exc
-        if found.setdefault(address.version, address) != address:
-            raise BadCall(
-                _code(where),
-                f"{where} asks for two IPv{address.version} addresses; an interface has one",
-            )
+    found = _addresses(asked or [], where)
+    argument = [one.strip() for one in arguments.get("IP", "").split(",")]
+    if argument != [""]:
+        found = _addresses(argument, _argument("IP")) | found
     ipv4, ipv6 = found.get(4), found.get(6)
     return (
         ipv4 if isinstance(ipv4, IPv4Address) else None,
@@ -228,6 +218,24 @@ def _attachments(config: NetConfig, name: str) -> Iterator[tuple[str, str]]:
         if not isinstance(container, str) or not isinstance(ifname, str):
             raise _wrong(name, "a list of objects with containerID and ifname")
         yield container, ifname
+
+
+def _addresses(texts: list[Any], where: str) -> dict[int, IPv4Address | IPv6Address]:
+    """Return the address of each family, by its version. Raises BadCall for two of a family."""
+    found: dict[int, IPv4Address | IPv6Address] = {}
+    for text in texts:
+        try:
+            if not isinstance(text, str) or "%" in text:
+                raise ValueError("not an address")  # noqa: TRY301 - one refusal for both
+            address = ip_interface(text).ip
+        except ValueError as exc:
+            raise _not(where, f"a list of addresses: {str(text)[:_SHOWN]!r}") from exc
+        if found.setdefault(address.version, address) != address:
+            raise BadCall(
+                _code(where),
+                f"{where} asks for two IPv{address.version} addresses; an interface has one",
+            )
+    return found
 
 
 def _asked(config: NetConfig, name: str) -> tuple[Any, str]:

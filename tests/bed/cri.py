@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -25,7 +25,9 @@ _BOOL: Final = descriptor_pb2.FieldDescriptorProto.TYPE_BOOL
 _MESSAGE: Final = descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE
 
 Fields = Mapping[str, tuple[int, int | str]]
-"""Number, and type or message, of each field; a message in brackets is repeated."""
+"""Number, and type or message, of each field; what is in brackets is repeated."""
+_STRINGS: Final = "[]"
+"""A string that is repeated."""
 
 _MESSAGES: Final[Mapping[str, Fields]] = {
     "Empty": {},
@@ -40,6 +42,12 @@ _MESSAGES: Final[Mapping[str, Fields]] = {
         "protocol": (1, _INT32),  # an enumeration has the same form
         "container_port": (2, _INT32),
         "host_port": (3, _INT32),
+        "host_ip": (4, _STRING),
+    },
+    "DNSConfig": {
+        "servers": (1, _STRINGS),
+        "searches": (2, _STRINGS),
+        "options": (3, _STRINGS),
     },
     "Entry": {"key": (1, _STRING), "value": (2, _STRING)},  # a map has the same form
     "LinuxPodSandboxConfig": {"cgroup_parent": (1, _STRING)},
@@ -47,6 +55,7 @@ _MESSAGES: Final[Mapping[str, Fields]] = {
         "metadata": (1, "PodSandboxMetadata"),
         "hostname": (2, _STRING),
         "log_directory": (3, _STRING),
+        "dns_config": (4, "DNSConfig"),
         "port_mappings": (5, "[PortMapping]"),
         "annotations": (7, "[Entry]"),
         "linux": (8, "LinuxPodSandboxConfig"),
@@ -63,6 +72,19 @@ _MESSAGES: Final[Mapping[str, Fields]] = {
     "StatusRequest": {"verbose": (1, _BOOL)},
     "StatusResponse": {"status": (1, "RuntimeStatus"), "info": (2, "[Entry]")},
 }
+
+
+PROTOCOLS: Final = ("tcp", "udp", "sctp")
+"""In the order of their numbers."""
+
+
+class Mapped(NamedTuple):
+    """A port of the host that is to lead to one of the pod."""
+
+    host_port: int
+    pod_port: int
+    protocol: str = "tcp"
+    host_ip: str = ""
 
 
 class CriError(Exception):
@@ -106,15 +128,25 @@ class Cri:
         uid: str,
         *,
         namespace: str = "default",
-        ports: Sequence[tuple[int, int]] = (),
+        ports: Sequence[Mapped] = (),
         annotations: Mapping[str, str] = MappingProxyType({}),
+        dns: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> str:
-        """Run a pod; return its id. `ports` has the host's and the pod's port of each mapping."""
+        """Run a pod; return its id. `dns` has `servers`, `searches` and `options`."""
         metadata = {"name": name, "uid": uid, "namespace": namespace}
         config = {
             "metadata": metadata,
             "hostname": name,
-            "port_mappings": [{"host_port": at, "container_port": to} for at, to in ports],
+            "dns_config": dict(dns),
+            "port_mappings": [
+                {
+                    "protocol": PROTOCOLS.index(one.protocol),
+                    "container_port": one.pod_port,
+                    "host_port": one.host_port,
+                    "host_ip": one.host_ip,
+                }
+                for one in ports
+            ],
             "annotations": [{"key": key, "value": text} for key, text in annotations.items()],
             "linux": {"cgroup_parent": f"/{self._cgroup}"},
         }
@@ -164,7 +196,9 @@ def _pool() -> descriptor_pool.DescriptorPool:
             made = message.field.add(name=field, number=number)
             repeated = isinstance(kind, str) and kind.startswith("[")
             made.label = made.LABEL_REPEATED if repeated else made.LABEL_OPTIONAL
-            if isinstance(kind, str):
+            if kind == _STRINGS:
+                made.type = made.TYPE_STRING
+            elif isinstance(kind, str):
                 made.type, made.type_name = _MESSAGE, f".{PACKAGE}.{kind.strip('[]')}"
             else:
                 made.type = descriptor_pb2.FieldDescriptorProto.Type.ValueType(kind)

@@ -16,7 +16,7 @@ import pytest
 from ofnet.world import Bridge
 from tests.bed.cluster import Bed
 from tests.bed.containerd import Containerd
-from tests.bed.cri import Cri, CriError
+from tests.bed.cri import Cri, CriError, Mapped
 from tests.bed.netns import Namespace
 from tests.bed.traffic import round_trip
 from tests.bed.waiting import eventually
@@ -193,7 +193,7 @@ def test_a_chain_of_plugins(bed: Bed, containerd: Containerd, cri: Cri) -> None:
     try:
         rates = ("kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth")
         annotations = dict.fromkeys(rates, "10M")
-        pod = run(cri, "chained", ports=[(HOST_PORT, POD_PORT)], annotations=annotations)
+        pod = run(cri, "chained", ports=[Mapped(HOST_PORT, POD_PORT)], annotations=annotations)
         (address,) = cri.addresses(pod)
         (path,) = containerd.namespaces()
         inside = Namespace(str(path))
@@ -222,7 +222,7 @@ def test_host_ports_and_bandwidth_are_contiv_s(bed: Bed, containerd: Containerd,
     try:
         rates = {"ingress": "10M", "egress": "8M"}
         annotations = {f"kubernetes.io/{way}-bandwidth": rate for way, rate in rates.items()}
-        pod = run(cri, "capable", ports=[(HOST_PORT, POD_PORT)], annotations=annotations)
+        pod = run(cri, "capable", ports=[Mapped(HOST_PORT, POD_PORT)], annotations=annotations)
         (address,) = cri.addresses(pod)
         (path,) = containerd.namespaces()
         inside = Namespace(str(path))

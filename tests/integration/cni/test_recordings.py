@@ -16,7 +16,9 @@ from typing import Any
 
 import pytest
 
+from contivk8s.main import PATHS
 from core.errors import Conflict
+from netplugin.cni.request import PodRequest
 from netplugin.cni.server import serve
 from tests.integration.cni.calls import FakePods, Outcome, run_plugin
 
@@ -218,15 +220,51 @@ async def test_a_runtime_s_call(call: dict[str, Any], bed_dir: Path) -> None:
         assert (outcome.code, outcome.json["code"]) == (1, 1)
         return
     assert outcome.code == 0
-    (request,) = pods.added or pods.deleted
-    assert request.container_id == env["CNI_CONTAINERID"]
-    assert request.netns == env["CNI_NETNS"]
-    assert f"K8S_POD_NAME={request.pod_name}" in env["CNI_ARGS"].split(";")
     if env["CNI_COMMAND"] == "ADD":
         assert outcome.json["cniVersion"] == config["cniVersion"]
         same_shape(outcome.json, json.loads(call["stdout"]))
     else:
         assert outcome.stdout == ""
+    if env["CNI_COMMAND"] == "GC":
+        (kept,) = pods.collected
+        listed = config["cni.dev/valid-attachments"] or []
+        assert kept.keep == {(one["containerID"], one["ifname"]) for one in listed}
+    elif env["CNI_COMMAND"] != "STATUS":
+        (request,) = pods.added or pods.deleted or pods.checked
+        same_pod(request, env)
+        if env["CNI_COMMAND"] == "ADD":
+            assert read_of(request) == call.get("asked", {})
+
+
+def same_pod(request: PodRequest, env: dict[str, str]) -> None:
+    """As the environment has it; docker-like runtimes (nerdctl) name no pod."""
+    arguments = dict(one.split("=", 1) for one in env["CNI_ARGS"].split(";") if one)
+    assert request.container_id == env["CNI_CONTAINERID"]
+    assert request.netns == env["CNI_NETNS"]
+    assert request.pod_name == arguments.get("K8S_POD_NAME", "")
+    assert request.namespace == arguments.get("K8S_POD_NAMESPACE", "")
+    assert request.pod_uid == arguments.get("K8S_POD_UID", "")
+
+
+def read_of(request: PodRequest) -> dict[str, Any]:
+    """Return what the agent has read that a runtime asked for, as recordings have it (`asked`)."""
+    read = {
+        "ports": sorted(f"{one} to {one.container_port}" for one in request.mappings),
+        "sends": [*request.limit],
+        "receives": [*request.receive_limit],
+        "dns": request.dns,
+        "mac": request.mac,
+        "ips": [str(one) for one in (request.ipv4, request.ipv6) if one],
+    }
+    nothing: list[Any] = [[0, 0], "", [], {}]
+    return {name: value for name, value in read.items() if value not in nothing}
+
+
+def test_every_verb_and_every_wish_was_recorded() -> None:
+    calls = [one.values[0] for one in runtime_calls()]
+    assert {call["env"]["CNI_COMMAND"] for call in calls} == {"VERSION", *PATHS}
+    asked = {name for call in calls for name in call.get("asked", {})}
+    assert asked == {"ports", "sends", "receives", "dns", "mac", "ips"}
 
 
 def same_shape(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
@@ -234,6 +272,7 @@ def same_shape(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     assert ours.keys() == theirs.keys()
     assert ours["ips"][0].keys() == theirs["ips"][0].keys()
     ours_inside, theirs_inside = ours["interfaces"][-1], theirs["interfaces"][-1]
-    assert ours_inside.keys() == theirs_inside.keys()
+    # new in 1.1.0, which the recorded plugin did not speak
+    assert ours_inside.keys() - {"mtu"} == theirs_inside.keys()
     assert ours_inside["sandbox"] == theirs_inside["sandbox"]
     assert ours["ips"][0]["interface"] == len(ours["interfaces"]) - 1

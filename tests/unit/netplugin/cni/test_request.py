@@ -257,6 +257,11 @@ def test_a_gc_by_either_key(lists: dict[str, Any], kept: set[str]) -> None:
         ("IgnoreUnknown=1;IP=10.1.1.5/16,2001:db8::5", {}, ("10.1.1.5", "2001:db8::5", "")),
         ("IP=;MAC=", {}, (None, None, "")),
         (
+            "IP=10.1.1.5",
+            {"runtimeConfig": {"ips": ["2001:db8::5"]}},
+            ("10.1.1.5", "2001:db8::5", ""),
+        ),
+        (
             "IP=10.1.1.5;MAC=02:aa:00:00:00:01",
             {"runtimeConfig": {"ips": ["10.1.1.6"], "mac": "02:aa:00:00:00:02"}},
             ("10.1.1.6", None, "02:aa:00:00:00:02"),

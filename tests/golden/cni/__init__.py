@@ -1,0 +1,1 @@
+"""Calls of container runtimes, recorded, and the means to record them."""
