@@ -117,6 +117,11 @@ class Loops:
         """Return what does not work now, without objects and reasons: anybody may know it."""
         return [*dict.fromkeys(one.name for one in self._failing.values() if one.shown)]
 
+    def failing(self) -> dict[str, int]:
+        """Return how many loops of each name have a fault of this moment, also where none has."""
+        shown = Counter(one.name for one in self._failing.values() if one.shown)
+        return {name: shown[name] for name in self.failures}
+
     def failed(self, loop: "Loop", text: str, *, patience: float, vital: bool) -> bool:
         """Note a failure of a loop; return whether that is a fault by now."""
         name = loop.name

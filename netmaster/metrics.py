@@ -167,6 +167,13 @@ LOOP_FAILURES: Final = Metric(
     "words of the log, `/readyz` and `/info`.",
     ("loop",),
 )
+LOOPS_FAILING: Final = Metric(
+    "contiv_netmaster_loops_failing",
+    _G,
+    "What does not work now and is repeated until it succeeds: objects, by the same words; 0 while "
+    "all goes well.",
+    ("loop",),
+)
 EXPIRY: Final = Metric(
     "contiv_netmaster_certificate_expiry_timestamp_seconds",
     _G,
@@ -179,7 +186,7 @@ METRICS: Final = (
     *(BUILD, REQUESTS, REQUEST_SECONDS, COMMITS, COMMIT_SECONDS, COMMIT_GROUP, PENDING, REBUILDS),
     *(WATCH_LAG, LEADER, STATE, ELECTIONS, READY, LOCK, REGISTERED, LEASES_LOST, AGENTS, HOSTS),
     *(OBJECTS, ENDPOINTS, ADDRESSES, ADDRESSES_FREE, RELEASED),
-    *(STORE_SIZE, STORE_USED, STORE_ALARM, LOOP_FAILURES, EXPIRY),
+    *(STORE_SIZE, STORE_USED, STORE_ALARM, LOOP_FAILURES, LOOPS_FAILING, EXPIRY),
 )
 """In the order of docs/metrics.md."""
 
@@ -236,6 +243,7 @@ class MasterMetrics:
         yield labelled(LEASES_LOST, {name: float(one.lease.losses) for name, one in services})
         yield labelled(RELEASED, self.leadership.repaired)
         yield labelled(LOOP_FAILURES, self.loops.failures)
+        yield labelled(LOOPS_FAILING, self.loops.failing())
         if self.tls is not None:
             yield labelled(EXPIRY, self.tls.expiry())
 

@@ -184,6 +184,13 @@ LOOP_FAILURES: Final = _metric(
     "words of the log and of the host's errors.",
     "loop",
 )
+LOOPS_FAILING: Final = _metric(
+    "loops_failing",
+    _G,
+    "What does not work now and is repeated until it succeeds: objects, by the same words; 0 while "
+    "all goes well.",
+    "loop",
+)
 KUBE_OBJECTS: Final = _metric(
     "kubernetes_objects", _G, "Objects known of a Kubernetes resource.", "resource"
 )

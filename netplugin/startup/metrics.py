@@ -158,6 +158,7 @@ class AgentMetrics:
         yield single(names.LEASES_LOST, self.lease.losses)
         yield single(names.TASKS, self.supervisor.spawn_failures)
         yield labelled(names.LOOP_FAILURES, self.loops.failures)
+        yield labelled(names.LOOPS_FAILING, self.loops.failing())
 
     def _bridges(self, metric: Metric, value: Callable[[BridgeAgent], float]) -> Reading:
         agents = self.dataplane.agents.items()

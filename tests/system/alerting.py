@@ -391,6 +391,19 @@ def no_api_server(site: Site) -> Iterator[None]:
         site.api.failing = 0
 
 
+@contextmanager
+def a_chain_that_is_taken(site: Site) -> Iterator[None]:
+    """Have another program hold the chain that iptables needs for rules of pods' links."""
+    host = site.bed.hosts[1].namespace
+    chain = "chain ip raw PREROUTING { type filter hook prerouting priority 7; }"
+    # in one transaction: the agent puts its chain back at once
+    host.run(["nft", f"delete table ip raw; add table ip raw; add {chain}"])
+    try:
+        yield
+    finally:
+        host.run(["nft", "delete table ip raw"])
+
+
 Failure = Callable[[Site], AbstractContextManager[None]]
 LOST: Final = {"ContivTunnelLoss"}
 """A switch that does not forward loses probes of its tunnels too."""
@@ -426,6 +439,7 @@ FAILURES: Final[Mapping[str, tuple[Failure, set[str], set[str]]]] = {
     "narrow path": (a_narrow_path, {"ContivPathMtu", *LOST}, set()),
     "no BGP peer": (no_bgp_peer, {"ContivBgpDown"}, set()),
     "no API server": (no_api_server, {"ContivKubernetesFeed"}, set()),
+    "chain taken": (a_chain_that_is_taken, {"ContivLoopFails"}, set()),
 }
 """What fails -> how, the alerts that must begin, and those that may."""
 

@@ -229,6 +229,20 @@ async def test_vital_faults_are_told_apart(daemon: Daemon) -> None:
     assert len(daemon.loops.faults()) == 2
 
 
+async def test_what_fails_now_is_counted_by_name_once_it_is_a_fault(daemon: Daemon) -> None:
+    assert daemon.loops.failing() == {}
+    first, second = daemon.loop(about="v4"), daemon.loop(about="v6", patience=3.0)
+    assert daemon.loops.failing() == {NAME: 0}
+    for loop in (first, second):
+        loop.failed(HostError("no room"))
+    assert daemon.loops.failing() == {NAME: 1}
+    daemon.pass_(3.0)
+    assert daemon.loops.failing() == {NAME: 2}
+    first.succeeded()
+    second.withdraw()
+    assert daemon.loops.failing() == {NAME: 0}
+
+
 async def test_who_asks_late_hears_of_present_faults(daemon: Daemon) -> None:
     daemon.loop().failed(HostError("no room"))
     later: list[tuple[str, list[str]]] = []
