@@ -11,6 +11,7 @@ from pathlib import Path
 
 from core import tls_trust
 from daemons.tls import TlsFiles
+from tests.bed.certificates import ended
 
 PROGRAM = Path(sys.executable).with_name("netmaster")
 
@@ -36,15 +37,9 @@ class Identities:
     def expire(self, role: str, name: str, *addresses: str) -> None:
         """Issue a certificate that has ended already, with the key of the one before."""
         self.issue(role, name, *addresses)
-        own, authority = self.directory / name, self._authority
-        # with subject and extensions of the one that `netmaster ca` has made
-        copied, request = ("-copy_extensions", "copyall"), str(own / "request.pem")
-        signed_by = ("-CA", str(authority / "ca.pem"), "-CAkey", str(authority / "ca-key.pem"))
-        made = ("-in", str(own / "cert.pem"), "-signkey", str(own / "key.pem"), "-out", request)
-        ended = ("-in", request, "-days", "-1", "-CAcreateserial", "-out", str(own / "ended.pem"))
-        for words in (("-x509toreq", *made, *copied), ("-req", *ended, *signed_by, *copied)):
-            subprocess.run(["openssl", "x509", *words], check=True, capture_output=True)
-        (own / "ended.pem").replace(own / "cert.pem")
+        cert = self.directory / name / "cert.pem"
+        signer = (self._authority / file for file in ("ca.pem", "ca-key.pem"))
+        cert.write_bytes(ended(cert.read_bytes(), *(path.read_bytes() for path in signer)))
 
     def files(self, name: str) -> TlsFiles:
         """Return the files of a name."""

@@ -205,9 +205,8 @@ async def test_claims_nobody_answers_are_not_reported_as_made(
         outside.faults.failing["create"] = MasterUnavailable("no netmaster leads")
         go_back(agent, one)
         follow(agent, Term("a", 0), Term("b", 3))
+        await eventually(lambda: "claims not answered, retrying" in caplog.messages)
         await stays(lambda: agent.progress.standing.history != "b")
-        attempts = [said for said in caplog.messages if said == "claims not answered, retrying"]
-        assert attempts, "the log limits them"
         outside.faults.failing.clear()
         await eventually(lambda: agent.progress.standing.history == "b")
 
