@@ -164,7 +164,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
 
 
-def selected(item: Json, names: frozenset[str]) -> Json:
+def selected(item: Mapping[str, Any], names: frozenset[str]) -> Mapping[str, Any]:
     """Return the named fields of what is shown, and what names it; all of them without names."""
     return {name: item[name] for name in item if name in names | NAMING} if names else item
 

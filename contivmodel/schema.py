@@ -40,7 +40,7 @@ def shown_schemas(models: Iterable[type[RestObject]]) -> dict[str, Schema]:
 
 def named(called: str, schema: Schema) -> Schema:
     """Return a schema that is described once, by this name, wherever it is used."""
-    return {"title": called, **schema}
+    return {**schema, "title": called}
 
 
 def patch_reference(model: type[RestObject]) -> Schema:

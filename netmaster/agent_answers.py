@@ -19,7 +19,6 @@ LARGEST_COUNT: Final = 10**18 - 1
 MOST_STEPS: Final = 10_000
 """Steps, exits and faults in a host's part of a trace."""
 _SHOWN: Final = 80
-_OPEN: Final = ConfigDict(extra="allow")
 
 Count = Annotated[int, Field(strict=True, ge=0, le=LARGEST_COUNT)]
 """A number of packets, bytes, flows; it has at most 18 digits."""
@@ -50,7 +49,7 @@ def _unread(host: str, what: str, body: bytes, why: str) -> AgentUnavailable:
     return AgentUnavailable(f"host {host}: not {what}: {why[: _SHOWN * 2]}: {body[:_SHOWN]!r}")
 
 
-@with_config(_OPEN)
+@with_config(ConfigDict(extra="allow", title="TraceStep"))
 class Step(TypedDict):
     """A table that a packet passed; what else is in it is shown as it is."""
 
@@ -60,9 +59,10 @@ class Step(TypedDict):
     flow: Text
     table: Annotated[int, Field(strict=True)]
     tableName: Name
+    does: NotRequired[Text]
 
 
-@with_config(_OPEN)
+@with_config(ConfigDict(extra="allow", title="TraceExit"))
 class Exit(TypedDict):
     """Where a packet left a host's switch."""
 
@@ -73,17 +73,26 @@ class Exit(TypedDict):
     answer: NotRequired[dict[str, Any]]
 
 
-@with_config(_OPEN)
+@with_config(ConfigDict(extra="allow", title="TraceHop"))
 class Hop(TypedDict):
     """What a host does with a packet (`netplugin.trace.tracer`)."""
 
     host: Name
     faults: Annotated[list[Text], Field(max_length=MOST_STEPS)]
     bridge: NotRequired[Name]
+    mode: NotRequired[Name]
     packet: NotRequired[dict[str, Any]]
     steps: NotRequired[Annotated[list[Step], Field(max_length=MOST_STEPS)]]
     exits: NotRequired[Annotated[list[Exit], Field(max_length=MOST_STEPS)]]
-    notes: NotRequired[Annotated[list[Text], Field(max_length=MOST_STEPS)]]
+    notes: NotRequired[
+        Annotated[
+            list[Text],
+            Field(
+                max_length=MOST_STEPS,
+                description="other faults of the host, which do not stop this packet",
+            ),
+        ]
+    ]
 
 
 HOP: Final = TypeAdapter(Hop)

@@ -15,8 +15,12 @@ leader's term began says nothing.
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Annotated, Final, NotRequired
 
+from pydantic import ConfigDict, Field, with_config
+from typing_extensions import TypedDict
+
+from contivmodel.answers import Count
 from core import keys
 from core.version import VERSION
 from ofnet.rpc.control import Node, Report
@@ -106,13 +110,46 @@ def unapplied_reason(wanted: Applicable, reports: Collection[Report | None]) -> 
     )
 
 
+@with_config(ConfigDict(title="Host"))
+class ShownHost(TypedDict):
+    """A host, what its agents have applied and what is wrong with it."""
+
+    label: str
+    controlIP: str
+    vtepIP: str
+    uplinkMACs: list[str]
+    version: str
+    registered: bool
+    ends: list[str]
+    applied: bool
+    behind: Annotated[str, Field(description="why the host has not applied all that was changed")]
+    errors: list[str]
+    endpoints: Count
+    drained: bool
+    missingSince: NotRequired[
+        Annotated[
+            float,
+            Field(
+                description="since when its agent is not registered, in seconds since 1970, "
+                "where known"
+            ),
+        ]
+    ]
+    masterVersion: NotRequired[
+        Annotated[
+            str,
+            Field(description="the version of the leading netmaster, where the agent's is another"),
+        ]
+    ]
+
+
 def shown_host(
     host: ObservedHost, wanted: Applicable, state: HostState, now: float = 0.0
-) -> dict[str, Any]:
+) -> ShownHost:
     """Return a host as REST shows it; `now` is by the clock of its reports."""
     reason = unapplied_reason(wanted, host.reports.values()) if host.registered else NO_AGENT
     record = host.record
-    shown = {
+    shown: ShownHost = {
         "label": record.label,
         "controlIP": record.control_ip,
         "vtepIP": record.vtep_ip,

@@ -7,17 +7,36 @@ answers as `effects`. The plan is carried out on a copy of the view. What become
 switches is added by `netmaster.api.leader.flow_effects`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, Literal
+
+from pydantic import ConfigDict, with_config
+from typing_extensions import TypedDict
 
 from netmaster.plan import reach_changes
 from netmaster.plan.model import Plan
+from netmaster.plan.reach_changes import ReachChanges
 from netmaster.stored import Write
 from netmaster.view import View
 
 MOST_WRITES: Final = 1000
 """Writes that are told; a larger change is not followed further."""
+
+
+@with_config(ConfigDict(title="Write"))
+class ShownWrite(TypedDict):
+    """A record of the store that a change writes or deletes."""
+
+    key: str
+    action: Literal["put", "delete"]
+
+
+class PlanEffects(TypedDict):
+    """What a change would write, and whom it would let talk."""
+
+    writes: list[ShownWrite]
+    complete: bool
+    reach: ReachChanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +48,9 @@ class Foretold:
 
     writes: tuple[Write, ...]
     complete: bool
-    reach: Mapping[str, Any]
+    reach: ReachChanges
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> PlanEffects:
         """Return the effects as they are answered."""
         return {
             "writes": list(map(_shown, self.writes)),
@@ -52,5 +71,5 @@ def foretold(before: View, plan: Plan) -> Foretold:
     return Foretold(tuple(writes), part is None, reach_changes.compare(before, after))
 
 
-def _shown(write: Write) -> dict[str, str]:
+def _shown(write: Write) -> ShownWrite:
     return {"key": write.key, "action": "delete" if write.record is None else "put"}

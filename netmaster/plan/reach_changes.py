@@ -8,38 +8,37 @@ Next: `netmaster.plan.reach`.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, Literal
 
-from contivmodel.schema import TEXT, named
+from typing_extensions import TypedDict
+
 from netmaster.plan.reach import NO_GROUP, End, Ends, Rules, Shift, Traffic, rule_key, shifts
 from netmaster.plan.show.ofnet_rules import ofnet_rules
 from netmaster.view import View
 from state.policy_rules import OfnetRule
 from state.records import EndpointRecord
 
-REACH_SCHEMA: Final = named(
-    "ReachChanges",
-    {
-        "type": "object",
-        "properties": {
-            "changes": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        **dict.fromkeys(("tenant", "source", "destination", "traffic"), TEXT),
-                        "becomes": {**TEXT, "enum": ["allowed", "denied"]},
-                        "by": {"type": "array", "items": TEXT},
-                        "before": {"type": "array", "items": TEXT},
-                        "sources": {"type": "integer"},
-                        "destinations": {"type": "integer"},
-                    },
-                },
-            },
-            "complete": {"type": "boolean"},
-        },
-    },
-)
+
+class ReachChange(TypedDict):
+    """Traffic between two groups that becomes allowed or denied, and the rules that decide."""
+
+    tenant: str
+    source: str
+    destination: str
+    traffic: str
+    becomes: Literal["allowed", "denied"]
+    by: list[str]
+    before: list[str]
+    sources: int
+    destinations: int
+
+
+class ReachChanges(TypedDict):
+    """What a change means for which groups reach each other."""
+
+    changes: list[ReachChange]
+    complete: bool
+
 
 MOST_CHANGES: Final = 1000
 """Pairs of groups that are told."""
@@ -74,7 +73,7 @@ class _Concerned:
         self.destinations[shift.destination.version].add(shift.destination)
 
 
-def compare(before: View, after: View) -> dict[str, Any]:
+def compare(before: View, after: View) -> ReachChanges:
     """Return what changes; `complete` is false where there is too much to be told whole."""
     was, will = Rules(ofnet_rules(before)), Rules(ofnet_rules(after))
     changed = [rule for rule in _all(was, will) if _differs(rule, was, will)]
@@ -130,9 +129,7 @@ def _pair(shift: Shift) -> _Pair:
     )
 
 
-def _shown(
-    pair: _Pair, concerned: _Concerned, ends: Ends, names: Mapping[int, str]
-) -> dict[str, Any]:
+def _shown(pair: _Pair, concerned: _Concerned, ends: Ends, names: Mapping[int, str]) -> ReachChange:
     return {
         "tenant": pair.tenant,
         "source": names.get(pair.source, ""),

@@ -6,11 +6,11 @@ In comes `netmaster.api.route_table.ROUTES`; out comes the document that `/opena
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
+from contivmodel.answers import described, schema_of
 from contivmodel.schema import (
     TEXT,
     Schema,
     hoisted,
-    named,
     patch_schemas,
     reference,
     schemas,
@@ -47,36 +47,7 @@ _FAILURES: Final[Schema] = {
     "413": {"description": "the body is too large", "content": {"text/plain": {"schema": TEXT}}},
     "500": _REFUSAL,
 }
-_PROBLEM: Final = named(
-    "Problem",
-    {
-        "type": "object",
-        "description": "a failure (RFC 9457)",
-        "properties": {
-            "type": {**TEXT, "description": "what kind of problem it is, as a URN"},
-            "title": {**TEXT, "description": "the kind of problem in words"},
-            "status": {"type": "integer"},
-            "detail": {**TEXT, "description": "why, with the names of objects"},
-            "remedy": {**TEXT, "description": "what to do"},
-            "errors": {
-                "type": "array",
-                "description": "faults of single fields",
-                "items": named(
-                    "FieldFault",
-                    {
-                        "type": "object",
-                        "properties": {
-                            "pointer": {**TEXT, "description": "the field (RFC 6901)"},
-                            "detail": TEXT,
-                        },
-                        "required": ["pointer", "detail"],
-                    },
-                ),
-            },
-        },
-        "required": ["type", "title", "status", "detail"],
-    },
-)
+_PROBLEM: Final = schema_of(problems.Problem)
 _RESPONSES: Final[Schema] = {
     "Problem": {
         "description": "refused or failed; `detail` says why, `remedy` what to do",
@@ -156,7 +127,7 @@ def _operation(operation: OperationDoc, failures: Schema) -> Schema:
         "responses": {
             "200": {
                 "description": "done",
-                "content": {operation.media: {"schema": operation.answer}},
+                "content": {operation.media: {"schema": described(operation.answer)}},
             },
             **{
                 str(status): _answer(operation.media, schema)

@@ -6,7 +6,10 @@ a client can do about it. Pure.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Final, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from contivmodel.representation import InvalidFields
 from contivmodel.wire import dumps
@@ -53,6 +56,24 @@ class TooManyWatches(TooManyAtOnce):
     """The limit of open watches is reached."""
 
     http_status = 503
+
+
+class FieldFault(TypedDict):
+    """A fault of one field."""
+
+    pointer: Annotated[str, Field(description="the field (RFC 6901)")]
+    detail: str
+
+
+class Problem(TypedDict):
+    """A failure (RFC 9457)."""
+
+    type: Annotated[str, Field(description="what kind of problem it is, as a URN")]
+    title: Annotated[str, Field(description="the kind of problem in words")]
+    status: int
+    detail: Annotated[str, Field(description="why, with the names of objects")]
+    remedy: NotRequired[Annotated[str, Field(description="what to do")]]
+    errors: NotRequired[Annotated[list[FieldFault], Field(description="faults of single fields")]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,16 +289,16 @@ def of_status(status: int) -> ProblemKind:
     return next((kind for kind in found if kind.status == status), INTERNAL)
 
 
-def faults_of(exc: ContivError) -> list[dict[str, str]]:
+def faults_of(exc: ContivError) -> list[FieldFault]:
     """Return the faults of single fields, as a problem shows them (RFC 9457 §3.2)."""
     if not isinstance(exc, InvalidFields):
         return []
     return [{"pointer": f"#/{name}", "detail": text} for name, text in exc.faults]
 
 
-def body(kind: ProblemKind, detail: str, faults: list[dict[str, str]] | None = None) -> bytes:
+def body(kind: ProblemKind, detail: str, faults: list[FieldFault] | None = None) -> bytes:
     """Return the body of a failure."""
-    problem: dict[str, Any] = {
+    problem: Problem = {
         "type": TYPE + kind.name if kind.name else "about:blank",
         "title": kind.title,
         "status": kind.status,

@@ -65,7 +65,7 @@ def failure(request: web.BaseRequest, status: int, text: str) -> web.Response:
 
 
 def problem(
-    kind: problems.ProblemKind, detail: str, faults: list[dict[str, str]] | None = None
+    kind: problems.ProblemKind, detail: str, faults: list[problems.FieldFault] | None = None
 ) -> web.Response:
     """Return a failure of API v2."""
     body = problems.body(kind, detail, faults)

@@ -26,15 +26,16 @@ TEXT: Final = "text/plain"
 class OperationDoc:
     """What the OpenAPI document says of a route.
 
-    `answer` is the schema of a successful answer and `media` its content type; `answers` are those
-    with another status than 200, without content if None. `body` is the model of the request's
-    body, None for a request without one; `content` is instead the schema by content type, and
-    `example` such a body. `query` and `headers` say what each parameter asks for.
+    `answer` is what a successful answer is built as (`contivmodel.answers`), or its schema, and
+    `media` its content type; `answers` are those with another status than 200, without content if
+    None. `body` is the model of the request's body, None for a request without one; `content` is
+    instead the schema by content type, and `example` such a body. `query` and `headers` say what
+    each parameter asks for.
     """
 
     summary: str
     tag: str
-    answer: Schema = field(default_factory=dict)
+    answer: Schema | type[Any] = field(default_factory=dict)
     media: str = JSON
     body: type[WireModel] | None = None
     query: Mapping[str, str] = field(default_factory=dict)

@@ -34,7 +34,7 @@ from daemons.http_client import Connector
 from daemons.tls import TlsContexts
 from daemons.tls_faults import cause
 from netmaster import agent_answers, host_inventory
-from netmaster.agent_answers import HOP
+from netmaster.agent_answers import HOP, Hop
 from netmaster.auth.forwarding import FORWARDED_IDENTITY
 from netmaster.host_inventory import HostInventory
 from objdb.api import Backend
@@ -116,7 +116,7 @@ class RegisteredAgents:
         except (TypeError, AttributeError, LookupError) as exc:
             raise AgentUnavailable(f"host {host}: not a BGP state: {body[:80]!r}") from exc
 
-    async def trace(self, host: str, question: Mapping[str, Any]) -> dict[str, Any]:
+    async def trace(self, host: str, question: Mapping[str, Any]) -> Hop:
         """Return what a host would do with a packet (`netplugin.trace`).
 
         Raises Invalid for a question that the agent cannot answer.
@@ -125,7 +125,7 @@ class RegisteredAgents:
         found = agent_answers.read(host, "a trace", body, HOP)
         if found["host"] != host:
             raise AgentUnavailable(f"host {host}: not a trace: {body[:80]!r}")
-        return dict(found)
+        return found
 
     async def send(self, host: str, question: Mapping[str, Any]) -> None:
         """Have a host send a packet in an endpoint's name (`netplugin.diagnostics.live_trace`).

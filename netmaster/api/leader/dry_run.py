@@ -14,6 +14,7 @@ from contivmodel.schema import Schema
 from netmaster.api.http import queries
 from netmaster.api.leader import flow_effects
 from netmaster.api.leader.context import LeaderContext
+from netmaster.api.leader.flow_effects import Effects
 from netmaster.plan import effects
 from netmaster.plan.effects import Foretold
 from netmaster.plan.model import Plan
@@ -38,9 +39,7 @@ def is_asked(query: str) -> bool:
     }
 
 
-async def tried(
-    decide: Callable[[View], Plan], leader: LeaderContext
-) -> tuple[object, dict[str, Any]]:
+async def tried(decide: Callable[[View], Plan], leader: LeaderContext) -> tuple[object, Effects]:
     """Return what a change would reply, and its effects."""
 
     def look(view: View) -> tuple[object, Foretold]:

@@ -8,56 +8,57 @@ its code makes the flows. The leader computes nothing.
 import asyncio
 import json
 from collections.abc import Iterable
-from typing import Any, Final, Protocol
+from typing import Annotated, Final, Protocol
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from typing_extensions import TypedDict
 
-from contivmodel.schema import TEXT, Schema, named
+from contivmodel.answers import Count
 from core.errors import AgentUnavailable
 from core.patience import patient
 from netmaster import agent_answers, codec
-from netmaster.agent_answers import Count, Name
+from netmaster.agent_answers import Name
 from netmaster.api.leader.agents import Answers
-from netmaster.plan.effects import Foretold
+from netmaster.plan.effects import Foretold, PlanEffects
 from netmaster.stored import Write
 from state.watch import AGENT_PREFIXES
 
 ASKED: Final = "/dry-run"
 SECONDS: Final = patient(5.0)
 """Seconds that each host has to answer."""
-_COUNTS: Final = ("added", "removed", "replaced")
-_COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
-FLOWS_SCHEMA: Final = named(
-    "FlowEffects",
-    {
-        "type": "object",
-        "properties": {
-            "hosts": {
-                "type": "object",
-                "additionalProperties": {
-                    "type": "object",
-                    "properties": dict.fromkeys(_COUNTS, _COUNT),
-                },
-            },
-            "missing": {
-                "type": "object",
-                "additionalProperties": TEXT,
-                "description": "the hosts whose figures are missing, with the reason",
-            },
-            "complete": {
-                "type": "boolean",
-                "description": "false if a change is too large: no figures are told then",
-            },
-        },
-    },
-)
 
 
-class _Figures(TypedDict):
+class FlowFigures(TypedDict):
+    """How many flows a change adds, removes and replaces on a host."""
+
     added: Count
     removed: Count
     replaced: Count
+
+
+class FlowEffects(TypedDict):
+    """What a change would do to flows."""
+
+    hosts: dict[str, FlowFigures]
+    missing: Annotated[
+        dict[str, str],
+        Field(description="the hosts whose figures are missing, with the reason"),
+    ]
+    complete: Annotated[
+        bool, Field(description="false if a change is too large: there are no figures then")
+    ]
+
+
+class Effects(PlanEffects):
+    """What a change would do."""
+
+    flows: FlowEffects
+
+
+class _Figures(TypedDict):
+    added: agent_answers.Count
+    removed: agent_answers.Count
+    replaced: agent_answers.Count
 
 
 _ANSWER: Final = TypeAdapter[dict[str, _Figures]](dict[Name, _Figures])
@@ -72,14 +73,14 @@ class Agents(Protocol):
         """Return what all hosts answer to one question."""
 
 
-async def effects(agents: Agents, foretold: Foretold) -> dict[str, Any]:
+async def effects(agents: Agents, foretold: Foretold) -> Effects:
     """Return all effects of a change: those of the plan, and `flows` by host.
 
     A figure is missing for a host that does not answer; of a change that is not followed whole all
     are. Flows that depend on what hosts do later (a port they make, a route they learn) are not
     counted, nor those of the policies of Kubernetes.
     """
-    flows: dict[str, Any] = {"hosts": {}, "missing": {}, "complete": foretold.complete}
+    flows: FlowEffects = {"hosts": {}, "missing": {}, "complete": foretold.complete}
     asked = [write for write in foretold.writes if write.key.startswith(AGENT_PREFIXES)]
     if asked and foretold.complete:
         question = await asyncio.to_thread(_question, asked)
@@ -102,7 +103,7 @@ def _question(writes: Iterable[Write]) -> bytes:
     return json.dumps({"writes": texts}).encode()
 
 
-def _sum(host: str, body: bytes) -> dict[str, int]:
+def _sum(host: str, body: bytes) -> FlowFigures:
     """Return the counts of a host over its bridges. Raises AgentUnavailable."""
     bridges = agent_answers.read(host, "figures of a dry run", body, _ANSWER)
     return {

@@ -8,9 +8,10 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
 
-from contivmodel.schema import TEXT, Schema, named
+from typing_extensions import TypedDict
+
+from contivmodel.answers import Count
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import HostLabel
 from core.logs import fields
@@ -22,7 +23,7 @@ from netmaster.plan import address_space
 from netmaster.plan.change_log import ChangeOrigin, recorded
 from netmaster.plan.endpoints import drain
 from netmaster.plan.endpoints.cleanup import FORCE_HINT
-from netmaster.progress import Applicable, HostState, ObservedHost, shown_host
+from netmaster.progress import Applicable, HostState, ObservedHost, ShownHost, shown_host
 from netmaster.view import View
 from objdb.api import Backend
 from ofnet.rpc.control import Node, Report
@@ -30,49 +31,20 @@ from state.records import HostRecord
 
 log = logging.getLogger(__name__)
 
-_TEXTS: Final[Schema] = {"type": "array", "items": TEXT}
-_HOST_FIELDS: Final[Mapping[str, Schema]] = {
-    "label": TEXT,
-    "controlIP": TEXT,
-    "vtepIP": TEXT,
-    "uplinkMACs": _TEXTS,
-    "version": TEXT,
-    "registered": {"type": "boolean"},
-    "ends": _TEXTS,
-    "applied": {"type": "boolean"},
-    "behind": {**TEXT, "description": "why the host has not applied all that was changed"},
-    "errors": _TEXTS,
-    "endpoints": {"type": "integer", "minimum": 0},
-    "drained": {"type": "boolean"},
-}
-_MISSING_SINCE: Final[Schema] = {
-    "type": "number",
-    "description": "since when its agent is not registered, in seconds since 1970, where known",
-}
-_MASTER_VERSION: Final[Schema] = {
-    **TEXT,
-    "description": "the version of the leading netmaster, where the agent's is another",
-}
+
+class DrainedHost(TypedDict):
+    """Whether a host is drained, and how many endpoints are left on it."""
+
+    label: str
+    drained: bool
+    endpoints: Count
 
 
-def _some_of_a_host(*names: str) -> Schema:
-    return {"type": "object", "properties": {name: _HOST_FIELDS[name] for name in names}}
+class RemovedHost(TypedDict):
+    """A host that was removed, and how many endpoints with it."""
 
-
-HOST_SCHEMA: Final = named(
-    "Host",
-    {
-        "type": "object",
-        "properties": {
-            **_HOST_FIELDS,
-            "missingSince": _MISSING_SINCE,
-            "masterVersion": _MASTER_VERSION,
-        },
-        "required": list(_HOST_FIELDS),
-    },
-)
-DRAINED_SCHEMA: Final = _some_of_a_host("label", "drained", "endpoints")
-REMOVED_SCHEMA: Final = _some_of_a_host("label", "endpoints")
+    label: str
+    endpoints: Count
 
 
 class HostsApi:
@@ -99,12 +71,12 @@ class HostsApi:
         self._now = now
         self._clock = clock
 
-    async def all(self) -> list[dict[str, Any]]:
+    async def all(self) -> list[ShownHost]:
         """Return the hosts that have a record, by label."""
         hosts = await host_inventory.read(self._backend)
         return await self._shown(hosts, hosts.records)
 
-    async def one(self, label: HostLabel) -> dict[str, Any]:
+    async def one(self, label: HostLabel) -> ShownHost:
         """Return a host; NotFound for one without a record."""
         hosts = await host_inventory.read(self._backend)
         if label not in hosts.records:
@@ -112,7 +84,7 @@ class HostsApi:
         (shown,) = await self._shown(hosts, [label])
         return shown
 
-    async def drain(self, label: HostLabel, origin: ChangeOrigin) -> dict[str, Any]:
+    async def drain(self, label: HostLabel, origin: ChangeOrigin) -> DrainedHost:
         """Give a host no new endpoints; return what `drained` does."""
         await self._check_known(label)
         now = self._now()
@@ -121,7 +93,7 @@ class HostsApi:
         log.info("host drained", extra=fields(host=label))
         return await self.drained(label)
 
-    async def undrain(self, label: HostLabel, origin: ChangeOrigin) -> dict[str, Any]:
+    async def undrain(self, label: HostLabel, origin: ChangeOrigin) -> DrainedHost:
         """Give a host new endpoints again; return what `drained` does."""
         await self._check_known(label)
         decide = partial(drain.undo, label=label)
@@ -129,15 +101,13 @@ class HostsApi:
         log.info("host undrained", extra=fields(host=label))
         return await self.drained(label)
 
-    async def drained(self, label: HostLabel) -> dict[str, Any]:
+    async def drained(self, label: HostLabel) -> DrainedHost:
         """Return whether a host is drained; also for one of which only the drain is left."""
         await self._check_known(label)
         found = await self._committer.read(lambda view: _host_state(view, label))
         return {"label": label, "drained": found.drained, "endpoints": found.endpoints}
 
-    async def remove(
-        self, label: HostLabel, *, force: bool, origin: ChangeOrigin
-    ) -> dict[str, Any]:
+    async def remove(self, label: HostLabel, *, force: bool, origin: ChangeOrigin) -> RemovedHost:
         """Remove a host; Conflict while it has an agent or endpoints, unless that is forced."""
         await self._check_known(label)
         hosts = await host_inventory.read(self._backend)
@@ -164,9 +134,7 @@ class HostsApi:
         log.info("host removed", extra=fields(host=label, count=removed))
         return {"label": label, "endpoints": removed}
 
-    async def _shown(
-        self, hosts: HostInventory, labels: Iterable[HostLabel]
-    ) -> list[dict[str, Any]]:
+    async def _shown(self, hosts: HostInventory, labels: Iterable[HostLabel]) -> list[ShownHost]:
         """Return hosts that have a record as REST shows them."""
         observed = [self._observed(hosts, label) for label in labels]
 

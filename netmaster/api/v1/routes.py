@@ -6,7 +6,7 @@ the check of addresses.
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from contivmodel import rpc
 from contivmodel.schema import TEXT as TEXT_SCHEMA
@@ -15,10 +15,11 @@ from contivmodel.wire import WireModel
 from netmaster.api.http.routes import TEXT, OperationDoc, Route
 from netmaster.api.leader import dry_run
 from netmaster.api.leader.context import Handler
-from netmaster.api.leader.hosts import DRAINED_SCHEMA, HOST_SCHEMA, REMOVED_SCHEMA
+from netmaster.api.leader.hosts import DrainedHost, RemovedHost
 from netmaster.api.v1 import agent_calls, handlers
 from netmaster.api.v1.agent_calls import ReadCall
 from netmaster.api.v1.objects import ENDPOINTS, ObjectClass
+from netmaster.progress import ShownHost
 
 API: Final = "/api/v1/"
 
@@ -81,7 +82,7 @@ def _page(summary: str, tag: str) -> OperationDoc:
     return OperationDoc(summary=summary, tag=tag, media=TEXT)
 
 
-def _json(summary: str, tag: str, answer: Schema) -> OperationDoc:
+def _json(summary: str, tag: str, answer: Schema | type[Any]) -> OperationDoc:
     return OperationDoc(summary=summary, tag=tag, answer=answer)
 
 
@@ -140,41 +141,41 @@ UPKEEP: Final[tuple[Route[Handler], ...]] = (
         "GET",
         "/hosts",
         handlers.hosts,
-        _json("hosts", "hosts", {"type": "array", "items": HOST_SCHEMA}),
+        _json("hosts", "hosts", list[ShownHost]),
     ),
     Route("GET", "/ipam/check", handlers.ipam_check, _json("ipam check", "ipam", _OBJECT)),
     Route("POST", "/ipam/fix", handlers.ipam_fix, _json("ipam fix", "ipam", _OBJECT)),
     Route("GET", "/service/{key}", handlers.service, _page("service", "service")),
-    Route("GET", "/hosts/{label}", handlers.host, _json("host", "hosts", HOST_SCHEMA)),
+    Route("GET", "/hosts/{label}", handlers.host, _json("host", "hosts", ShownHost)),
     Route(
         "DELETE",
         "/hosts/{label}",
         handlers.remove_host,
-        _json("remove host", "hosts", REMOVED_SCHEMA),
+        _json("remove host", "hosts", RemovedHost),
     ),
     Route(
         "DELETE",
         "/hosts/{label}/force",
         handlers.force_host_away,
-        _json("force host away", "hosts", REMOVED_SCHEMA),
+        _json("force host away", "hosts", RemovedHost),
     ),
     Route(
         "GET",
         "/hosts/{label}/drain",
         handlers.drained_host,
-        _json("drained host", "hosts", DRAINED_SCHEMA),
+        _json("drained host", "hosts", DrainedHost),
     ),
     Route(
         "POST",
         "/hosts/{label}/drain",
         handlers.drain_host,
-        _json("drain host", "hosts", DRAINED_SCHEMA),
+        _json("drain host", "hosts", DrainedHost),
     ),
     Route(
         "DELETE",
         "/hosts/{label}/drain",
         handlers.undrain_host,
-        _json("undrain host", "hosts", DRAINED_SCHEMA),
+        _json("undrain host", "hosts", DrainedHost),
     ),
     Route(
         "DELETE",

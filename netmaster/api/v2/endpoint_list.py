@@ -11,8 +11,6 @@ from urllib.parse import parse_qs
 
 from aiohttp import web
 
-from contivmodel.schema import TEXT as TEXT_SCHEMA
-from contivmodel.schema import Schema, named
 from core.errors import Malformed
 from netmaster.api.http.replies import json_reply
 from netmaster.api.leader.context import ApiRequest, LeaderContext
@@ -20,36 +18,6 @@ from netmaster.plan.show import endpoint_pages
 
 MOST_PARAMETERS: Final = 64
 
-_TEXTS: Final[Schema] = {"type": "array", "items": TEXT_SCHEMA}
-ENDPOINT_SCHEMA: Final = named(
-    "Endpoint",
-    {
-        "type": "object",
-        "properties": {
-            **dict.fromkeys(
-                ("key", "tenant", "network", "group", "host", "vtep", "mac"), TEXT_SCHEMA
-            ),
-            **dict.fromkeys(("container", "containerName", "endpointID", "interface"), TEXT_SCHEMA),
-            "addresses": _TEXTS,
-            "labels": {"type": "object", "additionalProperties": TEXT_SCHEMA},
-        },
-    },
-)
-PAGE_SCHEMA: Final = named(
-    "Endpoint.page",
-    {
-        "type": "object",
-        "properties": {
-            "items": {"type": "array", "items": ENDPOINT_SCHEMA},
-            "next": {**TEXT_SCHEMA, "description": "`after` of the next page; empty at the end"},
-            "total": {
-                "type": "integer",
-                "minimum": 0,
-                "description": "endpoints that are asked for, on all pages",
-            },
-        },
-    },
-)
 QUERY: Final = {
     "tenant": "of this tenant",
     "network": "on the networks of this name",
@@ -82,4 +50,4 @@ async def list_endpoints(leader: LeaderContext, request: ApiRequest) -> web.Resp
     if request.access:
         wanted = replace(wanted, tenants=request.access.tenants)
     found = await leader.committer.read(partial(endpoint_pages.page, wanted=wanted))
-    return json_reply({"items": found.items, "next": found.next, "total": found.total})
+    return json_reply(found)

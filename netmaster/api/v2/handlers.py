@@ -6,12 +6,14 @@ the committer, as in v1.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from contivmodel.objects import Global, RestObject
 from contivmodel.representation import (
@@ -34,12 +36,15 @@ from netmaster.api.http.queries import DRY_RUN, is_dry_run, parameters
 from netmaster.api.http.replies import json_reply
 from netmaster.api.leader import dry_run
 from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.leader.flow_effects import Effects
 from netmaster.api.v1.objects import ObjectClass
 from netmaster.api.v2 import changes, idempotency, queries
 from netmaster.api.v2.changes import Answer, Decide, Preconditions
 from netmaster.api.v2.idempotency import KeyedRequest, Replayed
 from netmaster.plan.change_log import recorded
 from netmaster.plan.show import address_use, change_pages
+from netmaster.plan.show.address_use import AddressUse
+from netmaster.progress import ShownHost
 from netmaster.view import View
 
 JSON: Final = "application/json"
@@ -48,6 +53,26 @@ LONGEST_NUMBER: Final = 18
 UNCHECKED: Final = "If-Unmodified-Since"
 HOST_FILTERS: Final = ("label", "version", "registered", "applied", "drained")
 NETWORK_FILTERS: Final = ("tenantName", "networkName")
+
+
+class ShownPage(TypedDict):
+    """A page of a list."""
+
+    items: Sequence[Mapping[str, Any]]
+    next: Annotated[str, Field(description="`after` of the next page; empty at the end")]
+    revision: Annotated[
+        int, Field(description="a revision of the store that the page is not older than")
+    ]
+
+
+class DryRunAnswer(TypedDict):
+    """What a dry run answers."""
+
+    status: int
+    key: str
+    etag: str
+    object: Json | None
+    effects: Effects
 
 
 def filters_of(model: type[RestObject]) -> tuple[str, ...]:
@@ -147,12 +172,10 @@ async def delete_object(
     return await _change(kind, leader, request, decide=decide)
 
 
-async def list_hosts(
-    host_fields: Mapping[str, Any], leader: LeaderContext, request: ApiRequest
-) -> web.Response:
+async def list_hosts(leader: LeaderContext, request: ApiRequest) -> web.Response:
     """Answer a page of the hosts, with what they have applied and what is wrong with them."""
-    wanted = queries.list_query(request.query, host_fields, HOST_FILTERS)
-    hosts: dict[str, Json] = {host["label"]: host for host in await leader.hosts.all()}
+    wanted = queries.list_query(request.query, ShownHost.__annotations__, HOST_FILTERS)
+    hosts = {host["label"]: host for host in await leader.hosts.all()}
     return _page(leader, queries.page(hosts, hosts.__getitem__, wanted))
 
 
@@ -164,7 +187,7 @@ async def read_host(leader: LeaderContext, request: ApiRequest) -> web.Response:
 
 async def list_address_use(leader: LeaderContext, request: ApiRequest) -> web.Response:
     """Answer a page of the networks that the client may see, with how full they are."""
-    wanted = queries.list_query(request.query, address_use.FIELDS, NETWORK_FILTERS)
+    wanted = queries.list_query(request.query, AddressUse.__annotations__, NETWORK_FILTERS)
     tenants = request.access.tenants if request.access else None
 
     def page(view: View) -> queries.Page:
@@ -228,7 +251,7 @@ async def _change(
             raise TypeError(f"a change replied {reply!r}")
 
 
-async def _foretold(decide: Decide, leader: LeaderContext) -> Json:
+async def _foretold(decide: Decide, leader: LeaderContext) -> DryRunAnswer:
     answer, found = await dry_run.tried(decide, leader)
     if not isinstance(answer, Answer):
         raise TypeError(f"a change replied {answer!r}")
@@ -252,8 +275,12 @@ def _answer(kind: ObjectClass, answer: Answer) -> web.Response:
 
 
 def _page(leader: LeaderContext, page: queries.Page) -> web.Response:
-    revision = leader.committer.revision
-    return json_reply({"items": page.items, "next": page.next, "revision": revision})
+    shown: ShownPage = {
+        "items": page.items,
+        "next": page.next,
+        "revision": leader.committer.revision,
+    }
+    return json_reply(shown)
 
 
 def _may_see(request: ApiRequest, obj: RestObject) -> bool:

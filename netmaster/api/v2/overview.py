@@ -13,10 +13,10 @@ from netmaster.api.http.queries import parameters
 from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc
 from netmaster.api.leader.context import ApiRequest, LeaderContext
-from netmaster.plan.show.overview import SCHEMA, overview
+from netmaster.plan.show.overview import Overview, overview
 
 PATH: Final = "/api/v2/overview"
-OPERATION: Final = OperationDoc(summary="overview", tag="endpoint", answer=SCHEMA)
+OPERATION: Final = OperationDoc(summary="overview", tag="endpoint", answer=Overview)
 
 
 async def answer(leader: LeaderContext, request: ApiRequest) -> web.Response:

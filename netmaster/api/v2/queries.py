@@ -5,12 +5,12 @@ comes a page of them, with the token that the next page begins behind. A page is
 it is read: an item that stays is shown once, whatever comes and goes between two pages.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from contivmodel.representation import Json, names_of_fields, selected
+from contivmodel.representation import names_of_fields, selected
 from netmaster.api.http import paging
 from netmaster.api.http.queries import parameters
 
@@ -31,7 +31,7 @@ class ListQuery:
 class Page:
     """Items in the order of their keys, and the token of the next page; "" at the end."""
 
-    items: list[Json]
+    items: Sequence[Mapping[str, Any]]
     next: str
 
 
@@ -46,7 +46,7 @@ def list_query(query: str, shown: Mapping[str, Any], filters: Collection[str]) -
     )
 
 
-def page(keys: Iterable[str], show: Callable[[str], Json], wanted: ListQuery) -> Page:
+def page(keys: Iterable[str], show: Callable[[str], Mapping[str, Any]], wanted: ListQuery) -> Page:
     """Return the first of the items that are wanted; `show` returns the one of a key."""
     behind = (key for key in sorted(keys) if key > wanted.after)
     items = ((key, show(key)) for key in behind)
@@ -59,7 +59,7 @@ def page(keys: Iterable[str], show: Callable[[str], Json], wanted: ListQuery) ->
     )
 
 
-def _fits(item: Json, wanted: ListQuery) -> bool:
+def _fits(item: Mapping[str, Any], wanted: ListQuery) -> bool:
     return all(_has(item[name], text) for name, text in wanted.having.items())
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from contivmodel.answers import schema_of
 from contivmodel.schema import TEXT, Schema, named, patch_reference, shown_reference
 from contivmodel.schema import name as name_of
 from contivmodel.service_objects import Bgp
@@ -18,40 +19,17 @@ from core.errors import NotSupported
 from netmaster.api.http import paging
 from netmaster.api.http.problems import PREFIX
 from netmaster.api.http.routes import OperationDoc, Route
-from netmaster.api.leader import dry_run, flow_effects
+from netmaster.api.leader import dry_run
 from netmaster.api.leader.context import ApiRequest, Handler, LeaderContext
-from netmaster.api.leader.hosts import HOST_SCHEMA
 from netmaster.api.v1.objects import ObjectClass
 from netmaster.api.v2 import handlers, idempotency, queries
 from netmaster.api.v2.events.stream import EVENT_STREAM, LAST_EVENT_ID, PATH, QUERY
 from netmaster.api.v2.examples import EXAMPLES
-from netmaster.plan import reach_changes
-from netmaster.plan.show import address_use, change_pages
+from netmaster.plan.show import change_pages
+from netmaster.plan.show.address_use import AddressUse
+from netmaster.progress import ShownHost
 
 _OBJECT: Final[Schema] = {"type": "object"}
-_REVISION: Final[Schema] = {
-    "type": "integer",
-    "description": "a revision of the store that the page is not older than",
-}
-_WRITE: Final = named(
-    "Write",
-    {
-        "type": "object",
-        "properties": {"key": TEXT, "action": {**TEXT, "enum": ["put", "delete"]}},
-    },
-)
-_EFFECTS: Final = named(
-    "Effects",
-    {
-        "type": "object",
-        "properties": {
-            "writes": {"type": "array", "items": _WRITE},
-            "complete": {"type": "boolean"},
-            "reach": reach_changes.REACH_SCHEMA,
-            "flows": flow_effects.FLOWS_SCHEMA,
-        },
-    },
-)
 _SOME_FIELDS: Final = named(
     "SomeFields", {"type": "object", "description": "the fields that were asked for, and the key"}
 )
@@ -78,15 +56,14 @@ def object_routes(kinds: Iterable[ObjectClass]) -> Iterator[Route[Handler]]:
 
 def other_routes() -> Iterator[Route[Handler]]:
     """Yield the routes of what is read only: hosts and addresses."""
-    hosts = _list("list hosts v2", "Host", HOST_SCHEMA, handlers.HOST_FILTERS)
-    fields: dict[str, Any] = HOST_SCHEMA["properties"]
-    yield Route("GET", f"{PREFIX}hosts", partial(handlers.list_hosts, fields), hosts)
-    host = OperationDoc(summary="read host v2", tag=_TAG, answer=HOST_SCHEMA)
+    hosts = _list("list hosts v2", "Host", schema_of(ShownHost), handlers.HOST_FILTERS)
+    yield Route("GET", f"{PREFIX}hosts", handlers.list_hosts, hosts)
+    host = OperationDoc(summary="read host v2", tag=_TAG, answer=ShownHost)
     yield Route("GET", f"{PREFIX}hosts/{{label}}", handlers.read_host, host)
-    use = named("AddressUse", {"type": "object", "properties": address_use.FIELDS})
+    use = schema_of(AddressUse)
     networks = _list("list address use", "AddressUse", use, handlers.NETWORK_FILTERS)
     yield Route("GET", f"{PREFIX}ipam", handlers.list_address_use, networks)
-    changes = _list("list changes", "Change", change_pages.SCHEMA, ())
+    changes = _list("list changes", "Change", schema_of(change_pages.ShownChange), ())
     changes = replace(changes, query={**change_pages.FILTERS, **paging.PAGED})
     yield Route("GET", f"{PREFIX}changes", handlers.list_changes, changes)
     events = OperationDoc(
@@ -111,7 +88,7 @@ def _routes_of(kind: ObjectClass) -> Iterator[Route[Handler]]:
     collection = f"{PREFIX}{model.plural}"
     item = f"{collection}/{{key}}"
     called = f"{name_of(model)}.v2"
-    tried = _foretold(called, whole)
+    tried = _dry_run(called, whole)
 
     def change(summary: str, answers: dict[int, Schema | None], **more: Any) -> OperationDoc:
         answer: Schema = {"anyOf": [whole, tried]} if 200 in answers else tried
@@ -162,16 +139,8 @@ def _routes_of(kind: ObjectClass) -> Iterator[Route[Handler]]:
 
 def _list(summary: str, called: str, item: Schema, filters: Iterable[str]) -> OperationDoc:
     having = {name: f"only items with this {name}" for name in filters}
-    page: Schema = {
-        "type": "object",
-        "properties": {
-            "items": {"type": "array", "items": _some_of(item)},
-            "next": {**TEXT, "description": "`after` of the next page; empty at the end"},
-            "revision": _REVISION,
-        },
-        "required": ["items", "next", "revision"],
-    }
-    answer = named(f"{called}.page", page)
+    items: Schema = {"type": "array", "items": _some_of(item)}
+    answer = named(f"{called}.page", schema_of(handlers.ShownPage, items=items))
     query = {**having, **paging.PAGED, **queries.FIELDS}
     return OperationDoc(summary=summary, tag=_TAG, answer=answer, query=query)
 
@@ -181,17 +150,6 @@ def _some_of(item: Schema) -> Schema:
     return {"anyOf": [item, _SOME_FIELDS]}
 
 
-def _foretold(called: str, whole: Schema) -> Schema:
-    told: Schema = {
-        "type": "object",
-        "description": "what a dry run answers",
-        "properties": {
-            "status": {"type": "integer"},
-            "key": TEXT,
-            "etag": TEXT,
-            "object": {"anyOf": [whole, {"type": "null"}]},
-            "effects": _EFFECTS,
-        },
-        "required": ["status", "key", "etag", "object", "effects"],
-    }
-    return named(f"{called}.dryRun", told)
+def _dry_run(called: str, whole: Schema) -> Schema:
+    shown: Schema = {"anyOf": [whole, {"type": "null"}]}
+    return named(f"{called}.dryRun", schema_of(handlers.DryRunAnswer, object=shown))

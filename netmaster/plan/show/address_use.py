@@ -1,20 +1,30 @@
 """How full the networks are, for `GET /api/v2/ipam`: numbers of addresses by network. Pure."""
 
-from typing import Any, Final
+from typing import Annotated
 
-from contivmodel.schema import TEXT, Schema
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from contivmodel.answers import Count
 from core import ids
 from core.ids import NetworkId
 from netmaster.view import View
 
-_COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
-FIELDS: Final[dict[str, Schema]] = {
-    **dict.fromkeys(("key", "tenantName", "networkName", "subnet", "ipv6Subnet"), TEXT),
-    "size": {**_COUNT, "description": "IPv4 addresses that the network could ever grant"},
-    "free": {**_COUNT, "description": "of these, the ones that are free now"},
-    "granted": {**_COUNT, "description": "IPv4 addresses in use, gateways and reservations too"},
-    "ipv6Granted": {**_COUNT, "description": "the same of IPv6"},
-}
+
+class AddressUse(TypedDict):
+    """How full a network is."""
+
+    key: str
+    tenantName: str
+    networkName: str
+    subnet: str
+    ipv6Subnet: str
+    size: Annotated[Count, Field(description="IPv4 addresses that the network could ever grant")]
+    free: Annotated[Count, Field(description="of these, the ones that are free now")]
+    granted: Annotated[
+        Count, Field(description="IPv4 addresses in use, gateways and reservations too")
+    ]
+    ipv6Granted: Annotated[Count, Field(description="the same of IPv6")]
 
 
 def keys(view: View) -> dict[str, NetworkId]:
@@ -22,7 +32,7 @@ def keys(view: View) -> dict[str, NetworkId]:
     return {ids.object_key(net.tenant, net.name): nid for nid, net in view.networks.items()}
 
 
-def shown(view: View, nid: NetworkId) -> dict[str, Any]:
+def shown(view: View, nid: NetworkId) -> AddressUse:
     """Return the numbers of one network."""
     network, addresses = view.networks[nid], view.addresses[nid]
     ipv6 = sum(":" in address for address in addresses.grants)

@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, Final
+from typing import Annotated, Final
 
-from contivmodel.schema import TEXT, Schema, named
+from pydantic import ConfigDict, with_config
+from typing_extensions import TypedDict
+
+from contivmodel.answers import Moment, one_of
 from netmaster.auth.route_classes import tenant_of
 from netmaster.stored import ChangedObject, ChangeRecord
 from netmaster.view import View
@@ -20,38 +23,35 @@ FILTERS: Final = {
     "tenantName": "only changes of objects of this tenant",
     "who": "only changes of this user or program",
 }
-_NUMBER: Final[Schema] = {"type": "integer"}
-SCHEMA: Final = named(
-    "Change",
-    {
-        "type": "object",
-        "properties": {
-            "number": _NUMBER,
-            "at": {**TEXT, "format": "date-time"},
-            "who": TEXT,
-            "address": TEXT,
-            "omitted": _NUMBER,
-            "objects": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "kind": TEXT,
-                        "key": TEXT,
-                        "action": {**TEXT, "enum": ["create", "update", "delete"]},
-                        "fields": {
-                            "type": "array",
-                            "items": {
-                                "type": "object",
-                                "properties": dict.fromkeys(("name", "before", "after"), TEXT),
-                            },
-                        },
-                    },
-                },
-            },
-        },
-    },
-)
+
+
+class ChangedField(TypedDict):
+    """A field of an object, before a change and after it."""
+
+    name: str
+    before: str
+    after: str
+
+
+class ChangeOfObject(TypedDict):
+    """What a change did to an object."""
+
+    kind: str
+    key: str
+    action: Annotated[str, one_of("create", "update", "delete")]
+    fields: list[ChangedField]
+
+
+@with_config(ConfigDict(title="Change"))
+class ShownChange(TypedDict):
+    """Who changed which objects, when and from where."""
+
+    number: int
+    at: Moment
+    who: str
+    address: str
+    omitted: int
+    objects: list[ChangeOfObject]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class ChangeQuery:
     tenants: frozenset[str] | None = None
 
 
-def page(view: View, asked: ChangeQuery) -> tuple[list[dict[str, Any]], str]:
+def page(view: View, asked: ChangeQuery) -> tuple[list[ShownChange], str]:
     """Return the newest changes that are asked for, and what to go on below; "" at the end."""
     found = list(islice(_found(view, asked), asked.limit + 1))
     shown = found[: asked.limit]
@@ -97,7 +97,7 @@ def _is_of(one: ChangedObject, asked: ChangeQuery) -> bool:
     )
 
 
-def _shown(record: ChangeRecord, some: list[ChangedObject]) -> dict[str, Any]:
+def _shown(record: ChangeRecord, some: list[ChangedObject]) -> ShownChange:
     return {
         "number": record.number,
         "at": datetime.fromtimestamp(record.at, UTC).isoformat(timespec="milliseconds"),

@@ -12,8 +12,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from ipaddress import IPv4Network, IPv6Network
 from operator import gt, lt
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
+from pydantic import ConfigDict, Field, with_config
+from typing_extensions import TypedDict
+
+from contivmodel.answers import Count
 from core import ids
 from core.errors import Malformed
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkName, TenantName
@@ -32,7 +36,33 @@ SORTS: Final = ("address", "group", "host", "name", "network", "tenant")
 _BETWEEN: Final = "\t"
 """Between what is sorted by and the key, in `next`: keys have none."""
 
-Shown = dict[str, Any]
+
+@with_config(ConfigDict(title="Endpoint"))
+class ShownEndpoint(TypedDict):
+    """An endpoint: where it is, and what is known of it."""
+
+    key: str
+    tenant: str
+    network: str
+    group: str
+    host: str
+    vtep: str
+    addresses: list[str]
+    mac: str
+    container: str
+    containerName: str
+    endpointID: str
+    interface: str
+    labels: dict[str, str]
+
+
+@with_config(ConfigDict(title="Endpoint.page"))
+class EndpointPage(TypedDict):
+    """Endpoints in their order."""
+
+    items: list[ShownEndpoint]
+    next: Annotated[str, Field(description="`after` of the next page; empty at the end")]
+    total: Annotated[Count, Field(description="endpoints that are asked for, on all pages")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +87,6 @@ class EndpointQuery:
     limit: int = LIMIT
     after: str = ""
     tenants: frozenset[str] | None = field(default=None, metadata={"asked": False})
-
-
-class Page(NamedTuple):
-    """Endpoints in their order, what to go on behind, "" at the end, and how many there are."""
-
-    items: list[Shown]
-    next: str
-    total: int
 
 
 def query(asked: Mapping[str, Collection[str]]) -> EndpointQuery:
@@ -93,7 +115,7 @@ def query(asked: Mapping[str, Collection[str]]) -> EndpointQuery:
     return EndpointQuery(**read)
 
 
-def page(view: View, wanted: EndpointQuery) -> Page:
+def page(view: View, wanted: EndpointQuery) -> EndpointPage:
     """Return the first endpoints that a query asks for."""
     found = [key for key in _candidates(view, wanted) if _fits(view, key, wanted)]
     by, down = wanted.sort.removeprefix("-"), wanted.sort.startswith("-")
@@ -105,14 +127,14 @@ def page(view: View, wanted: EndpointQuery) -> Page:
     first = (heapq.nlargest if down else heapq.nsmallest)(wanted.limit + 1, ranks)
     keys = [EndpointKey(key) for _, key in first[: wanted.limit]]
     further = len(first) > wanted.limit
-    return Page(
-        [shown(view, view.endpoints[key]) for key in keys],
-        _BETWEEN.join(filter(None, first[wanted.limit - 1])) if further else "",
-        len(found),
-    )
+    return {
+        "items": [shown(view, view.endpoints[key]) for key in keys],
+        "next": _BETWEEN.join(filter(None, first[wanted.limit - 1])) if further else "",
+        "total": len(found),
+    }
 
 
-def shown(view: View, record: EndpointRecord) -> Shown:
+def shown(view: View, record: EndpointRecord) -> ShownEndpoint:
     """Return an endpoint as API v2 shows it."""
     network = view.networks.get(record.network)
     return {

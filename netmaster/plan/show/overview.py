@@ -5,13 +5,17 @@ the networks that are nearly full, and the services that nobody serves. Hosts ar
 who may see them asks `/api/v2/hosts`.
 """
 
-from typing import Any, Final
+from typing import Annotated, Final
 
-from contivmodel.objects import RestObject
-from contivmodel.schema import TEXT, Schema, named
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from contivmodel.answers import Count
+from contivmodel.objects import EndpointGroup, Network, Policy, RestObject, Rule, Tenant
+from contivmodel.service_objects import Bgp, ServiceLB
 from core import ids
-from netmaster.codec import KINDS
 from netmaster.plan.show import address_use
+from netmaster.plan.show.address_use import AddressUse
 from netmaster.view import View
 
 FULL: Final = 0.8
@@ -19,48 +23,45 @@ FULL: Final = 0.8
 MOST: Final = 100
 """Networks and services that are named."""
 
-_COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
-_COUNTED: Final = tuple(
-    KINDS[kind]
-    for kind in ("tenant", "network", "endpointGroup", "policy", "rule", "serviceLB", "Bgp")
-)
-_SERVICE: Final = {
-    "type": "object",
-    "properties": dict.fromkeys(("key", "tenantName", "serviceName"), TEXT),
-}
-SCHEMA: Final = named(
-    "Overview",
-    {
-        "type": "object",
-        "properties": {
-            "totals": {
-                "type": "object",
-                "properties": dict.fromkeys(
-                    ("endpoints", *(model.plural for model in _COUNTED)), _COUNT
-                ),
-            },
-            "full": {
-                "type": "array",
-                "items": {"type": "object", "properties": address_use.FIELDS},
-                "description": f"networks with {FULL:.0%} of their IPv4 addresses used, the "
-                "fullest first",
-            },
-            "unserved": {
-                "type": "array",
-                "items": _SERVICE,
-                "description": "services without a provider",
-            },
-            "complete": {
-                "type": "boolean",
-                "description": f"false where there are more than {MOST} of either",
-            },
-        },
-        "required": ["totals", "full", "unserved", "complete"],
-    },
-)
+
+class OverviewTotals(TypedDict):
+    """How many objects and endpoints there are."""
+
+    endpoints: Count
+    tenants: Count
+    networks: Count
+    endpointGroups: Count
+    policys: Count
+    rules: Count
+    serviceLBs: Count
+    Bgps: Count
 
 
-def overview(view: View, tenants: frozenset[str] | None) -> dict[str, Any]:
+class UnservedService(TypedDict):
+    """A service without a provider."""
+
+    key: str
+    tenantName: str
+    serviceName: str
+
+
+class Overview(TypedDict):
+    """What there is, and what wants a look."""
+
+    totals: OverviewTotals
+    full: Annotated[
+        list[AddressUse],
+        Field(
+            description=f"networks with {FULL:.0%} of their IPv4 addresses used, the fullest first"
+        ),
+    ]
+    unserved: Annotated[list[UnservedService], Field(description="services without a provider")]
+    complete: Annotated[
+        bool, Field(description=f"false where there are more than {MOST} of either")
+    ]
+
+
+def overview(view: View, tenants: frozenset[str] | None) -> Overview:
     """Return the overview of these tenants, None for everything."""
     networks = [
         nid for nid, one in view.networks.items() if tenants is None or one.tenant in tenants
@@ -69,7 +70,7 @@ def overview(view: View, tenants: frozenset[str] | None) -> dict[str, Any]:
     full = sorted(
         (one for one in use if _used(one) >= FULL), key=lambda one: (-_used(one), one["key"])
     )
-    unserved = [
+    unserved: list[UnservedService] = [
         {
             "key": ids.object_key(one.tenant, one.name),
             "tenantName": one.tenant,
@@ -78,19 +79,27 @@ def overview(view: View, tenants: frozenset[str] | None) -> dict[str, Any]:
         for one in sorted(view.services.values(), key=lambda one: (one.tenant, one.name))
         if (tenants is None or one.tenant in tenants) and not view.providers(one)
     ]
-    endpoints = sum(len(view.network_endpoints.get(nid, ())) for nid in networks)
-    totals = {model.plural: _count(view, model, tenants) for model in _COUNTED}
+    totals: OverviewTotals = {
+        "endpoints": sum(len(view.network_endpoints.get(nid, ())) for nid in networks),
+        "tenants": _count(view, Tenant, tenants),
+        "networks": _count(view, Network, tenants),
+        "endpointGroups": _count(view, EndpointGroup, tenants),
+        "policys": _count(view, Policy, tenants),
+        "rules": _count(view, Rule, tenants),
+        "serviceLBs": _count(view, ServiceLB, tenants),
+        "Bgps": _count(view, Bgp, tenants),
+    }
     return {
-        "totals": {"endpoints": endpoints, **totals},
+        "totals": totals,
         "full": full[:MOST],
         "unserved": unserved[:MOST],
         "complete": max(len(full), len(unserved)) <= MOST,
     }
 
 
-def _used(network: dict[str, Any]) -> float:
-    size = int(network["size"])
-    return (size - int(network["free"])) / size if size else 0.0
+def _used(network: AddressUse) -> float:
+    size = network["size"]
+    return (size - network["free"]) / size if size else 0.0
 
 
 def _count(view: View, model: type[RestObject], tenants: frozenset[str] | None) -> int:

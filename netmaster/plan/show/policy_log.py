@@ -7,16 +7,15 @@ comes `GET /api/v2/policy-log`. An answer that cannot be read counts as none.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from core.errors import AgentUnavailable
 from netmaster import agent_answers
 from netmaster.agent_answers import Count, Name, Text
 
-Json = dict[str, Any]
 Place = tuple[str, str, int]
 """Where a record stands: its time, its host, its number there."""
 
@@ -27,10 +26,12 @@ FILTERS: Final = {
     "action": "`allow` or `deny`",
     "host": "on the host with this label",
 }
-ENDS: Final = ("address", "port", "tenant", "network", "group", "endpoint", "container")
 
 
-class _End(TypedDict):
+@with_config(ConfigDict(title="PolicyLogEnd"))
+class LogEnd(TypedDict):
+    """The sender or the receiver of a packet; names are empty where they are not known."""
+
     address: Name
     port: Count
     tenant: Name
@@ -48,8 +49,8 @@ class _Record(TypedDict):
     rule: Name
     action: Name
     protocol: Name
-    source: _End
-    destination: _End
+    source: LogEnd
+    destination: LogEnd
 
 
 class _Unrecorded(TypedDict):
@@ -66,6 +67,33 @@ class _Log(TypedDict):
 
 
 _ANSWER: Final = TypeAdapter(_Log)
+
+
+class LogEntry(_Record):
+    """What a rule decided about a packet, on a host."""
+
+    host: str
+
+
+class UnrecordedPackets(_Unrecorded):
+    """Packets that a rule decided about without a record."""
+
+    host: str
+
+
+class PolicyLog(TypedDict):
+    """A page of what rules with `log` decided."""
+
+    items: list[LogEntry]
+    next: Annotated[str, Field(description="`after` of the next page; empty at the end")]
+    unrecorded: Annotated[
+        list[UnrecordedPackets],
+        Field(description="packets that such rules decided about without a record"),
+    ]
+    silent: Annotated[
+        dict[str, str],
+        Field(description="the hosts whose records or counters are missing, with the reason"),
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +117,17 @@ class LogPage:
     answer, with the reason.
     """
 
-    items: list[Json]
+    items: list[LogEntry]
     next: Place | None
-    unrecorded: list[Json]
+    unrecorded: list[UnrecordedPackets]
     silent: dict[str, str]
+
+
+class _Read(NamedTuple):
+    """What a host answered."""
+
+    records: list[LogEntry]
+    unrecorded: list[UnrecordedPackets]
 
 
 def of_agents(asked: LogQuery) -> dict[str, str]:
@@ -105,7 +140,7 @@ def of_agents(asked: LogQuery) -> dict[str, str]:
 def page(said: Mapping[str, bytes], silent: Mapping[str, str], asked: LogQuery) -> LogPage:
     """Return the newest records that are asked for. `said` is by host."""
     read, unread = _read(said)
-    records = [one for answer in read.values() for one in answer["records"] if _fits(one, asked)]
+    records = [one for answer in read.values() for one in answer.records if _fits(one, asked)]
     records.sort(key=_place, reverse=True)
     older = (one for one in records if asked.before is None or _place(one) < asked.before)
     found = list(islice(older, asked.limit + 1))
@@ -114,47 +149,54 @@ def page(said: Mapping[str, bytes], silent: Mapping[str, str], asked: LogQuery) 
         items=[_shown(one, asked.tenants) for one in shown],
         next=_place(shown[-1]) if len(found) > asked.limit else None,
         unrecorded=[
-            one for answer in read.values() for one in answer["unrecorded"] if _fits(one, asked)
+            one for answer in read.values() for one in answer.unrecorded if _fits(one, asked)
         ],
         silent=dict(sorted({**silent, **unread}.items())),
     )
 
 
-def _fits(one: Json, asked: LogQuery) -> bool:
+def _fits(one: Mapping[str, Any], asked: LogQuery) -> bool:
     # what is unrecorded has no action
     wanted = all(one.get(name, text) == text for name, text in asked.having.items())
     return wanted and (asked.tenants is None or one["tenant"] in asked.tenants)
 
 
-def _place(one: Json) -> Place:
+def _place(one: LogEntry) -> Place:
     return one["at"], one["host"], one["number"]
 
 
-def _shown(one: Json, tenants: Collection[str] | None) -> Json:
+def _shown(one: LogEntry, tenants: Collection[str] | None) -> LogEntry:
     """Return a record, without the names of what is of tenants that the client may not see."""
     if tenants is None:
         return one
-    hidden = {
-        name: {**end, **dict.fromkeys(ENDS[2:], "")}
-        for name in ("source", "destination")
-        if (end := one[name])["tenant"] not in tenants
+    return {
+        **one,
+        "source": _hidden(one["source"], tenants),
+        "destination": _hidden(one["destination"], tenants),
     }
-    return {**one, **hidden}
 
 
-def _read(said: Mapping[str, bytes]) -> tuple[dict[str, dict[str, list[Json]]], dict[str, str]]:
+def _hidden(end: LogEnd, tenants: Collection[str]) -> LogEnd:
+    """Return an end, without its names if it is of another tenant."""
+    if end["tenant"] in tenants:
+        return end
+    return {**end, "tenant": "", "network": "", "group": "", "endpoint": "", "container": ""}
+
+
+def _read(said: Mapping[str, bytes]) -> tuple[dict[str, _Read], dict[str, str]]:
     """Return the answers, and why hosts have none; a bridge that is missing makes one silent."""
-    read, unread = {}, {}
+    read: dict[str, _Read] = {}
+    unread: dict[str, str] = {}
     for host, body in said.items():
         try:
             answer = agent_answers.read(host, "a policy log", body, _ANSWER)
         except AgentUnavailable as exc:
             unread[host] = str(exc)
             continue
-        read[host] = {
-            "records": [{"host": host, **one} for one in answer["records"]],
-            "unrecorded": [{"host": host, **one} for one in answer["unrecorded"]],
-        }
+        read[host] = _Read(
+            records=[{"host": host, **one} for one in answer["records"]],
+            unrecorded=[{"host": host, **one} for one in answer["unrecorded"]],
+        )
         if answer["missing"]:
             unread[host] = "; ".join(
                 f"{bridge}: {why}" for bridge, why in answer["missing"].items()

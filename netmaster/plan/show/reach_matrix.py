@@ -9,10 +9,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Final
+from typing import Annotated, Final, Literal
 
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from contivmodel.answers import Count
 from contivmodel.objects import Tenant
-from contivmodel.schema import TEXT, Schema, named
 from core.errors import NotFound
 from core.ids import TenantName
 from netmaster.plan.reach import NO_GROUP, End, Ends, Rules, Traffic, rule_key, traffic_between
@@ -21,55 +24,39 @@ from netmaster.view import View
 from state.policy_rules import OfnetRule
 from state.records import EndpointRecord
 
-_TEXTS: Final[Schema] = {"type": "array", "items": TEXT}
-_GROUP: Final = named(
-    "ReachGroup",
-    {
-        "type": "object",
-        "properties": {
-            "name": {**TEXT, "description": "empty for endpoints without a group"},
-            "endpoints": {"type": "integer", "minimum": 0},
-        },
-    },
-)
-_TRAFFIC: Final = named(
-    "ReachTraffic",
-    {
-        "type": "object",
-        "properties": {
-            "traffic": {**TEXT, "description": "as `tcp/80`, `tcp`, `47`; `any` is all other"},
-            "verdict": {**TEXT, "enum": ["allowed", "denied", "partly"]},
-            "by": {**_TEXTS, "description": "the rules that decide; none if no rule applies"},
-            "answers": {"type": "boolean", "description": "the rules deny answers alone"},
-        },
-    },
-)
-REACH_SCHEMA: Final = named(
-    "Reach",
-    {
-        "type": "object",
-        "properties": {
-            "tenant": TEXT,
-            "groups": {"type": "array", "items": _GROUP},
-            "pairs": {
-                "type": "array",
-                "items": named(
-                    "ReachPair",
-                    {
-                        "type": "object",
-                        "properties": {
-                            "source": TEXT,
-                            "destination": TEXT,
-                            "traffic": {"type": "array", "items": _TRAFFIC},
-                        },
-                    },
-                ),
-            },
-            "complete": {"type": "boolean"},
-        },
-        "required": ["tenant", "groups", "pairs", "complete"],
-    },
-)
+
+class ReachGroup(TypedDict):
+    """A group of the tenant."""
+
+    name: Annotated[str, Field(description="empty for endpoints without a group")]
+    endpoints: Count
+
+
+class ReachTraffic(TypedDict):
+    """What rules say of a kind of traffic between two groups."""
+
+    traffic: Annotated[str, Field(description="as `tcp/80`, `tcp`, `47`; `any` is all other")]
+    verdict: Literal["allowed", "denied", "partly"]
+    by: Annotated[list[str], Field(description="the rules that decide; none if no rule applies")]
+    answers: Annotated[bool, Field(description="the rules deny answers alone")]
+
+
+class ReachPair(TypedDict):
+    """Two groups, and the traffic that rules about them tell apart."""
+
+    source: str
+    destination: str
+    traffic: list[ReachTraffic]
+
+
+class Reach(TypedDict):
+    """Which groups of a tenant may open connections to which."""
+
+    tenant: str
+    groups: list[ReachGroup]
+    pairs: list[ReachPair]
+    complete: bool
+
 
 MOST_PAIRS: Final = 40_000
 """Pairs of groups that are looked at."""
@@ -98,7 +85,7 @@ class _Tenant:
     endpoints: Mapping[int, Collection[EndpointRecord]]
 
 
-def matrix(view: View, asked: ReachQuery) -> dict[str, Any]:
+def matrix(view: View, asked: ReachQuery) -> Reach:
     """Return the matrix; `complete` is false where there is too much to be told whole.
 
     Raises NotFound for a tenant that does not exist.
@@ -109,7 +96,7 @@ def matrix(view: View, asked: ReachQuery) -> dict[str, Any]:
     rules = Rules({name: one for name, one in ofnet_rules(view).items() if _concerns(one, of)})
     sources = [number for number, name in of.names.items() if asked.source in {"", name}]
     others = [number for number, name in of.names.items() if asked.destination in {"", name}]
-    told: dict[str, Any] = {
+    told: Reach = {
         "tenant": asked.tenant,
         "groups": [
             {"name": name, "endpoints": len(of.endpoints[number])}
@@ -129,9 +116,14 @@ def matrix(view: View, asked: ReachQuery) -> dict[str, Any]:
         if left < 0:
             return {**told, "complete": False}
         if kinds:
-            pair = {"source": of.names[source], "destination": of.names[destination]}
             shown = [_shown(rules, ends[source], ends[destination], one) for one in kinds]
-            told["pairs"].append({**pair, "traffic": shown})
+            told["pairs"].append(
+                {
+                    "source": of.names[source],
+                    "destination": of.names[destination],
+                    "traffic": shown,
+                }
+            )
     return told
 
 
@@ -181,7 +173,7 @@ def _kinds(rules: Rules, source: int, destination: int) -> list[Traffic]:
 
 def _shown(
     rules: Rules, sources: Iterable[End], destinations: Collection[End], traffic: Traffic
-) -> dict[str, Any]:
+) -> ReachTraffic:
     verdicts = [rules.verdict(*pair, traffic) for pair in _reaching(sources, destinations)]
     allowed = {verdict.allowed for verdict in verdicts}
     denying = [verdict for verdict in verdicts if not verdict.allowed]

@@ -5,11 +5,12 @@ view; out comes `GET /api/v2/rule-hits`. An answer that cannot be read counts as
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Annotated, Final
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from typing_extensions import TypedDict
 
+from contivmodel import answers
 from contivmodel.objects import Rule
 from core.errors import AgentUnavailable
 from netmaster import agent_answers
@@ -17,7 +18,41 @@ from netmaster.agent_answers import Count, Name, Text
 from netmaster.plan.show import ofnet_rules
 from netmaster.view import View
 
-Counts = dict[str, int]
+
+class RuleCounts(TypedDict):
+    """What a rule counted on a host."""
+
+    packets: answers.Count
+    bytes: answers.Count
+
+
+class _Total(RuleCounts):
+    hosts: dict[str, RuleCounts]
+
+
+class HitsOfRule(_Total):
+    """How often a rule applied."""
+
+    rule: str
+
+
+class HitsOfKubernetes(_Total):
+    """How often a verdict of Kubernetes' policies applied."""
+
+    rule: str
+    policies: list[str]
+    verdict: str
+
+
+class RuleHits(TypedDict):
+    """How often rules applied, over all hosts."""
+
+    items: list[HitsOfRule]
+    kubernetes: list[HitsOfKubernetes]
+    silent: Annotated[
+        dict[str, str],
+        Field(description="the hosts whose counters are missing, with the reason"),
+    ]
 
 
 class _Judged(TypedDict):
@@ -45,7 +80,7 @@ def hits(
     tenant: str = "",
     policy: str = "",
     tenants: Collection[str] | None = None,
-) -> dict[str, Any]:
+) -> RuleHits:
     """Return the hits of every rule of a tenant and policy, "" for any.
 
     `said` is by host, `silent` has the hosts without an answer, with the reason. `tenants` are
@@ -54,7 +89,7 @@ def hits(
     # Policies are applied by the sender's host, and again by the receiver's if it knows the sender
     # (ADR 6), so that a packet between two hosts counts on both. The sum by host shows which.
     read, unread = _read(said)
-    by_rule: dict[str, dict[str, Counts]] = {
+    by_rule: dict[str, dict[str, RuleCounts]] = {
         key: {}
         for key, rule in view.objects[Rule.kind].items()
         if isinstance(rule, Rule)
@@ -93,8 +128,8 @@ def _read(said: Mapping[str, bytes]) -> tuple[dict[str, _Hits], dict[str, str]]:
     return read, unread
 
 
-def _of_kubernetes(read: Mapping[str, _Hits]) -> list[dict[str, Any]]:
-    found: dict[tuple[str, tuple[str, ...], str], dict[str, Counts]] = {}
+def _of_kubernetes(read: Mapping[str, _Hits]) -> list[HitsOfKubernetes]:
+    found: dict[tuple[str, tuple[str, ...], str], dict[str, RuleCounts]] = {}
     for host, answer in read.items():
         for one in answer["kubernetes"]:
             counted = found.setdefault((one["rule"], tuple(one["policies"]), one["verdict"]), {})
@@ -105,7 +140,7 @@ def _of_kubernetes(read: Mapping[str, _Hits]) -> list[dict[str, Any]]:
     ]
 
 
-def _total(hosts: Mapping[str, Counts]) -> dict[str, Any]:
+def _total(hosts: Mapping[str, RuleCounts]) -> _Total:
     return {
         "packets": sum(one["packets"] for one in hosts.values()),
         "bytes": sum(one["bytes"] for one in hosts.values()),

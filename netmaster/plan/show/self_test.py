@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Annotated, Any, Final
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
+from contivmodel import answers
 from core.errors import AgentUnavailable
 from netmaster import agent_answers
 from netmaster.agent_answers import Count, Name, Text
@@ -20,8 +21,27 @@ MOST: Final = 1000
 """Failures of a kind that are told of each host."""
 MOST_KINDS: Final = 100
 
-Check = dict[str, Any]
-"""`passed`, a count, and `failed`, reasons by what was tested."""
+
+@with_config(ConfigDict(title="SelfTestCheck"))
+class Check(TypedDict):
+    """How many tests of a kind passed, and why others failed, by what was tested."""
+
+    passed: answers.Count
+    failed: dict[str, str]
+
+
+class SelfTestHost(TypedDict):
+    """The checks of a host, by kind."""
+
+    host: str
+    checks: dict[str, Check]
+
+
+class SelfTest(TypedDict):
+    """Whether all hosts passed, and what each found."""
+
+    passed: bool
+    hosts: list[SelfTestHost]
 
 
 class _Outcome(TypedDict):
@@ -36,7 +56,7 @@ _ANSWER: Final = TypeAdapter[dict[str, _Outcome]](
 
 def report(
     said: Mapping[str, bytes], silent: Mapping[str, str], known: Iterable[Mapping[str, Any]]
-) -> dict[str, Any]:
+) -> SelfTest:
     """Return whether all is well, and for each host its checks by kind.
 
     A check has `passed`, a count, and `failed`, reasons by what was tested. `known` is how

@@ -12,14 +12,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, NotRequired
+from typing import Annotated, Any, Final, NotRequired
 from urllib.parse import urlencode
 
 from aiohttp import ClientError, ClientResponse, web
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from typing_extensions import TypedDict
 
-from contivmodel.schema import TEXT, named
 from core.errors import AgentUnavailable, Invalid
 from core.patience import patient
 from netmaster import agent_answers
@@ -28,9 +27,9 @@ from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc
 from netmaster.api.leader.context import ApiRequest, LeaderContext
 from netmaster.api.v2.diagnostics import trace
-from netmaster.api.v2.diagnostics.trace import PROTOCOLS, SOURCE_PORT, TRACE_SCHEMA
+from netmaster.api.v2.diagnostics.trace import PROTOCOLS, SOURCE_PORT, Trace
 from netmaster.auth import audit
-from netmaster.plan.show.live_verdict import Sightings, live_verdict
+from netmaster.plan.show.live_verdict import live_verdict
 from netmaster.plan.show.trace_ends import End
 from netmaster.plan.show.trace_verdict import TraceVerdict
 
@@ -49,47 +48,10 @@ _MARK: Final = 8
 _PORTS: Final = (49152, 65536)
 """A client's port that is drawn, so that no connection is known by the packet's ports."""
 
-LIVE_SCHEMA: Final = named(
-    "LiveTrace",
-    {
-        "type": "object",
-        "properties": {
-            **TRACE_SCHEMA["properties"],
-            "live": {
-                "type": "object",
-                "properties": {
-                    **dict.fromkeys(("outcome", "verdict"), TEXT),
-                    "seen": {
-                        "type": "object",
-                        "additionalProperties": {
-                            "type": "array",
-                            "items": {
-                                "type": "object",
-                                "properties": {
-                                    **dict.fromkeys(
-                                        ("link", "direction", "endpoint", "what"), TEXT
-                                    ),
-                                    "answer": {"type": "boolean"},
-                                },
-                            },
-                        },
-                    },
-                    "silent": {
-                        "type": "object",
-                        "additionalProperties": TEXT,
-                        "description": "the hosts that did not look, with the reason",
-                    },
-                },
-            },
-        },
-    },
-)
-OPERATION: Final = OperationDoc(
-    summary="trace and send a packet", tag="trace", answer=LIVE_SCHEMA, query=trace.QUERY
-)
 
+class Sighting(TypedDict):
+    """A link on which a packet or its answer was seen."""
 
-class _Sighting(TypedDict):
     link: Name
     direction: Name
     endpoint: Name
@@ -98,7 +60,27 @@ class _Sighting(TypedDict):
     """What an answer says; agents of earlier releases do not tell, and see none of TCP's."""
 
 
-_SIGHTINGS: Final[TypeAdapter[Sightings]] = TypeAdapter(list[_Sighting])
+class LiveOutcome(TypedDict):
+    """What became of the packet that was sent."""
+
+    outcome: str
+    verdict: str
+    seen: dict[str, list[Sighting]]
+    silent: Annotated[
+        dict[str, str], Field(description="the hosts that did not look, with the reason")
+    ]
+
+
+class LiveTrace(Trace):
+    """A trace, and what became of a packet that was sent."""
+
+    live: LiveOutcome
+
+
+OPERATION: Final = OperationDoc(
+    summary="trace and send a packet", tag="trace", answer=LiveTrace, query=trace.QUERY
+)
+_SIGHTINGS: Final = TypeAdapter(list[Sighting])
 
 
 async def answer(leader: LeaderContext, request: ApiRequest) -> web.Response:
@@ -118,7 +100,8 @@ async def answer(leader: LeaderContext, request: ApiRequest) -> web.Response:
     origin = request.access.origin if request.access else None
     audit.packet_sent(origin, who, endpoint=source.key, host=source.host)
     live = await send(leader, question, _way(shown, destination), source, destination)
-    return json_reply({**shown, "live": live})
+    both: LiveTrace = {**shown, "live": live}
+    return json_reply(both)
 
 
 async def send(
@@ -127,10 +110,10 @@ async def send(
     way: list[str],
     source: End,
     to: End,
-) -> dict[str, Any]:
+) -> LiveOutcome:
     """Send a packet and return where it was seen; `question` is for the first host of its way."""
     mark = secrets.token_hex(_MARK)
-    seen: dict[str, Sightings] = {}
+    seen: dict[str, list[Sighting]] = {}
     silent: dict[str, str] = {}
     path = f"{SIGHTINGS}?{urlencode({'mark': mark, 'seconds': LOOKED})}"
     async with AsyncExitStack() as stack:
@@ -166,7 +149,7 @@ async def send(
 
 
 async def _read(
-    seen: dict[str, Sightings], silent: dict[str, str], host: str, reply: ClientResponse
+    seen: dict[str, list[Sighting]], silent: dict[str, str], host: str, reply: ClientResponse
 ) -> None:
     try:
         body = b"".join([part async for part in _parts(host, reply)])
@@ -185,13 +168,17 @@ async def _parts(host: str, reply: ClientResponse) -> AsyncIterator[bytes]:
 
 
 def _shown(
-    found: TraceVerdict, seen: Mapping[str, Sightings], silent: Mapping[str, str]
-) -> dict[str, Any]:
-    told = {"outcome": found.outcome, "verdict": found.text}
-    return {**told, "seen": dict(seen), "silent": dict(silent)}
+    found: TraceVerdict, seen: Mapping[str, list[Sighting]], silent: Mapping[str, str]
+) -> LiveOutcome:
+    return {
+        "outcome": found.outcome,
+        "verdict": found.text,
+        "seen": dict(seen),
+        "silent": dict(silent),
+    }
 
 
-def _way(shown: Mapping[str, Any], destination: End) -> list[str]:
+def _way(shown: Trace, destination: End) -> list[str]:
     """Return the hosts that a trace visited, and the receiver's, each once."""
     hosts = [hop["host"] for hop in shown["hops"]]
     if destination.kind == "endpoint":

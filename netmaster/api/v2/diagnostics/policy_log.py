@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from contivmodel.schema import TEXT, Schema, named
 from core.errors import Malformed
 from core.numbers import bounded
 from netmaster.agent_answers import LARGEST_COUNT
@@ -26,52 +25,12 @@ PATH: Final = "/api/v2/policy-log"
 ASKED: Final = "/inspect/policy-log"
 """The agents' route (`netplugin.diagnostics.policy_log`)."""
 
-_NUMBER: Final[Schema] = {"type": "integer", "minimum": 0}
-_END: Final = named(
-    "PolicyLogEnd",
-    {
-        "type": "object",
-        "properties": {**dict.fromkeys(policy_log.ENDS, TEXT), "port": _NUMBER},
-    },
-)
-_OF_RULE: Final[Schema] = dict.fromkeys(("host", "tenant", "policy", "rule"), TEXT)
-_ANSWER: Final = named(
-    "PolicyLog",
-    {
-        "type": "object",
-        "properties": {
-            "items": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        **_OF_RULE,
-                        "number": _NUMBER,
-                        "at": {**TEXT, "format": "date-time"},
-                        "action": {**TEXT, "enum": ["allow", "deny"]},
-                        "protocol": TEXT,
-                        "source": _END,
-                        "destination": _END,
-                    },
-                },
-            },
-            "next": {**TEXT, "description": "`after` of the next page; empty at the end"},
-            "unrecorded": {
-                "type": "array",
-                "items": {"type": "object", "properties": {**_OF_RULE, "packets": _NUMBER}},
-                "description": "packets that such rules decided about without a record",
-            },
-            "silent": {
-                "type": "object",
-                "additionalProperties": TEXT,
-                "description": "the hosts whose records or counters are missing, with the reason",
-            },
-        },
-    },
-)
 _QUERY: Final = {**policy_log.FILTERS, **paging.PAGED}
 OPERATION: Final = OperationDoc(
-    summary="list what rules with log decided", tag="rule", answer=_ANSWER, query=_QUERY
+    summary="list what rules with log decided",
+    tag="rule",
+    answer=policy_log.PolicyLog,
+    query=_QUERY,
 )
 
 
@@ -88,12 +47,13 @@ async def answer(leader: LeaderContext, request: ApiRequest) -> web.Response:
     # of many hosts these are many megabytes
     found = await asyncio.to_thread(policy_log.page, answers.said, answers.silent, wanted)
     await leader.committer.read(_nothing)  # only who still leads answers
-    return json_reply({
+    shown: policy_log.PolicyLog = {
         "items": found.items,
         "next": "" if found.next is None else paging.token(" ".join(map(str, found.next))),
         "unrecorded": found.unrecorded,
         "silent": found.silent,
-    })  # fmt: skip
+    }
+    return json_reply(shown)
 
 
 def _place(token: str) -> Place:

@@ -15,7 +15,7 @@ from netmaster.api.http.queries import parameters
 from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc
 from netmaster.api.leader.context import ApiRequest, LeaderContext
-from netmaster.plan.show.reach_matrix import REACH_SCHEMA, ReachQuery, matrix
+from netmaster.plan.show.reach_matrix import Reach, ReachQuery, matrix
 
 PATH: Final = "/api/v2/reach"
 _QUERY: Final = {
@@ -23,9 +23,7 @@ _QUERY: Final = {
     "source": "only from the group of this name",
     "destination": "only to the group of this name",
 }
-OPERATION: Final = OperationDoc(
-    summary="reach of groups", tag="rule", answer=REACH_SCHEMA, query=_QUERY
-)
+OPERATION: Final = OperationDoc(summary="reach of groups", tag="rule", answer=Reach, query=_QUERY)
 
 
 async def answer(leader: LeaderContext, request: ApiRequest) -> web.Response:

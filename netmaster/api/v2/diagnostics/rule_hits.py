@@ -8,7 +8,6 @@ from typing import Final
 
 from aiohttp import web
 
-from contivmodel.schema import TEXT, Schema, named
 from netmaster.api.http.queries import parameters
 from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc
@@ -19,49 +18,13 @@ PATH: Final = "/api/v2/rule-hits"
 ASKED: Final = "/inspect/rules"
 """The agents' route (`netplugin.diagnostics.rule_hits`)."""
 
-_COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
-_COUNTS: Final[Schema] = {"packets": _COUNT, "bytes": _COUNT}
-_HITS: Final[Schema] = {
-    **_COUNTS,
-    "hosts": {
-        "type": "object",
-        "additionalProperties": {"type": "object", "properties": _COUNTS},
-    },
-}
 _QUERY: Final = {
     "tenant": "of the policies of this tenant",
     "policy": "of the policies of this name",
 }
-_ANSWER: Final = named(
-    "RuleHits",
-    {
-        "type": "object",
-        "properties": {
-            "items": {
-                "type": "array",
-                "items": {"type": "object", "properties": {"rule": TEXT, **_HITS}},
-            },
-            "kubernetes": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "rule": TEXT,
-                        "policies": {"type": "array", "items": TEXT},
-                        "verdict": TEXT,
-                        **_HITS,
-                    },
-                },
-            },
-            "silent": {
-                "type": "object",
-                "additionalProperties": TEXT,
-                "description": "the hosts whose counters are missing, with the reason",
-            },
-        },
-    },
+OPERATION: Final = OperationDoc(
+    summary="hits of rules", tag="rule", answer=rule_hits.RuleHits, query=_QUERY
 )
-OPERATION: Final = OperationDoc(summary="hits of rules", tag="rule", answer=_ANSWER, query=_QUERY)
 
 
 async def answer(leader: LeaderContext, request: ApiRequest) -> web.Response:

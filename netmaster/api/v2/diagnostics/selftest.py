@@ -7,7 +7,6 @@ from typing import Final
 
 from aiohttp import web
 
-from contivmodel.schema import TEXT, named
 from core.patience import patient
 from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc
@@ -19,40 +18,7 @@ ASKED: Final = "/inspect/selftest"
 SECONDS: Final = patient(25.0)
 """Seconds that a host has; it ends its own test earlier."""
 
-_CHECK: Final = named(
-    "SelfTestCheck",
-    {
-        "type": "object",
-        "properties": {
-            "passed": {"type": "integer", "minimum": 0},
-            "failed": {"type": "object", "additionalProperties": TEXT},
-        },
-    },
-)
-_HOST: Final = named(
-    "SelfTestHost",
-    {
-        "type": "object",
-        "properties": {
-            "host": TEXT,
-            "checks": {"type": "object", "additionalProperties": _CHECK},
-        },
-    },
-)
-OPERATION: Final = OperationDoc(
-    summary="self-test",
-    tag="hosts",
-    answer=named(
-        "SelfTest",
-        {
-            "type": "object",
-            "properties": {
-                "passed": {"type": "boolean"},
-                "hosts": {"type": "array", "items": _HOST},
-            },
-        },
-    ),
-)
+OPERATION: Final = OperationDoc(summary="self-test", tag="hosts", answer=self_test.SelfTest)
 
 
 async def answer(leader: LeaderContext, _: ApiRequest) -> web.Response:

@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
+from typing_extensions import TypedDict
 
-from contivmodel.schema import TEXT as TEXT_SCHEMA
-from contivmodel.schema import named
 from core.errors import AgentUnavailable, Invalid
 from core.numbers import bounded
 from core.patience import patient
+from netmaster.agent_answers import Hop
 from netmaster.api.http.queries import parameters
 from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc
@@ -35,46 +35,19 @@ SOURCE_PORT: Final = "40000"
 _UPLINK_MAC: Final = "0e:00:00:00:00:01"
 """The sender of frames from outside; any MAC address that no pod has."""
 
-_STEP: Final = named(
-    "TraceStep",
-    {
-        "type": "object",
-        "properties": {
-            "table": {"type": "integer"},
-            **dict.fromkeys(("tableName", "kind", "owner", "why", "flow", "does"), TEXT_SCHEMA),
-        },
-    },
-)
-_HOP: Final = named(
-    "TraceHop",
-    {
-        "type": "object",
-        "properties": {
-            **dict.fromkeys(("host", "bridge", "mode"), TEXT_SCHEMA),
-            "packet": {"type": "object"},
-            "steps": {"type": "array", "items": _STEP},
-            "exits": {"type": "array", "items": {"type": "object"}},
-            "faults": {"type": "array", "items": TEXT_SCHEMA},
-            "notes": {
-                "type": "array",
-                "items": TEXT_SCHEMA,
-                "description": "what else is amiss there; it does not stop this packet",
-            },
-        },
-    },
-)
-TRACE_SCHEMA: Final = named(
-    "Trace",
-    {
-        "type": "object",
-        "properties": {
-            **dict.fromkeys(("source", "destination", "outcome", "verdict"), TEXT_SCHEMA),
-            "names": {"type": "object", "additionalProperties": TEXT_SCHEMA},
-            "hops": {"type": "array", "items": _HOP},
-            "answer": {"type": "array", "items": _HOP},
-        },
-    },
-)
+
+class Trace(TypedDict):
+    """What would happen to a packet, and to its answer."""
+
+    source: str
+    destination: str
+    names: dict[str, str]
+    outcome: str
+    verdict: str
+    hops: list[Hop]
+    answer: list[Hop]
+
+
 QUERY: Final = {
     "src": "who sends: an endpoint's key, address or name, a host's label, an outside address",
     "dst": "who shall get it: as src, or the name or address of a service",
@@ -85,11 +58,9 @@ QUERY: Final = {
     "tenant": "whose names count; all by default",
 }
 
-OPERATION: Final = OperationDoc(
-    summary="trace a packet", tag="trace", answer=TRACE_SCHEMA, query=QUERY
-)
+OPERATION: Final = OperationDoc(summary="trace a packet", tag="trace", answer=Trace, query=QUERY)
 
-Ask = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+Ask = Callable[[str, Mapping[str, Any]], Awaitable[Hop]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +117,7 @@ def asking(leader: LeaderContext, within: float) -> Ask:
     return partial(_asked, leader, asyncio.get_running_loop().time() + within)
 
 
-async def trace(ask: Ask, source: End, destination: End, asked: TraceQuery) -> dict[str, Any]:
+async def trace(ask: Ask, source: End, destination: End, asked: TraceQuery) -> Trace:
     """Return what would happen to a packet from one end to another. Raises Invalid."""
     host, question = first_question(source, destination, asked)
     hops = await _follow(ask, host, question, destination)
@@ -225,10 +196,10 @@ async def _follow(
     host: str,
     question: dict[str, Any],
     destination: End,
-    before: list[dict[str, Any]] | None = None,
-) -> list[dict[str, Any]]:
+    before: list[Hop] | None = None,
+) -> list[Hop]:
     """Return the hops of a packet; `before` are those of the packet it answers."""
-    hops: list[dict[str, Any]] = []
+    hops: list[Hop] = []
     while len(hops) < MOST_HOPS:
         known = [one for one in before or () if one["host"] == host and "packet" in one]
         try:
@@ -269,7 +240,7 @@ def _family(source: End, destination: End, asked: TraceQuery) -> int:
 
 async def _asked(
     leader: LeaderContext, until: float, host: str, question: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> Hop:
     try:
         async with asyncio.timeout_at(until):
             return await leader.agents.trace(host, question)
@@ -277,7 +248,7 @@ async def _asked(
         raise AgentUnavailable(f"host {host}: no answer in time") from exc
 
 
-def _redacted(shown: dict[str, Any], tenants: frozenset[str]) -> dict[str, Any]:
+def _redacted(shown: Trace, tenants: frozenset[str]) -> Trace:
     """Return a trace without what is of other tenants: an operator learns nothing of them."""
     hops = [*shown["hops"], *shown["answer"]]
     for hop in hops:

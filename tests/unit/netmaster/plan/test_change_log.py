@@ -24,7 +24,7 @@ def make(scene: Scene, decide: Any, *asked: Any, origin: ChangeOrigin = ORIGIN) 
     scene.do(recorded(lambda view: decide(view, *asked), origin, NOW))
 
 
-def page(scene: Scene, **asked: Any) -> tuple[list[dict[str, Any]], str]:
+def page(scene: Scene, **asked: Any) -> tuple[list[change_pages.ShownChange], str]:
     query = change_pages.ChangeQuery(**({"limit": 10} | asked))
     return change_pages.page(scene.view, query)
 
@@ -67,9 +67,8 @@ def test_a_new_leader_goes_on_counting_and_knows_all() -> None:
     assert page(scene) == before
     make(scene, network.delete, "default:n1")
     assert [one["number"] for one in page(scene)[0]] == [2, 1]
-    assert page(scene)[0][0]["objects"] == [
-        {"kind": "networks", "key": "default:n1", "action": "delete", "fields": []}
-    ]
+    deleted: Any = {"kind": "networks", "key": "default:n1", "action": "delete", "fields": []}
+    assert page(scene)[0][0]["objects"] == [deleted]
 
 
 def test_the_oldest_make_room(monkeypatch: pytest.MonkeyPatch) -> None:

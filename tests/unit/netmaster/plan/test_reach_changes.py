@@ -1,12 +1,12 @@
 """What a dry run tells of who may talk to whom."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from netmaster.plan import reach_changes
 from netmaster.plan.objects import group
+from netmaster.plan.reach_changes import ReachChanges
 from tests.unit.netmaster.scene import Scene, a_group
 
 Change = Callable[[Scene], object]
@@ -25,7 +25,7 @@ def scene() -> Scene:
     return found
 
 
-def told(*changes: Change) -> dict[str, Any]:
+def told(*changes: Change) -> ReachChanges:
     """Return what the last change tells, after the others."""
     before, after = scene(), scene()
     for change in changes[:-1]:

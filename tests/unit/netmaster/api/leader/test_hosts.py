@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from netmaster.cleanup import Cleanups
 from netmaster.plan.change_log import LEADER
 from netmaster.plan.endpoints import dead_hosts
 from netmaster.plan.endpoints.dead_hosts import Observed
-from netmaster.progress import NO_AGENT, NOT_REPORTED
+from netmaster.progress import NO_AGENT, NOT_REPORTED, ShownHost
 from objdb.api import Change, Put
 from ofnet.rpc.control import Node, Report
 from state import codec
@@ -63,7 +62,7 @@ class Leading:
             self.lead.backend, self.lead.committer, cleanups, self.reports, now=lambda: 50.0
         )
 
-    async def listed(self) -> list[dict[str, Any]]:
+    async def listed(self) -> list[ShownHost]:
         return await self.hosts.all()
 
 

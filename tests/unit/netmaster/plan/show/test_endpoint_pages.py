@@ -28,7 +28,7 @@ def scene() -> Scene:
 
 
 def found(scene: Scene, wanted: EndpointQuery) -> list[str]:
-    return [one["endpointID"] for one in page(scene.view, wanted).items]
+    return [one["endpointID"] for one in page(scene.view, wanted)["items"]]
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_pages_show_each_endpoint_once(scene: Scene) -> None:
     after = ""
     while True:
         read = page(scene.view, query({"limit": ["1"], "after": [after]}))
-        shown += [one["endpointID"] for one in read.items]
-        after = read.next
+        shown += [one["endpointID"] for one in read["items"]]
+        after = read["next"]
         if not after:
             break
     assert shown == ["d", "a", "b", "c"]
@@ -81,13 +81,13 @@ def test_pages_show_each_endpoint_once(scene: Scene) -> None:
     ],
 )
 def test_pages_are_in_the_order_that_is_asked_for(scene: Scene, sort: str, field: str) -> None:
-    shown: list[dict[str, Any]] = []
+    shown: list[Any] = []
     after = ""
     for _ in range(4):
         read = page(scene.view, query({"sort": [sort], "limit": ["1"], "after": [after]}))
-        shown += read.items
-        assert read.total == 4
-        after = read.next
+        shown += read["items"]
+        assert read["total"] == 4
+        after = read["next"]
     assert not after
     wanted = sorted(shown, key=lambda one: (one[field], one["key"]), reverse=sort.startswith("-"))
     assert shown == wanted
@@ -95,8 +95,9 @@ def test_pages_are_in_the_order_that_is_asked_for(scene: Scene, sort: str, field
 
 
 def test_the_total_is_of_what_is_asked_for(scene: Scene) -> None:
-    assert page(scene.view, query({"limit": ["1"], "network": ["n1"], "host": ["h1"]})).total == 3
-    assert page(scene.view, EndpointQuery(tenants=frozenset({"blue"}))).total == 1
+    some = query({"limit": ["1"], "network": ["n1"], "host": ["h1"]})
+    assert page(scene.view, some)["total"] == 3
+    assert page(scene.view, EndpointQuery(tenants=frozenset({"blue"})))["total"] == 1
 
 
 def test_a_client_sees_its_own_tenants_only(scene: Scene) -> None:
@@ -105,7 +106,7 @@ def test_a_client_sees_its_own_tenants_only(scene: Scene) -> None:
 
 
 def test_what_is_shown(scene: Scene) -> None:
-    (shown,) = page(scene.view, query({"container": ["id-c"]})).items
+    (shown,) = page(scene.view, query({"container": ["id-c"]}))["items"]
     assert shown["addresses"] == ["10.1.1.3"]
     assert shown["labels"] == {"app": "shop", "tier": "db"}
     assert (shown["tenant"], shown["network"], shown["host"]) == ("default", "n1", "h1")

@@ -3,11 +3,16 @@
 import json
 from typing import Any
 
-from netmaster.plan.show.policy_log import ENDS, LogPage, LogQuery, of_agents, page
+from netmaster.plan.show.policy_log import LogEnd, LogPage, LogQuery, of_agents, page
 
 
 def end(tenant: str = "blue") -> dict[str, Any]:
-    return {**dict.fromkeys(ENDS, "x"), "tenant": tenant, "address": "10.1.0.1", "port": 80}
+    return {
+        **dict.fromkeys(LogEnd.__annotations__, "x"),
+        "tenant": tenant,
+        "address": "10.1.0.1",
+        "port": 80,
+    }
 
 
 def record(number: int, at: str, **more: Any) -> dict[str, Any]:
@@ -60,7 +65,7 @@ def test_who_may_see_some_tenants_sees_their_rules_alone_and_no_names_of_others(
     assert places(found) == [("h1", 1)]
     assert found.items[0]["source"] == end()
     assert found.items[0]["destination"] == {
-        **dict.fromkeys(ENDS, ""),
+        **dict.fromkeys(LogEnd.__annotations__, ""),
         "address": "10.1.0.1",
         "port": 80,
     }

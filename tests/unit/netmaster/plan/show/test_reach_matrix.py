@@ -1,17 +1,13 @@
 """The matrix of who may talk to whom: pairs that rules are about, and what decides."""
 
-from typing import Any
-
 import pytest
 
 from core.errors import NotFound
 from core.ids import TenantName
 from netmaster.plan import reach_changes
 from netmaster.plan.show import reach_matrix
-from netmaster.plan.show.reach_matrix import ReachQuery, matrix
+from netmaster.plan.show.reach_matrix import Reach, ReachQuery, ReachTraffic, matrix
 from tests.unit.netmaster.scene import Scene
-
-Json = dict[str, Any]
 
 
 def scene() -> Scene:
@@ -28,11 +24,11 @@ def scene() -> Scene:
     return found
 
 
-def asked(found: Scene, **more: str) -> Json:
+def asked(found: Scene, **more: str) -> Reach:
     return matrix(found.view, ReachQuery(tenant=TenantName("default"), **more))
 
 
-def between(told: Json, source: str, destination: str) -> dict[str, Json]:
+def between(told: Reach, source: str, destination: str) -> dict[str, ReachTraffic]:
     """Return what is told of a pair, by kind of traffic; nothing of one without rules."""
     for pair in told["pairs"]:
         if (pair["source"], pair["destination"]) == (source, destination):

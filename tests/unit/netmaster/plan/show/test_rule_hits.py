@@ -1,7 +1,6 @@
 """The hits of rules over all hosts."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -81,7 +80,7 @@ def test_who_may_not_see_all_tenants_sees_no_rules_of_others_or_of_kubernetes(
     "answer", [b"", b"[]", b"null", b'{"rules":{}}', b'{"rules":{"a":[1]},"kubernetes":[]}']
 )
 def test_an_answer_that_cannot_be_read_makes_the_host_silent(scene: Scene, answer: bytes) -> None:
-    found: dict[str, Any] = hits(scene.view, {"h1": answer}, {})
+    found = hits(scene.view, {"h1": answer}, {})
     assert found["silent"]["h1"].startswith("host h1: not an answer about rules: ")
 
 

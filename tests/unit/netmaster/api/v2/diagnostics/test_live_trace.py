@@ -60,7 +60,7 @@ class Agents:
         self.events.append(("sends", host, question["mark"]))
 
 
-async def sent(agents: Agents) -> dict[str, Any]:
+async def sent(agents: Agents) -> live_trace.LiveOutcome:
     leader: Any = SimpleNamespace(agents=agents)
     return await live_trace.send(leader, QUESTION, ["h1", "h2"], A, B)
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from core.errors import AgentUnavailable, Invalid
+from netmaster.agent_answers import Exit, Hop
 from netmaster.api.v2.diagnostics.trace import TraceQuery, _redacted, read_query, trace
 from netmaster.plan.show.trace_ends import End
 
@@ -33,12 +34,12 @@ class Agents:
         self.away = away
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
-    async def ask(self, host: str, question: Mapping[str, Any]) -> dict[str, Any]:
+    async def ask(self, host: str, question: Mapping[str, Any]) -> Hop:
         self.asked.append((host, dict(question)))
         if host in self.away:
             raise AgentUnavailable(f"host {host}: 192.0.2.2:9090 does not answer")
         target, key = (question["towards"].get(name, "") for name in ("host", "endpoint"))
-        found = {"kind": "tunnel", "name": target, "port": 2, "packet": FRAME}
+        found: Exit = {"kind": "tunnel", "name": target, "port": 2, "packet": FRAME}
         if host == target:
             found = {"kind": "endpoint", "name": key, "port": 7, "packet": {}, "answer": {"x": 1}}
         packet = {"of": host}
@@ -137,7 +138,8 @@ def test_an_operator_learns_nothing_of_other_tenants() -> None:
     ]
     out = {"kind": "endpoint", "name": "net.red-abc", "port": 1, "packet": {"x": 1}, "answer": {}}
     hop = {"host": "h1", "steps": steps, "exits": [out], "faults": ["endpoint net.red-abc: down"]}
-    trace = {"hops": [hop], "answer": [], "verdict": "broken: endpoint net.red-abc: down"}
+    verdict = "broken: endpoint net.red-abc: down"
+    trace: Any = {"hops": [hop], "answer": [], "verdict": verdict}
     text = str(_redacted(trace, frozenset({"blue"})))
     assert "red-abc" not in text
     assert "web:red" not in text
