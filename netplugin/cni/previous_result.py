@@ -18,7 +18,7 @@ def differences(request: PodRequest, result: PodResult) -> Iterator[str]:
     """Yield what prevResult says otherwise than an endpoint. Raises BadCall if it is no result."""
     at, interface = _interface(request)
     if interface is None:
-        yield f"prevResult has no interface {request.ifname} in {request.netns}"
+        yield f"prevResult has no interface {request.spec.ifname} in {request.spec.netns}"
         return
     mac = str(interface.get("mac") or result.mac)
     if mac.lower() != result.mac.lower():
@@ -28,7 +28,7 @@ def differences(request: PodRequest, result: PodResult) -> Iterator[str]:
     }
     wanted = {result.ipv4} if result.ipv6 is None else {result.ipv4, result.ipv6}
     for address in sorted(map(str, wanted - told)):
-        yield f"prevResult lacks the address {address} of {request.ifname}"
+        yield f"prevResult lacks the address {address} of {request.spec.ifname}"
     for address in sorted(map(str, told - wanted)):
         yield f"prevResult has the address {address}, which the endpoint has not"
 
@@ -58,7 +58,7 @@ def _address_of(member: Mapping[str, Any]) -> object:
 def _interface(request: PodRequest) -> tuple[int, Mapping[str, Any] | None]:
     """Return the pod's interface that a request names, with its index."""
     for at, one in enumerate(_objects(request.previous, "interfaces")):
-        if one.get("name") == request.ifname and one.get("sandbox"):
+        if one.get("name") == request.spec.ifname and one.get("sandbox"):
             return at, one
     return -1, None
 

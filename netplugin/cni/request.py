@@ -17,7 +17,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
 
 from contivk8s.main import SINCE, SUPPORTED, pod_arguments
-from core.ids import GroupName, NetworkName, TenantName
+from core.ids import GroupName
 from core.outside_json import read_json
 from netplugin.cni import net_config
 from netplugin.cni.config_names import NetConfig, declared
@@ -27,15 +27,10 @@ from netplugin.cni.errors import (
     INVALID_ENVIRONMENT,
     BadCall,
 )
-from netplugin.cni.net_config import NO_LIMIT, RateLimit
-from netplugin.cni.port_mappings import PortMapping, asked_mappings
-
-FIRST_INTERFACE: Final = "eth0"
-"""The interface that runtimes create first in each pod."""
+from netplugin.cni.interface_spec import FIRST_INTERFACE, InterfaceSpec, endpoint_id
+from netplugin.cni.port_mappings import asked_mappings
 
 _CONTAINER_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,255}")
-_OF_INTERFACE: Final = "@"
-"""Between container id and interface name; no container id has it."""
 _POD_ARGUMENTS: Final = (
     "K8S_POD_NAME",
     "K8S_POD_NAMESPACE",
@@ -44,16 +39,6 @@ _POD_ARGUMENTS: Final = (
 )
 _TRUE: Final = frozenset({"1", "true"})
 _IFNAME: Final = re.compile(r"[^\s/:]{1,15}")
-
-
-class Delivery(StrEnum):
-    """Who finishes the pod's end of a link."""
-
-    INSIDE = "inside"
-    """The agent: it is made, named and addressed in the pod's namespace."""
-
-    HANDED_OVER = "handed-over"
-    """The engine (docker): it is made in the host's namespace, and the engine does the rest."""
 
 
 class Verb(StrEnum):
@@ -66,69 +51,23 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRequest:
-    """One call about a pod's interface; `netns` is "" where a DEL names no namespace.
+    """One call about a pod's interface.
 
-    `ipv4`, `ipv6` and `mac` are asked for, None and "" where any will do; a DEL has none.
+    `ipv4` and `ipv6` are asked for, None where any will do; a DEL has none.
     """
 
-    container_id: str
-    netns: str
-    ifname: str
+    spec: InterfaceSpec
     pod_name: str
     namespace: str
-    tenant: TenantName
-    network: NetworkName
-    group: GroupName | None
     cni_version: str
     pod_uid: str = ""
     """The UID of the pod in Kubernetes, "" where the runtime does not send it."""
 
-    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """The labels of the endpoint, which `netplugin.kube.pods` adds."""
-
-    network_name: str = ""
-    """The name of the network configuration; `network` is that of Contiv's network."""
-
-    attachment_id: str = ""
-    """CNI_CONTAINERID, by which a GC names the interface; usually equal to the container id."""
-
     ipv4: IPv4Address | None = None
     ipv6: IPv6Address | None = None
-    mac: str = ""
-    default_route: bool | None = None
-    """Whether the pod's default routes go by this interface; None: by the first one."""
-
-    limit: RateLimit = NO_LIMIT
-    """On what the pod sends by this interface."""
-
-    mappings: tuple[PortMapping, ...] = ()
-    """The ports of the host that are to lead to the pod."""
-
-    receive_limit: RateLimit = NO_LIMIT
-    """On what it receives by it."""
-
     dns: Mapping[str, Any] = field(default_factory=dict, hash=False)
     previous: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """The result of the ADD, for a CHECK."""
-
-    delivery: Delivery = Delivery.INSIDE
-
-    @property
-    def is_first(self) -> bool:
-        """True for the interface that every pod has."""
-        return self.ifname == FIRST_INTERFACE
-
-    @property
-    def endpoint_id(self) -> str:
-        """The id of the interface's endpoint: the container's for the first interface."""
-        if self.is_first:
-            return self.container_id
-        return f"{self.container_id}{_OF_INTERFACE}{self.ifname}"
-
-    @property
-    def routes_default(self) -> bool:
-        """True if the pod's default routes go by this interface."""
-        return self.is_first if self.default_route is None else self.default_route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,11 +77,6 @@ class GcRequest:
     network_name: str
     keep: frozenset[tuple[str, str]]
     """Container id (CNI_CONTAINERID) and interface name of each."""
-
-
-def container_of(endpoint_id: str) -> str:
-    """Return the id of the container that has an endpoint."""
-    return endpoint_id.partition(_OF_INTERFACE)[0]
 
 
 def parse(body: bytes, verb: Verb) -> PodRequest:
@@ -165,12 +99,15 @@ def parse(body: bytes, verb: Verb) -> PodRequest:
         ipv4, ipv6 = net_config.asked_addresses(config, arguments)
         return replace(
             request,
+            spec=replace(
+                request.spec,
+                mac=net_config.asked_mac(config, arguments),
+                limit=net_config.asked_limit(config),
+                mappings=asked_mappings(config),
+                receive_limit=net_config.asked_receive_limit(config),
+            ),
             ipv4=ipv4,
             ipv6=ipv6,
-            mac=net_config.asked_mac(config, arguments),
-            limit=net_config.asked_limit(config),
-            mappings=asked_mappings(config),
-            receive_limit=net_config.asked_receive_limit(config),
             dns=net_config.dns_of(config),
             previous=net_config.previous_result(config) if verb is Verb.CHECK else {},
         )
@@ -222,20 +159,25 @@ def _pod_request(
     if (strict or netns) and (not netns.startswith("/") or "\0" in netns):
         raise BadCall(INVALID_ENVIRONMENT, f"CNI_NETNS={netns[:300]!r} is not an absolute path")
     place = net_config.place_of(config)
-    return PodRequest(
+    first = ifname == FIRST_INTERFACE
+    spec = InterfaceSpec(
         container_id=container_id,
+        endpoint=endpoint_id(container_id, ifname),
         netns=netns,
         ifname=ifname,
-        pod_name=pod["K8S_POD_NAME"],
-        namespace=pod["K8S_POD_NAMESPACE"],
         tenant=place.tenant,
         network=place.network,
-        group=place.group,
-        cni_version=version,
-        pod_uid=pod["K8S_POD_UID"],
+        group=place.group or GroupName(""),
+        default_route=first if place.default_route is None else place.default_route,
         network_name=net_config.name_of(config),
         attachment_id=attachment_id or container_id,
-        default_route=place.default_route,
+    )
+    return PodRequest(
+        spec=spec,
+        pod_name=pod["K8S_POD_NAME"],
+        namespace=pod["K8S_POD_NAMESPACE"],
+        cni_version=version,
+        pod_uid=pod["K8S_POD_UID"],
     )
 
 

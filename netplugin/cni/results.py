@@ -81,7 +81,7 @@ def added(result: PodResult, request: PodRequest) -> dict[str, Any]:
 
 def deleted(request: PodRequest) -> dict[str, Any]:
     """Return the reply to a successful DEL; a runtime expects no output."""
-    return {"endpointid": request.container_id, "cni": ""}
+    return {"endpointid": request.spec.container_id, "cni": ""}
 
 
 def done() -> dict[str, Any]:
@@ -140,7 +140,7 @@ def _cni_result(result: PodResult, request: PodRequest) -> dict[str, Any]:
         "cniVersion": request.cni_version,
         "interfaces": [
             {"name": result.host_ifname, **mtu},
-            {"name": request.ifname, "mac": result.mac, "sandbox": request.netns, **mtu},
+            {"name": request.spec.ifname, "mac": result.mac, "sandbox": request.spec.netns, **mtu},
         ],
         "ips": [_ip(address, gateway, request.cni_version) for address, gateway in addresses],
         "routes": routes_of(result),

@@ -157,7 +157,7 @@ class _Endpoint:
                     fields(
                         namespace=request.namespace or None,
                         pod=request.pod_name or None,
-                        container=request.container_id,
+                        container=request.spec.container_id,
                     ),
                     partial(self._one_pod, request, Verb(verb)),
                 )

@@ -117,10 +117,10 @@ class PodPlacement:
             namespace = await self._asked_namespace(request.namespace)
         found = placed(request, pod, namespace, tenant_by_pod=self._tenant_by_pod)
         wanted = pod.labels.get(TENANT)
-        if request.is_first and wanted and wanted != found.tenant:
+        if request.spec.is_first and wanted and wanted != found.spec.tenant:
             log.warning(
                 "pod asks for a tenant that its namespace has not",
-                extra=fields(pod=pod.key, asked=wanted, tenant=found.tenant),
+                extra=fields(pod=pod.key, asked=wanted, tenant=found.spec.tenant),
             )
         return found
 
@@ -181,8 +181,8 @@ def placed(
     each further one has a configuration of its own, which places it.
     """
     labels = endpoint_labels(pod, request.pod_uid)
-    if not request.is_first:
-        return replace(request, labels=labels)
+    if not request.spec.is_first:
+        return replace(request, spec=replace(request.spec, labels=labels))
 
     def label(name: str) -> str:
         return pod.labels.get(name) or namespace.get(name) or ""
@@ -190,10 +190,11 @@ def placed(
     asked = pod.labels.get(TENANT) if tenant_by_pod else None
     tenant = namespace.get(TENANT) or asked
     group = label(GROUP)
-    return replace(
-        request,
-        tenant=TenantName(tenant or request.tenant),
-        network=NetworkName(label(NETWORK) or request.network),
-        group=GroupName(group) if group else request.group,
+    spec = replace(
+        request.spec,
+        tenant=TenantName(tenant or request.spec.tenant),
+        network=NetworkName(label(NETWORK) or request.spec.network),
+        group=GroupName(group) if group else request.spec.group,
         labels=labels,
     )
+    return replace(request, spec=spec)

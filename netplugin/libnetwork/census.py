@@ -14,7 +14,7 @@ from core.grace_period import GracePeriod
 from core.logs import fields
 from netplugin.libnetwork.engine import EngineState
 from netplugin.pods.endpoint_registry import EndpointRegistry
-from netplugin.pods.journal import JournalEntry
+from netplugin.pods.journal_entry import JournalEntry
 
 log = logging.getLogger(__name__)
 
@@ -46,13 +46,13 @@ class Census:
     async def take(self, state: EngineState) -> bool:
         """Compare once, and release what is due; return whether some are in doubt."""
         now, known = self._clock(), state.endpoints
-        own = [entry for entry in self._registry.idle() if entry.handed_over]
-        forgotten = [entry for entry in own if entry.endpoint not in known]
+        own = [entry for entry in self._registry.idle() if entry.spec.handed_over]
+        forgotten = [entry for entry in own if entry.spec.endpoint not in known]
         if self._enabled:
             for entry in self._forgotten.observe(forgotten, now):
                 log.warning("docker has forgotten an endpoint", extra=fields(endpoint=entry.key))
                 await self._release(entry)
-        here = {entry.endpoint for entry in self._registry.entries()}
+        here = {entry.spec.endpoint for entry in self._registry.entries()}
         on_ours = frozenset().union(*(network.endpoints for network in state.networks))
         missing = self._missing.observe(on_ours - here, now)
         self._report_faults(

@@ -19,7 +19,7 @@ from core.logs import fields
 from netplugin.libnetwork.engine import Container, EngineState
 from netplugin.masters.client import MasterApi
 from netplugin.pods.endpoint_registry import EndpointRegistry
-from netplugin.pods.journal import JournalEntry
+from netplugin.pods.journal_entry import JournalEntry
 from netplugin.world.bare_names import ALIASES
 from netplugin.world.builder import WorldBuilder
 from state.records import EndpointRecord
@@ -59,9 +59,9 @@ class Containers:
         }
         for entry in self._registry.idle():
             record = self._world.endpoints.get(entry.key)
-            if not entry.handed_over or record is None:
+            if not entry.spec.handed_over or record is None:
                 continue
-            container = running.get(entry.endpoint)
+            container = running.get(entry.spec.endpoint)
             if container is not None and not _tells(entry, record, container):
                 yield entry.key, _started(entry, record, container)
             elif container is None and record.container_id:
@@ -82,7 +82,7 @@ def _labels(entry: JournalEntry, record: EndpointRecord, container: Container) -
     """Return the labels that an endpoint is to have, one of them for its aliases."""
     labels = {name: value for name, value in container.labels.items() if name != ALIASES}
     # Names with dots or spaces are nobody's in DNS (`netplugin.world.bare_names`).
-    told = container.aliases.get(entry.endpoint, ())
+    told = container.aliases.get(entry.spec.endpoint, ())
     aliases = " ".join(name for name in told if _ALIAS.fullmatch(name))
     if aliases or ALIASES in (record.labels or {}):
         labels[ALIASES] = aliases  # what a record has is replaced, and never taken away
@@ -97,8 +97,8 @@ def _started(
         ip_address=record.ip_address,
         container_id=container.docker_id,
         labels=_labels(entry, record, container),
-        tenant=entry.tenant,
-        network=entry.network,
-        endpoint_id=entry.endpoint,
+        tenant=entry.spec.tenant,
+        network=entry.spec.network,
+        endpoint_id=entry.spec.endpoint,
         common_name=container.name,
     )

@@ -12,9 +12,10 @@ import logging
 from ipaddress import IPv4Interface, IPv6Interface
 
 from core.errors import ContivError, NotFound
-from core.ids import NetworkName, TenantName, network_id
+from core.ids import GroupName, NetworkName, TenantName, network_id
 from core.logs import fields
-from netplugin.cni.request import FIRST_INTERFACE, Delivery, PodRequest
+from netplugin.cni.interface_spec import FIRST_INTERFACE, Delivery, InterfaceSpec
+from netplugin.cni.request import PodRequest
 from netplugin.libnetwork.calls import (
     CreateEndpoint,
     CreateNetwork,
@@ -87,9 +88,9 @@ class NetworkDriver:
         """Name the link that the engine is to move into the container, and the gateways."""
         call = read(Join, body)
         entry = await self._pods.join(call.endpoint_id, call.sandbox)
-        network = self._world.networks.get(network_id(entry.network, entry.tenant))
+        network = self._world.networks.get(entry.spec.network_id)
         if network is None:
-            raise NotFound(f"network {entry.network} of tenant {entry.tenant} is gone")
+            raise NotFound(f"network {entry.spec.network} of tenant {entry.spec.tenant} is gone")
         return {
             "InterfaceName": {
                 "SrcName": port_names.container_name(entry.port),
@@ -148,19 +149,23 @@ def _request(
     ipv6: IPv6Interface | None = None,
     mac: str = "",
 ) -> PodRequest:
-    return PodRequest(
+    spec = InterfaceSpec(
         container_id=endpoint_id,
+        endpoint=endpoint_id,
         netns="",
         ifname=FIRST_INTERFACE,
-        pod_name="",
-        namespace="",
         tenant=place.tenant,
         network=place.network,
-        group=place.group,
-        cni_version="",
-        ipv4=None if ipv4 is None else ipv4.ip,
-        ipv6=None if ipv6 is None else ipv6.ip,
+        group=place.group or GroupName(""),
         mac=mac,
         default_route=False,
         delivery=Delivery.HANDED_OVER,
+    )
+    return PodRequest(
+        spec=spec,
+        pod_name="",
+        namespace="",
+        cni_version="",
+        ipv4=None if ipv4 is None else ipv4.ip,
+        ipv6=None if ipv6 is None else ipv6.ip,
     )

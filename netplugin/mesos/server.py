@@ -92,7 +92,7 @@ class _Endpoint:
             if verb is Verb.ADD:
                 return _json(messages.added(await self._add(call)), HTTPStatus.OK)
             await self._handler.delete(call)
-            self._links.remove(call.container_id)
+            self._links.remove(call.spec.container_id)
         except ContivError as exc:
             log.warning("Mesos call failed", extra=fields(method=verb, error=exc))
             return _failure(str(exc))
@@ -100,7 +100,7 @@ class _Endpoint:
 
     async def _add(self, call: PodRequest) -> PodResult:
         result = await self._handler.add(call)
-        self._links.put(call.container_id, call.netns)
+        self._links.put(call.spec.container_id, call.spec.netns)
         return result
 
 

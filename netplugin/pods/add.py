@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from core.addresses import ipv4, mac_text
 from core.errors import Conflict, MasterUnavailable, NotFound
-from core.ids import EndpointKey, GroupName, endpoint_key, group_key, network_id
+from core.ids import group_key
 from core.tasks import unbroken
 from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
@@ -27,7 +27,7 @@ from netplugin.pods.addressing import addresses_of, gateways_of, result_of
 from netplugin.pods.claims import at_position, with_addresses
 from netplugin.pods.host import PodHost
 from netplugin.pods.host_interfaces import HostInterfaces
-from netplugin.pods.journal import EntryState, JournalEntry
+from netplugin.pods.journal_entry import EntryState, JournalEntry
 from netplugin.pods.mtu import PodMtus
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.pods.port_mappings import PortMappings
@@ -64,44 +64,24 @@ class PodAdd:
         caller puts it into the registry before anything else: every request for blocks names what
         is there.
         """
-        known = self._world.networks.get(network_id(request.network, request.tenant))
-        entry = self._unaddressed(request, known)
+        known = self._world.networks.get(request.spec.network_id)
+        entry = JournalEntry(
+            key=request.spec.key,
+            spec=request.spec,
+            port=self._ports.next_number(),
+            bridge=Bridge.VXLAN if known is None else BRIDGE_OF[known.encap],
+            state=EntryState.ADDING,
+        )
         held = self._held_ahead(request, known)
         if held is None:
             return entry
         return replace(
             entry,
-            name=request.pod_name or request.container_id,
+            name=request.pod_name or request.spec.container_id,
             ip_address=held.ipv4,
             ipv6_address=held.ipv6,
             claiming=True,
             block=held.token,
-        )
-
-    def _unaddressed(self, request: PodRequest, known: NetworkRecord | None) -> JournalEntry:
-        return JournalEntry(
-            key=endpoint_key_of(request),
-            container_id=request.container_id,
-            netns=request.netns,
-            ifname=request.ifname,
-            tenant=request.tenant,
-            network=request.network,
-            group=request.group or GroupName(""),
-            port=self._ports.next_number(),
-            bridge=Bridge.VXLAN if known is None else BRIDGE_OF[known.encap],
-            state=EntryState.ADDING,
-            labels=request.labels,
-            endpoint_id="" if request.is_first else request.endpoint_id,
-            network_name=request.network_name,
-            attachment_id=request.attachment_id,
-            mac_address=request.mac,
-            default_route=request.routes_default,
-            rate=request.limit.rate,
-            burst=request.limit.burst,
-            delivery=request.delivery,
-            mappings=request.mappings,
-            receive_rate=request.receive_limit.rate,
-            receive_burst=request.receive_limit.burst,
         )
 
     def _held_ahead(self, request: PodRequest, network: NetworkRecord | None) -> HeldAddress | None:
@@ -114,8 +94,8 @@ class PodAdd:
             return None
         if not self._world.networks.on_bridge(network.id):
             return None
-        if request.group:
-            group = self._world.endpoints.group(group_key(request.group, request.tenant))
+        if request.spec.group:
+            group = self._world.endpoints.group(group_key(request.spec.group, request.spec.tenant))
             if group is None or group.ip_pool or group.network != network.name:
                 return None
         return self._host.blocks.give(network.id)
@@ -125,7 +105,7 @@ class PodAdd:
         # netmaster is asked, not only the registry: it may have reclaimed the endpoint meanwhile
         # and granted another address, which the pod does not have.
         port = self._world.endpoints.port(entry.key)
-        given = self._world.networks.get(network_id(entry.network, entry.tenant))
+        given = self._world.networks.get(entry.spec.network_id)
         if entry.block and entry.claiming and port is not None and given is not None:
             return self._result(entry, port.record, given)  # netmaster does not know it yet
         granted, network = await self._request_endpoint(entry, request)
@@ -144,7 +124,7 @@ class PodAdd:
         # Usually the network is known here already, so the port is created while netmaster works. A
         # guess that was wrong (another bridge or VLAN than netmaster's answer says) is corrected
         # below by a second `attach`.
-        known = self._world.networks.get(network_id(entry.network, entry.tenant))
+        known = self._world.networks.get(entry.spec.network_id)
         if known is not None and self._world.forwarding.delivers_without_flows(known.encap):
             # On bridged VLANs the switch delivers to ports that have no flows. There the flows come
             # before the port, or packets would pass that no policy has filtered.
@@ -188,7 +168,7 @@ class PodAdd:
         """
         if entry.block:
             network = await self._reconciler.records.network(
-                network_id(entry.network, entry.tenant), self._host.timing.network_known
+                entry.spec.network_id, self._host.timing.network_known
             )
             return Granted(self._record_of(entry, network), {}), network
         granted, network = await self._request_endpoint(entry, request)
@@ -205,8 +185,8 @@ class PodAdd:
         return EndpointRecord(
             key=entry.key,
             network=network.id,
-            endpoint_id=entry.endpoint,
-            service_name=entry.group or "",
+            endpoint_id=entry.spec.endpoint,
+            service_name=entry.spec.group,
             group_id=group.group_id if group else 0,
             group_key=group.key if group else "",
             ip_address=entry.ip_address,
@@ -215,7 +195,7 @@ class PodAdd:
             homing_host=self._host.label,
             intf_name="",
             vtep_ip="",
-            labels=dict(entry.labels) or None,
+            labels=dict(entry.spec.labels) or None,
             container_id="",
             common_name=entry.name,
         )
@@ -231,13 +211,13 @@ class PodAdd:
     ) -> tuple[Granted, NetworkRecord]:
         wanted = WantedEndpoint(
             host=self._host.label,
-            tenant=entry.tenant,
-            network=entry.network,
-            group=entry.group or None,
-            endpoint_id=entry.endpoint,
-            common_name=request.pod_name or request.container_id,
+            tenant=entry.spec.tenant,
+            network=entry.spec.network,
+            group=entry.spec.group or None,
+            endpoint_id=entry.spec.endpoint,
+            common_name=request.pod_name or request.spec.container_id,
             addresses=_asked(request),
-            labels=entry.labels,
+            labels=entry.spec.labels,
         )
         try:
             # Cancelling must not abandon the request: it could reach netmaster after the release
@@ -245,8 +225,9 @@ class PodAdd:
             with self._timed("grant"):
                 granted = await unbroken(self._host.master.create_endpoint(wanted))
         except NotFound as exc:  # netmaster's text does not name what was not found
-            group = f", group {entry.group}" if entry.group else ""
-            raise NotFound(f"{exc}: tenant {entry.tenant}, network {entry.network}{group}") from exc
+            spec = entry.spec
+            group = f", group {spec.group}" if spec.group else ""
+            raise NotFound(f"{exc}: tenant {spec.tenant}, network {spec.network}{group}") from exc
         # Of any two pods, the host of the younger one has the record of the older one before the
         # younger one may send. So at least one of both hosts can apply the policies between them.
         with self._timed("records"):
@@ -267,8 +248,8 @@ class PodAdd:
             netns_path=entry.netns,
             mtu=self._mtus.of(Bridge(entry.bridge)),
             tx_off=self._host.tx_off,
-            rate=entry.receive_rate,
-            burst=entry.receive_burst,
+            rate=entry.spec.receive_limit.rate,
+            burst=entry.spec.receive_limit.burst,
         )
         with self._timed("link"):
             await unbroken(self._host.links.add_pod_link(link))
@@ -295,7 +276,7 @@ class PodAdd:
         network: NetworkRecord,
     ) -> None:
         await linked
-        if entry.handed_over:
+        if entry.spec.handed_over:
             # The engine moves, names and addresses the link, some time after the answer.
             return
         with self._timed("namespace"):
@@ -309,21 +290,23 @@ class PodAdd:
         await unbroken(
             self._host.links.configure_pod(
                 entry.netns,
-                entry.ifname,
+                entry.spec.ifname,
                 record.mac_address,
                 [address] if address6 is None else [address, address6],
-                [g for g in gateways if g is not None and entry.default_route],
+                [g for g in gateways if g is not None and entry.spec.default_route],
             )
         )
         await self._host.links.passing(port_names.switch_name(entry.port))
-        if entry.default_route and not network.gateway:
+        if entry.spec.default_route and not network.gateway:
             await self._attach_to_host(entry)
 
     async def _attach_to_host(self, entry: JournalEntry) -> None:
         """Route a pod by its host to everything but services (`driver.go: addPod`)."""
         await self._host_interfaces.attach(entry, self._mtus.of(Bridge.VXLAN))
         if self._host.service_subnet is not None:
-            route = self._host.links.route_pod(entry.netns, entry.ifname, self._host.service_subnet)
+            route = self._host.links.route_pod(
+                entry.netns, entry.spec.ifname, self._host.service_subnet
+            )
             await unbroken(route)
 
     def _result(
@@ -353,19 +336,14 @@ class PodAdd:
 
 def container_end(entry: JournalEntry) -> str:
     """Return the name with which the pod's end of a link is created."""
-    return port_names.container_name(entry.port) if entry.handed_over else entry.ifname
-
-
-def endpoint_key_of(request: PodRequest) -> EndpointKey:
-    """Return netmaster's key of the endpoint that a request names."""
-    return endpoint_key(network_id(request.network, request.tenant), request.endpoint_id)
+    return port_names.container_name(entry.port) if entry.spec.handed_over else entry.spec.ifname
 
 
 def _asked(request: PodRequest) -> Addresses:
     return Addresses(
         ipv4=str(request.ipv4) if request.ipv4 else "",
         ipv6=str(request.ipv6) if request.ipv6 else "",
-        mac=request.mac,
+        mac=request.spec.mac,
     )
 
 

@@ -6,7 +6,7 @@
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 
 from netplugin.cni.results import PodResult
-from netplugin.pods.journal import JournalEntry
+from netplugin.pods.journal_entry import JournalEntry
 from netplugin.world import port_names
 from state.records import EndpointRecord, NetworkRecord
 
@@ -47,5 +47,5 @@ def result_of(
         gateway6=gateway6,
         mtu=mtu,
         host_ifname=port_names.switch_name(entry.port),
-        default_route=entry.default_route,
+        default_route=entry.spec.default_route,
     )

@@ -13,11 +13,16 @@ from dataclasses import dataclass
 
 from core.ids import EndpointKey, GroupName
 from core.logs import fields
-from netplugin.cni.request import FIRST_INTERFACE, Delivery, container_of
+from netplugin.cni.interface_spec import (
+    FIRST_INTERFACE,
+    Delivery,
+    InterfaceSpec,
+    container_of,
+)
 from netplugin.kernel.pod_places import PodPlace
 from netplugin.ovsdb import PortRow
 from netplugin.pods.host import PodHost
-from netplugin.pods.journal import EntryState, JournalEntry
+from netplugin.pods.journal_entry import EntryState, JournalEntry
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.pods.teardown import Teardown
 from netplugin.world import port_names
@@ -112,24 +117,26 @@ def adopted(
     """Return the journal entry of a pod that is connected already."""
     # A handed-over interface goes by one name here, whatever the engine called it.
     named = place.ifname if delivery is Delivery.INSIDE else ""
-    container = container_of(record.endpoint_id)
-    return JournalEntry(
-        key=port.key,
-        container_id=container,
-        netns=place.netns_path,
+    handed_over = delivery is Delivery.HANDED_OVER
+    spec = InterfaceSpec(
+        container_id=container_of(record.endpoint_id),
+        endpoint=record.endpoint_id,
+        netns="" if handed_over else place.netns_path,
         ifname=named or FIRST_INTERFACE,
         tenant=network.tenant,
         network=network.name,
         group=GroupName(record.group_key.rpartition(":")[0]),
+        labels=record.labels or {},
+        delivery=delivery,
+    )
+    return JournalEntry(
+        key=port.key,
+        spec=spec,
         port=port.number,
         bridge=port.row.bridge,
         state=EntryState.PRESENT,
+        joined=place.netns_path if handed_over else "",
         name=record.common_name,
         ip_address=record.ip_address,
         ipv6_address=record.ipv6_address,
-        labels=record.labels or {},
-        endpoint_id=""
-        if record.endpoint_id == container_of(record.endpoint_id)
-        else record.endpoint_id,
-        delivery=delivery,
     )

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import ContivError, MasterUnavailable
-from core.ids import HostLabel, NetworkId, network_id
+from core.ids import HostLabel, NetworkId
 from core.retry import REMOTE, Loop, retry
 from netplugin.masters.address_blocks import AddressBlocks, HeldAddress, InUse
 from netplugin.masters.client import MasterApi
-from netplugin.pods.journal import JournalEntry
+from netplugin.pods.journal_entry import JournalEntry
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ class BlockRenewal:
     async def _renew(self) -> bool:
         """Ask once, and once more if netmaster says that this host's last answer is another."""
         self._follow_store()
-        self._blocks.want(network_id(one.network, one.tenant) for one in self._entries())
+        self._blocks.want(one.spec.network_id for one in self._entries())
         for _ in range(2):
             # In this order: the lease counts from before the request, and what it names is all that
             # there is at this moment, with no other task in between.
@@ -133,7 +133,7 @@ class BlockRenewal:
 
     def _in_use(self) -> Iterable[InUse]:
         for one in self._entries():
-            yield network_id(one.network, one.tenant), one.ip_address, one.ipv6_address
+            yield one.spec.network_id, one.ip_address, one.ipv6_address
 
     def _follow_store(self) -> None:
         if (rewinds := self._rewinds()) != self._seen_rewinds:

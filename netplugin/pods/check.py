@@ -10,7 +10,7 @@ audit of the flows.
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 
-from core.ids import EndpointKey, network_id
+from core.ids import EndpointKey
 from netplugin.cni import previous_result
 from netplugin.cni.errors import InterfaceDiffers
 from netplugin.cni.request import PodRequest
@@ -18,7 +18,7 @@ from netplugin.cni.results import PodResult
 from netplugin.kernel.pod_link_state import FoundLink
 from netplugin.pods.addressing import result_of
 from netplugin.pods.host import PodHost
-from netplugin.pods.journal import EntryState, JournalEntry
+from netplugin.pods.journal_entry import EntryState, JournalEntry
 from netplugin.pods.mtu import PodMtus
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.pods.port_mappings import PortMappings
@@ -44,10 +44,10 @@ class PodCheck:
         Raises InterfaceDiffers, or another ContivError if that cannot be told.
         """
         # Under the container's lock an ADD or DEL is over, and nothing it works on seems amiss.
-        async with self._host.registry.lock(request.container_id):
+        async with self._host.registry.lock(request.spec.container_id):
             found = [fault async for fault in self._faults(request)]
         if found:
-            about = f"{request.ifname} of container {request.container_id}"
+            about = f"{request.spec.ifname} of container {request.spec.container_id}"
             raise InterfaceDiffers(f"{about}: {'; '.join(found)}")
 
     async def faults_of(self, key: EndpointKey) -> list[str]:
@@ -63,18 +63,18 @@ class PodCheck:
         if network is None:
             return [f"the store does not know network {record.network}"]
         faults = list(self._port_faults(entry, network))
-        if not entry.handed_over:
+        if not entry.spec.handed_over:
             result = result_of(entry, record, network, self._mtus.of(Bridge(entry.bridge)))
             faults += await self._link_faults(entry.netns, entry, network, result)
         return faults
 
     async def _faults(self, request: PodRequest) -> AsyncIterator[str]:
-        entry = self._host.registry.find(request.container_id, request.ifname)
+        entry = self._host.registry.find(request.spec.container_id, request.spec.ifname)
         if entry is None or entry.state is not EntryState.PRESENT:
             yield "this host has no such interface: delete the pod"
             return
         record = self._host.world.endpoints.get(entry.key)
-        network = self._host.world.networks.get(network_id(entry.network, entry.tenant))
+        network = self._host.world.networks.get(entry.spec.network_id)
         if record is None or network is None:
             yield f"the store does not know endpoint {entry.key}"
             return
@@ -90,7 +90,7 @@ class PodCheck:
         for fault in await self._mapping_faults(request, entry):
             yield fault
         result = previous_result.kept_routes(request, result)
-        for fault in await self._link_faults(request.netns, entry, network, result):
+        for fault in await self._link_faults(request.spec.netns, entry, network, result):
             yield fault
 
     def _port_faults(self, entry: JournalEntry, network: NetworkRecord) -> Iterator[str]:
@@ -123,7 +123,7 @@ class PodCheck:
             return f"the flows of {entry.bridge} differ from what they should be"
 
     async def _mapping_faults(self, request: PodRequest, entry: JournalEntry) -> list[str]:
-        if request.mappings != entry.mappings:
+        if request.spec.mappings != entry.spec.mappings:
             return ["runtimeConfig.portMappings are not those of the ADD"]
         return await self._mappings.faults(entry)
 
@@ -134,16 +134,17 @@ class PodCheck:
         faults = []
         if result.host_ifname not in await links.links():
             faults.append(f"link {result.host_ifname} is missing")
-        elif entry.receive_rate and not await links.receives_at_most(
-            result.host_ifname, entry.receive_rate, entry.receive_burst
+        elif entry.spec.receive_limit.rate and not await links.receives_at_most(
+            result.host_ifname, entry.spec.receive_limit.rate, entry.spec.receive_limit.burst
         ):
             faults.append(
-                f"link {result.host_ifname} does not limit the pod to {entry.receive_rate} kbit/s"
+                f"link {result.host_ifname} does not limit the pod to "
+                f"{entry.spec.receive_limit.rate} kbit/s"
             )
-        inside = await links.pod_link(netns, entry.ifname)
+        inside = await links.pod_link(netns, entry.spec.ifname)
         if inside is None:
-            return [*faults, f"link {entry.ifname} is missing in {netns}"]
-        faults.extend(_inside_faults(entry.ifname, inside, result))
+            return [*faults, f"link {entry.spec.ifname} is missing in {netns}"]
+        faults.extend(_inside_faults(entry.spec.ifname, inside, result))
         if self._has_host_interface(entry, network):
             access = await links.pod_link(netns, port_names.ACCESS_IFNAME)
             if access is None or not access.gateways:
@@ -151,7 +152,7 @@ class PodCheck:
         return faults
 
     def _has_host_interface(self, entry: JournalEntry, network: NetworkRecord) -> bool:
-        return entry.default_route and not network.gateway
+        return entry.spec.default_route and not network.gateway
 
 
 def _inside_faults(ifname: str, found: FoundLink, result: PodResult) -> Iterator[str]:

@@ -26,7 +26,7 @@ from core.retry import REMOTE, Loop, Pace, retry
 from core.tasks import background, unbroken
 from netplugin.masters.client import Addresses, WantedEndpoint
 from netplugin.pods.host import PodHost
-from netplugin.pods.journal import EntryState, JournalEntry
+from netplugin.pods.journal_entry import EntryState, JournalEntry
 from netplugin.pods.pod_ports import PodPorts
 from state.lineage import Position
 from state.records import EndpointRecord
@@ -130,7 +130,7 @@ class Claims:
 
     async def _change(self, before: JournalEntry, after: JournalEntry, *, known: bool) -> bool:
         """Replace an entry, unless a DEL, or an ADD that asks netmaster by itself, was there."""
-        async with self._registry.lock(before.container_id):
+        async with self._registry.lock(before.spec.container_id):
             if self._registry.get(before.key) is not before or known != self._is_known(before.key):
                 return False
             await self._save(after)
@@ -182,7 +182,7 @@ class Claims:
         if entry is None:
             return
         # The container's lock: a DEL that comes now waits, and then releases what was claimed.
-        async with self._registry.lock(entry.container_id):
+        async with self._registry.lock(entry.spec.container_id):
             if self._registry.get(key) is not entry or not self._is_open(key):
                 return
             try:
@@ -236,14 +236,14 @@ class Claims:
     def _wanted(self, entry: JournalEntry) -> WantedEndpoint:
         return WantedEndpoint(
             host=self._host.label,
-            tenant=entry.tenant,
-            network=entry.network,
-            group=entry.group or None,
-            endpoint_id=entry.endpoint,
+            tenant=entry.spec.tenant,
+            network=entry.spec.network,
+            group=entry.spec.group or None,
+            endpoint_id=entry.spec.endpoint,
             common_name=entry.name,
-            addresses=Addresses(entry.ip_address, entry.ipv6_address, entry.mac_address),
+            addresses=Addresses(entry.ip_address, entry.ipv6_address, entry.spec.mac),
             claim=True,
-            labels=entry.labels,
+            labels=entry.spec.labels,
             block=entry.block,
         )
 

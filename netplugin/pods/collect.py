@@ -11,7 +11,7 @@ from core.logs import fields
 from netplugin.cni.request import GcRequest
 from netplugin.pods.endpoint_registry import EndpointRegistry
 from netplugin.pods.handler import Pods
-from netplugin.pods.journal import JournalEntry
+from netplugin.pods.journal_entry import JournalEntry
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +48,8 @@ class PodCollect:
         return [
             entry
             for entry in self._registry.idle()
-            if entry.attachment_id
-            and entry.network_name == request.network_name
-            and (entry.attachment_id, entry.ifname) not in request.keep
+            if entry.spec.attachment_id
+            and entry.spec.network_name == request.network_name
+            and (entry.spec.attachment_id, entry.spec.ifname) not in request.keep
             and not self._registry.answered_within(entry.key, self._grace)
         ]

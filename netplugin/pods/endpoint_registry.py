@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from core.ids import EndpointKey
-from netplugin.pods.journal import EntryState, JournalEntry
+from netplugin.pods.journal_entry import EntryState, JournalEntry
 
 
 class EndpointRegistry:
@@ -48,7 +48,7 @@ class EndpointRegistry:
     def find(self, container_id: str, ifname: str) -> JournalEntry | None:
         """Return the endpoint behind an interface of a container, None if there is none."""
         for entry in self._entries.values():
-            if (entry.container_id, entry.ifname) == (container_id, ifname):
+            if (entry.spec.container_id, entry.spec.ifname) == (container_id, ifname):
                 return entry
         return None
 
@@ -79,7 +79,7 @@ class EndpointRegistry:
         return [
             entry
             for entry in self._entries.values()
-            if entry.state is EntryState.PRESENT and entry.container_id not in self._locks
+            if entry.state is EntryState.PRESENT and entry.spec.container_id not in self._locks
         ]
 
     @asynccontextmanager

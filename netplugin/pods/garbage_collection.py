@@ -23,7 +23,7 @@ from core.logs import fields
 from core.retry import REMOTE, Loop, retry
 from netplugin.pods.handler import Pods
 from netplugin.pods.host import PodHost
-from netplugin.pods.journal import JournalEntry
+from netplugin.pods.journal_entry import JournalEntry
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.world import port_names
 from state.records import EndpointRecord, NetworkRecord, NetworkType

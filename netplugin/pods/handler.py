@@ -21,12 +21,13 @@ from core.errors import Conflict, ContivError, HostError, MasterUnavailable, Not
 from core.ids import EndpointKey
 from core.logs import fields
 from core.tasks import unbroken
-from netplugin.cni.request import FIRST_INTERFACE, PodRequest, container_of
+from netplugin.cni.interface_spec import FIRST_INTERFACE, container_of
+from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
 from netplugin.pods import add_stages
-from netplugin.pods.add import PodAdd, endpoint_key_of
+from netplugin.pods.add import PodAdd
 from netplugin.pods.host import PodHost
-from netplugin.pods.journal import EntryState, JournalEntry
+from netplugin.pods.journal_entry import EntryState, JournalEntry
 from netplugin.pods.pod_ports import RECLAIMED, PodPorts
 from netplugin.pods.port_mappings import PortMappings
 from netplugin.pods.teardown import Teardown
@@ -88,12 +89,12 @@ class Pods:
         noted = self._stages.begin()
         with self._stages.timed("place"):
             request = await self._place(request)
-        key, began = endpoint_key_of(request), time.monotonic()
-        async with self._registry.lock(request.container_id):
+        key, began = request.spec.key, time.monotonic()
+        async with self._registry.lock(request.spec.container_id):
             self._stages.note("lock", time.monotonic() - began)
-            known = self._registry.find(request.container_id, request.ifname)
+            known = self._registry.find(request.spec.container_id, request.spec.ifname)
             if known is not None:
-                if _matches(request, known):
+                if known.key == key and known.spec == request.spec:
                     result = await self._pod_add.repeat(known, request)
                     if result is not None:
                         self._registry.answered(known.key)
@@ -104,8 +105,8 @@ class Pods:
                 await self._teardown.wait_finished(known.key, self._timing.old_gone)
             if (other := self._registry.get(key)) is not None:
                 raise Conflict(
-                    f"container {request.container_id} is on network {request.network} already, "
-                    f"by its interface {other.ifname}"
+                    f"container {request.spec.container_id} is on network "
+                    f"{request.spec.network} already, by its interface {other.spec.ifname}"
                 )
             # netmaster knows one endpoint by this key. A release still under way would delete the
             # new one.
@@ -114,8 +115,8 @@ class Pods:
 
     async def delete(self, request: PodRequest) -> None:
         """Remove a pod's interface; one that does not exist is a success."""
-        async with self._registry.lock(request.container_id):
-            known = self._registry.find(request.container_id, request.ifname)
+        async with self._registry.lock(request.spec.container_id):
+            known = self._registry.find(request.spec.container_id, request.spec.ifname)
             if known is not None:
                 began = time.monotonic()
                 await unbroken(self._remove(known))
@@ -132,7 +133,7 @@ class Pods:
         """Remove an endpoint by its record's key, for netmaster's clean-up."""
         known = self._registry.get(key)
         if known is not None:
-            async with self._registry.lock(known.container_id):
+            async with self._registry.lock(known.spec.container_id):
                 entry = self._registry.get(key)  # it may have been replaced meanwhile
                 if entry is not None:
                     await unbroken(self._remove(entry))
@@ -141,17 +142,17 @@ class Pods:
         """Note the namespace that an engine moves a link to. Raises NotFound, HostError."""
         async with self._registry.lock(container_id):
             entry = self._registry.find(container_id, FIRST_INTERFACE)
-            if entry is None or not entry.handed_over:
+            if entry is None or not entry.spec.handed_over:
                 raise NotFound(f"endpoint {container_id} is not on this host: create it first")
-            if entry.netns != netns:
-                entry = replace(entry, netns=netns)
+            if entry.joined != netns:
+                entry = replace(entry, joined=netns)
                 self._registry.put(entry)
                 await self._journal.write(entry)
             return entry
 
     async def release(self, entry: JournalEntry) -> None:
         """Remove an endpoint as a DEL would, unless it has been replaced meanwhile."""
-        async with self._registry.lock(entry.container_id):
+        async with self._registry.lock(entry.spec.container_id):
             if self._registry.get(entry.key) is entry:
                 await unbroken(self._remove(entry))
 
@@ -252,7 +253,7 @@ class Pods:
         # that a DEL names, and Kubernetes may have forgotten them.
         return [
             record
-            for record in self._world.endpoints.of_id(request.endpoint_id)
+            for record in self._world.endpoints.of_id(request.spec.endpoint)
             if record.homing_host == self._label and not self.has(record.key)
         ]
 
@@ -263,24 +264,7 @@ def _about(entry: JournalEntry, request: PodRequest) -> dict[str, object]:
         endpoint=entry.key,
         namespace=request.namespace or None,
         pod=request.pod_name or None,
-        container=request.container_id,
-        tenant=entry.tenant,
-        network=entry.network,
-    )
-
-
-def _matches(request: PodRequest, entry: JournalEntry) -> bool:
-    """Tell whether an existing endpoint is the one that a request asks for."""
-    # What is handed over has no namespace of its own choice: the engine names one later, by `join`.
-    netns = request.netns if entry.handed_over else entry.netns
-    existing = entry.key, netns, entry.ifname, entry.group or "", entry.default_route
-    limits = entry.rate, entry.burst, entry.receive_rate, entry.receive_burst
-    if limits != (*request.limit, *request.receive_limit) or entry.mappings != request.mappings:
-        return False
-    return entry.delivery == request.delivery and existing == (
-        endpoint_key_of(request),
-        request.netns,
-        request.ifname,
-        request.group or "",
-        request.routes_default,
+        container=request.spec.container_id,
+        tenant=entry.spec.tenant,
+        network=entry.spec.network,
     )

@@ -17,7 +17,7 @@ from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.kernel.pod_links import PodLink
 from netplugin.ovsdb import PortRow, PortSpec
 from netplugin.pods.host import PodHost
-from netplugin.pods.journal import JournalEntry
+from netplugin.pods.journal_entry import JournalEntry
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.world import port_names
 from ofnet.world import AccessPort, Bridge
@@ -99,7 +99,7 @@ class HostInterfaces:
         for entry in self._registry.idle():
             name = port_names.access_name(entry.port)
             if name in links and name not in self._rows():
-                async with self._registry.lock(entry.container_id):
+                async with self._registry.lock(entry.spec.container_id):
                     if self._registry.get(entry.key) is entry:
                         log.warning("port missing in OVSDB, recreated", extra=fields(port=name))
                         await self._add_row(entry)

@@ -2,8 +2,9 @@
 
 An entry is written before netmaster is asked for the endpoint, and removed when the endpoint has
 been released. An agent that starts reads all entries and finishes or undoes what its predecessor
-left (`netplugin.pods.handler`). An unreadable file is renamed, reported and skipped. Where there is
-no room for the new state of an entry that is to be removed, the file's name alone says so.
+left (`netplugin.pods.handler`). The text of a file is `netplugin.pods.journal_entry`'s. An
+unreadable file is renamed, reported and skipped. Where there is no room for the new state of an
+entry that is to be removed, the file's name alone says so.
 
 Container ids come from outside, so a file is named by the hash of the endpoint's key; the key is
 inside.
@@ -12,24 +13,19 @@ inside.
 import asyncio
 import errno
 import hashlib
-import json
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
-from enum import StrEnum
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
 
 from core import logs
 from core.errors import HostError
-from core.ids import EndpointKey, GroupName, NetworkName, TenantName
-from core.outside_json import read_json
-from netplugin.cni.port_mappings import PortMapping, mapping_of
-from netplugin.cni.request import Delivery
-from state.lineage import Position
+from core.ids import EndpointKey
+from netplugin.pods.journal_entry import EntryState, JournalEntry, parse, text_of
 
 log = logging.getLogger(__name__)
 
@@ -44,99 +40,6 @@ _PROBE_SIZE: Final = 4096
 """Bytes, more than an entry has: a disk that takes fewer takes no entry."""
 _REMOVING: Final = ".removing"
 """Of a file whose entry is REMOVING, whatever is written in it."""
-_KINDS: Final[dict[str, type | tuple[type, ...]]] = {
-    "port": int,
-    "group": (str, type(None)),
-    "claiming": bool,
-    "rev": int,
-    "labels": dict,
-    "default_route": bool,
-    "rate": int,
-    "burst": int,
-    "mappings": list,
-    "receive_rate": int,
-    "receive_burst": int,
-}
-"""Members of a file that are not plain strings."""
-
-_LATER: Final = frozenset(
-    {
-        *("name", "ip_address", "ipv6_address", "claiming", "term", "rev", "labels"),
-        *("endpoint_id", "network_name", "attachment_id", "mac_address", "default_route"),
-        *("rate", "burst", "receive_rate", "receive_burst", "mappings", "delivery", "block"),
-    }
-)
-"""Members that files of older agents lack."""
-
-
-class EntryState(StrEnum):
-    """The state of an endpoint, which decides what an agent that finds the entry does."""
-
-    ADDING = "adding"
-    PRESENT = "present"
-    REMOVING = "removing"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalEntry:
-    """An endpoint of this host.
-
-    `name` and the addresses are empty until netmaster granted them, and in entries of older agents.
-    `claiming` says that the store does not know the endpoint: it went back, or this host gave the
-    address (see `claims`); `block` is the token by which it held it then, else "". `term`
-    and `rev` are the position in the store's lineage at which it knew the endpoint. `labels` are
-    those of its creation; `netplugin.pods.labels` keeps the store's current. `endpoint_id` is ""
-    where it is the container's id. `network_name` and `attachment_id` are those of the request,
-    for GC; `mac_address` is "" unless the runtime asked for one. `rate` in kbit/s and `burst` in
-    kbit limit what the pod sends, `receive_rate` and `receive_burst` what it receives; a rate of 0
-    is no limit. `mappings` are its host ports. `delivery` is a `Delivery`; what docker is handed
-    over has no namespace before it has joined one.
-    """
-
-    key: EndpointKey
-    container_id: str
-    netns: str
-    ifname: str
-    tenant: TenantName
-    network: NetworkName
-    group: GroupName | None
-    port: int
-    bridge: str
-    state: EntryState
-    name: str = ""
-    ip_address: str = ""
-    ipv6_address: str = ""
-    claiming: bool = False
-    term: str = ""
-    rev: int = 0
-    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
-    endpoint_id: str = ""
-    network_name: str = ""
-    attachment_id: str = ""
-    mac_address: str = ""
-    default_route: bool = True
-    rate: int = 0
-    burst: int = 0
-    mappings: tuple[PortMapping, ...] = ()
-    receive_rate: int = 0
-    receive_burst: int = 0
-    delivery: str = Delivery.INSIDE
-    block: str = ""
-
-    @property
-    def handed_over(self) -> bool:
-        """True if an engine names and addresses the pod's end of the link."""
-        return self.delivery == Delivery.HANDED_OVER
-
-    @property
-    def endpoint(self) -> str:
-        """The id by which netmaster knows the endpoint on its network."""
-        return self.endpoint_id or self.container_id
-
-    @property
-    def position(self) -> Position:
-        """Where in its history the store knew the endpoint."""
-        return Position(self.term, self.rev)
 
 
 class Journal:
@@ -255,7 +158,7 @@ class Journal:
         return os.path.exists(stem + _REMOVING)
 
     def _write_half(self, half: str, entry: JournalEntry) -> None:
-        _write_synced(half, json.dumps(asdict(entry)).encode())
+        _write_synced(half, text_of(entry).encode())
 
     def _probe(self) -> None:
         # Its name ends as that of a half-written entry: the next agent removes one that is left.
@@ -294,27 +197,6 @@ def _write_synced(path: str, content: bytes) -> None:
 def _unlink(path: str) -> None:
     with suppress(FileNotFoundError):
         os.unlink(path)
-
-
-def parse(text: str) -> JournalEntry:
-    """Return the entry in a file's text. Raises ValueError for anything else."""
-    value = read_json(text)
-    if not isinstance(value, dict):
-        raise ValueError("not an object")  # noqa: TRY004 - the text is at fault
-    known = {one.name for one in fields(JournalEntry)}
-    missing = known - value.keys() - _LATER
-    known &= value.keys()
-    if missing:
-        raise ValueError(f"{', '.join(sorted(missing))} missing")
-    wrong = [n for n in known if not isinstance(value[n], _KINDS.get(n, str))]
-    if wrong:
-        raise ValueError(f"{', '.join(sorted(wrong))} of the wrong type")
-    # Unknown members are ignored: a newer agent may have written them before a downgrade.
-    return JournalEntry(
-        **{name: value[name] for name in known - {"state", "mappings"}},
-        state=EntryState(value["state"]),
-        mappings=tuple(map(mapping_of, value.get("mappings", ()))),
-    )
 
 
 def _read(path: Path) -> JournalEntry | None:

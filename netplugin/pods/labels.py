@@ -76,7 +76,7 @@ class PodLabels:
         """Return the labels of the endpoints whose pods are known."""
         wanted: dict[EndpointKey, Mapping[str, str]] = {}
         for entry in self._host.registry.idle():
-            named = entry.labels
+            named = entry.spec.labels
             uid = named.get(POD_UID, "")
             pod = self._pods.pod(f"{named.get(POD_NAMESPACE)}/{named.get(POD_NAME)}", uid)
             if pod is not None:

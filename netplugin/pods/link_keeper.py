@@ -20,7 +20,7 @@ from core.grace_period import GracePeriod
 from core.logs import fields
 from core.retry import Loop, retry
 from netplugin.pods.host import PodHost
-from netplugin.pods.journal import JournalEntry
+from netplugin.pods.journal_entry import JournalEntry
 from netplugin.world import port_names
 from ofnet.world import Bridge
 
@@ -126,4 +126,4 @@ class LinkKeeper:
 
 
 def _about(name: str, entry: JournalEntry) -> str:
-    return f"link {name} of pod {entry.name or entry.container_id}"
+    return f"link {name} of pod {entry.name or entry.spec.container_id}"

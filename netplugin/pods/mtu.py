@@ -19,7 +19,7 @@ from core.logs import fields
 from core.retry import Loop, retry
 from netplugin.kernel.netns import KernelLinks
 from netplugin.pods.host import PodHost
-from netplugin.pods.journal import JournalEntry
+from netplugin.pods.journal_entry import JournalEntry
 from netplugin.world import port_names
 from ofnet.world import Bridge
 
@@ -122,7 +122,7 @@ class PodMtus:
         """Set the links of pods that have another MTU; return the failures."""
         have, faults = await self._links.mtus(), []
         for entry in self._registry.idle():
-            own = port_names.switch_name(entry.port), entry.ifname, Bridge(entry.bridge)
+            own = port_names.switch_name(entry.port), entry.spec.ifname, Bridge(entry.bridge)
             access = port_names.access_name(entry.port), port_names.ACCESS_IFNAME, Bridge.VXLAN
             for name, ifname, bridge in (own, access):
                 wanted = self.of(bridge)
@@ -147,12 +147,12 @@ class PodMtus:
 
     async def _set(self, entry: JournalEntry, name: str, ifname: str, mtu: int) -> list[str]:
         try:
-            if entry.handed_over:
+            if entry.spec.handed_over:
                 await self._links.set_peer_mtu(name, entry.netns, mtu)
             else:
                 await self._links.set_pod_mtu(name, ifname, entry.netns, mtu)
         except HostError as exc:
-            return [f"pod {entry.container_id}: {exc}"]
+            return [f"pod {entry.spec.container_id}: {exc}"]
         log.info("MTU of pod set", extra=fields(endpoint=entry.key, port=name, count=mtu))
         return []
 

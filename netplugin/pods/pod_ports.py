@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from core.errors import ContivError, SwitchRefused, SwitchUnavailable
-from core.ids import EndpointKey, group_key, network_id
+from core.ids import EndpointKey, group_key
 from core.logs import fields
 from core.retry import Loop, retry
 from core.tasks import unbroken
@@ -21,7 +21,7 @@ from netplugin.bridges.reconcile_loop import set_on_change
 from netplugin.ovsdb import PortRow, PortSpec
 from netplugin.pods import rate_limits
 from netplugin.pods.host import PodHost
-from netplugin.pods.journal import JournalEntry
+from netplugin.pods.journal_entry import JournalEntry
 from netplugin.pods.teardown import Teardown
 from netplugin.world import port_names
 from netplugin.world.conversion import LocalPort
@@ -169,8 +169,8 @@ class PodPorts:
         return [refused for refused in tried if refused]
 
     async def _restore(self, entry: JournalEntry) -> str:
-        async with self._registry.lock(entry.container_id):
-            network = self._world.networks.get(network_id(entry.network, entry.tenant))
+        async with self._registry.lock(entry.spec.container_id):
+            network = self._world.networks.get(entry.spec.network_id)
             if self._registry.get(entry.key) is not entry or network is None:
                 return ""
             log.warning("port missing in OVSDB, recreated", extra=fields(endpoint=entry.key))
@@ -212,14 +212,14 @@ class PodPorts:
 
     def group(self, entry: JournalEntry) -> GroupRecord | None:
         """Return the group record of an endpoint; None without a group or without its record."""
-        if not entry.group:
+        if not entry.spec.group:
             return None
-        return self._world.endpoints.group(group_key(entry.group, entry.tenant))
+        return self._world.endpoints.group(group_key(entry.spec.group, entry.spec.tenant))
 
     def limits(self, entry: JournalEntry) -> tuple[int, int]:
         """Return the rate limit and burst of each port of an endpoint."""
         group = self.group(entry)
-        own = entry.rate, entry.burst
+        own = entry.spec.limit.rate, entry.spec.limit.burst
         if group is None:
             return own
         return rate_limits.stricter(own, (rate_limits.rate_of(group.bandwidth), group.burst))

@@ -27,7 +27,7 @@ from netplugin.kernel.iptables import Iptables
 from netplugin.kernel.iptables_chains import OwnChains
 from netplugin.pods import mapping_rules
 from netplugin.pods.host import PodHost
-from netplugin.pods.journal import EntryState, JournalEntry
+from netplugin.pods.journal_entry import EntryState, JournalEntry
 from netplugin.pods.mapping_rules import Address, MappedPod
 from netplugin.world import port_names
 
@@ -68,12 +68,12 @@ class PortMappings:
         They are the endpoint's as soon as it is in the registry. Raises Conflict, or Invalid where
         this host cannot have host ports.
         """
-        if entry.mappings and self._world.forwarding.private_subnet is None:
+        if entry.spec.mappings and self._world.forwarding.private_subnet is None:
             raise Invalid(
                 "host ports need the cluster's private network: set it by netctl global set "
                 "--private-subnet, or leave hostPort out"
             )
-        for mine in entry.mappings:
+        for mine in entry.spec.mappings:
             if self._world.management.known.has_port(mine.protocol, mine.host_port):
                 raise Conflict(
                     f"host port {mine} is one of this cluster's management: use another hostPort"
@@ -86,8 +86,8 @@ class PortMappings:
         for other in self._registry.entries():
             if other.key == entry.key or other.state is EntryState.REMOVING:
                 continue
-            for mine in entry.mappings:
-                for theirs in other.mappings:
+            for mine in entry.spec.mappings:
+                for theirs in other.spec.mappings:
                     if mine.collides(theirs):
                         raise Conflict(
                             f"host port {mine} is taken by endpoint {other.key}: use another "
@@ -116,7 +116,7 @@ class PortMappings:
 
         Raises HostError; Conflict if the host cannot reach the pod at its addresses.
         """
-        if not entry.mappings:
+        if not entry.spec.mappings:
             return
         failures: Failures = {}
         async with self._lock:
@@ -163,7 +163,7 @@ class PortMappings:
         left = pod.mappings if pod is not None else ()
         refused = [
             f"host port {one} does not lead to the pod: it is of this cluster's management"
-            for one in entry.mappings
+            for one in entry.spec.mappings
             if one not in left and self._refused(one, self._world.endpoints.routed_of(entry.key))
         ]
         if pod is None:
@@ -227,7 +227,7 @@ class PortMappings:
         if not self._is_mapped(entry):
             return None
         addresses = self._world.endpoints.routed_of(entry.key)
-        mappings = tuple(one for one in entry.mappings if not self._refused(one, addresses))
+        mappings = tuple(one for one in entry.spec.mappings if not self._refused(one, addresses))
         if not addresses or not mappings:
             return None
         return MappedPod(
@@ -243,14 +243,16 @@ class PortMappings:
 
     def _is_mapped(self, entry: JournalEntry) -> bool:
         here = self._registry.get(entry.key)
-        return bool(entry.mappings) and here is not None and here.state is not EntryState.REMOVING
+        return (
+            bool(entry.spec.mappings) and here is not None and here.state is not EntryState.REMOVING
+        )
 
     def _reached(self, entry: JournalEntry) -> Collection[Address]:
         return self._world.endpoints.routed_of(entry.key)
 
     def _check_reachable(self, entry: JournalEntry) -> None:
         reached = {one.version for one in self._reached(entry)}
-        for mapping in entry.mappings:
+        for mapping in entry.spec.mappings:
             if not reached & {block.version for block in mapping.blocks}:
                 raise Conflict(
                     f"host port {mapping} cannot lead to endpoint {entry.key}: the pod has no "
@@ -259,4 +261,4 @@ class PortMappings:
 
 
 def _versions(entry: JournalEntry) -> set[int]:
-    return {block.version for mapping in entry.mappings for block in mapping.blocks}
+    return {block.version for mapping in entry.spec.mappings for block in mapping.blocks}

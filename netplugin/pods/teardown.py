@@ -17,7 +17,7 @@ from core.logs import fields
 from core.retry import REMOTE, Loop, retry
 from core.tasks import Supervisor
 from netplugin.pods.host import PodHost
-from netplugin.pods.journal import JournalEntry
+from netplugin.pods.journal_entry import JournalEntry
 from netplugin.world import port_names
 from ofnet.world import Bridge
 
@@ -150,7 +150,9 @@ class Teardown:
         entry = job.entry
         await retry(
             self._loop.of(f"release of endpoint {entry.key}"),
-            lambda: self._master.delete_endpoint(entry.tenant, entry.network, entry.endpoint),
+            lambda: self._master.delete_endpoint(
+                entry.spec.tenant, entry.spec.network, entry.spec.endpoint
+            ),
         )
         job.released.set()
 

@@ -18,7 +18,7 @@ from netplugin.bridges.guard_drops import GuardDrops
 from netplugin.bridges.host_ports import InterfaceContext
 from netplugin.bridges.name_ports import NamePorts
 from netplugin.bridges.tunnel_probes import TunnelProbes
-from netplugin.cni.request import Delivery
+from netplugin.cni.interface_spec import Delivery
 from netplugin.dns.tcp_server import TcpServer
 from netplugin.kernel import icmp
 from netplugin.masters.client import MasterApi

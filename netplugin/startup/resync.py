@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from core.errors import ContivError, SwitchRefused, SwitchUnavailable
-from core.ids import EndpointKey, HostLabel, NetworkId, network_id
+from core.ids import EndpointKey, HostLabel, NetworkId
 from core.logs import fields
 from core.retry import Loop, retry
 from netplugin.bridges.bridges import USERSPACE
@@ -80,7 +80,7 @@ async def resync(
 def _used_networks(host: PodHost) -> Iterator[NetworkId]:
     """Yield the networks that this host has pods on, and maybe some that do not exist."""
     for entry in host.registry.entries():
-        yield network_id(entry.network, entry.tenant)
+        yield entry.spec.network_id
     for row in host.ovsdb.ports().values():  # those without entry are to be adopted
         key = EndpointKey(row.external_ids.get(port_names.ENDPOINT_ID, ""))
         if host.registry.get(key) is None:

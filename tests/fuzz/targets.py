@@ -64,7 +64,7 @@ from netplugin.kube.resources import (
 from netplugin.kube.services import ServiceHandler
 from netplugin.libnetwork import calls as docker_calls
 from netplugin.mesos import messages as mesos
-from netplugin.pods import journal
+from netplugin.pods import journal_entry
 from netplugin.trace import request as trace
 from netplugin.world.builder import WorldBuilder
 from objdb import original
@@ -203,9 +203,10 @@ JOURNAL: Final = {
 }
 
 
-def journal_entry(raw: bytes) -> object:
+def journalled(raw: bytes) -> object:
     """Read a file of the journal as `journal._read` does, and write it again."""
-    entry = journal.parse(raw.decode())
+    entry = journal_entry.parse(raw.decode())
+    assert journal_entry.parse(journal_entry.text_of(entry)) == entry
     return entry.key.encode()
 
 
@@ -722,7 +723,7 @@ TARGETS: Final = (
     ),
     Target("cni-previous-result", as_json(RESULT), cni_check, (BadCall,)),
     Target("cni-gc", as_json({"netconf": json.dumps(GC)}), cni.parse_gc, (BadCall,)),
-    Target("journal", as_json(JOURNAL), journal_entry, (ValueError,)),
+    Target("journal", as_json(JOURNAL), journalled, (ValueError,)),
     Target("mesos", as_json(MESOS), lambda raw: mesos.read_request(raw, cni.Verb.ADD), (BadCall,)),
     Target("docker", as_json(DOCKER), docker_call, (docker_calls.BadBody,)),
     Target("packet", frames(), packet, (), text=False, share=32),

@@ -82,7 +82,7 @@ class FakePods:
         self.added.append(request)
         await self._work()
         return PodResult(
-            endpoint_id=f"n1.default-{request.container_id}",
+            endpoint_id=f"n1.default-{request.spec.container_id}",
             mac="02:02:0a:01:01:05",
             ipv4=self.ipv4,
             ipv6=self.ipv6,

@@ -82,7 +82,11 @@ async def test_a_pod_is_added_and_deleted(agent: Path, pods: FakePods, version: 
     assert [ip["address"] for ip in outcome.json["ips"]] == ["10.1.1.5/24", "2001:db8::5/64"]
     assert outcome.json["interfaces"][1]["sandbox"] == "/var/run/netns/abc123"
     (request,) = pods.added
-    assert (request.container_id, request.network, request.cni_version) == ("abc123", "n1", version)
+    assert (request.spec.container_id, request.spec.network, request.cni_version) == (
+        "abc123",
+        "n1",
+        version,
+    )
 
     outcome = await run_plugin(environment("DEL"), config, socket=agent)
     assert (outcome.code, outcome.stdout, outcome.stderr) == (0, "", "")
@@ -127,7 +131,7 @@ async def test_twenty_adds_at_once_go_side_by_side(agent: Path, pods: FakePods) 
     calls = [run_plugin(environment("ADD", f"c{n}"), socket=agent) for n in range(20)]
     outcomes, _ = await asyncio.gather(asyncio.gather(*calls), open_when_all_are_here())
     assert [outcome.code for outcome in outcomes] == [0] * 20
-    assert {request.container_id for request in pods.added} == {f"c{n}" for n in range(20)}
+    assert {request.spec.container_id for request in pods.added} == {f"c{n}" for n in range(20)}
 
 
 async def test_two_deletes_at_once_both_succeed(agent: Path, pods: FakePods) -> None:

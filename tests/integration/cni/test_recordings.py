@@ -167,10 +167,10 @@ async def test_the_original_s_call(case: str, bed_dir: Path) -> None:
 
 def same_request(recorded: dict[str, str], pods: FakePods) -> None:
     (request,) = pods.added
-    assert request.container_id == recorded["K8S_POD_INFRA_CONTAINER_ID"]
+    assert request.spec.container_id == recorded["K8S_POD_INFRA_CONTAINER_ID"]
     assert request.pod_name == recorded["K8S_POD_NAME"]
     assert request.namespace == recorded["K8S_POD_NAMESPACE"]
-    assert request.ifname == recorded["CNI_IFNAME"]
+    assert request.spec.ifname == recorded["CNI_IFNAME"]
 
 
 def same_error(ours: dict[str, Any], recorded: dict[str, Any]) -> None:
@@ -239,8 +239,8 @@ async def test_a_runtime_s_call(call: dict[str, Any], bed_dir: Path) -> None:
 def same_pod(request: PodRequest, env: dict[str, str]) -> None:
     """As the environment has it; docker-like runtimes (nerdctl) name no pod."""
     arguments = dict(one.split("=", 1) for one in env["CNI_ARGS"].split(";") if one)
-    assert request.container_id == env["CNI_CONTAINERID"]
-    assert request.netns == env["CNI_NETNS"]
+    assert request.spec.container_id == env["CNI_CONTAINERID"]
+    assert request.spec.netns == env["CNI_NETNS"]
     assert request.pod_name == arguments.get("K8S_POD_NAME", "")
     assert request.namespace == arguments.get("K8S_POD_NAMESPACE", "")
     assert request.pod_uid == arguments.get("K8S_POD_UID", "")
@@ -249,11 +249,11 @@ def same_pod(request: PodRequest, env: dict[str, str]) -> None:
 def read_of(request: PodRequest) -> dict[str, Any]:
     """Return what the agent has read that a runtime asked for, as recordings have it (`asked`)."""
     read = {
-        "ports": sorted(f"{one} to {one.container_port}" for one in request.mappings),
-        "sends": [*request.limit],
-        "receives": [*request.receive_limit],
+        "ports": sorted(f"{one} to {one.container_port}" for one in request.spec.mappings),
+        "sends": [*request.spec.limit],
+        "receives": [*request.spec.receive_limit],
         "dns": request.dns,
-        "mac": request.mac,
+        "mac": request.spec.mac,
         "ips": [str(one) for one in (request.ipv4, request.ipv6) if one],
     }
     nothing: list[Any] = [[0, 0], "", [], {}]

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from core.errors import HostError
-from core.ids import EndpointKey
-from netplugin.pods.journal import EntryState, Journal, JournalEntry
-from tests.unit.netplugin.pods.test_journal import ENTRY
+from netplugin.pods.journal import Journal
+from netplugin.pods.journal_entry import EntryState
+from tests.unit.netplugin.records import journal_entry as entry
 
 
 @pytest.fixture
@@ -27,10 +27,6 @@ def journal(directory: Path) -> Iterator[Journal]:
     journal = Journal(directory)
     yield journal
     journal.close()
-
-
-def entry(container: str) -> JournalEntry:
-    return replace(ENTRY, key=EndpointKey(f"n1.default-{container}"), container_id=container)
 
 
 def files(directory: Path) -> list[Path]:
@@ -48,7 +44,7 @@ async def test_entries_survive_the_agent(journal: Journal, directory: Path) -> N
     await journal.remove(entry("c4").key)
     await journal.remove(entry("c4").key)
     another = Journal(directory)
-    found = {e.container_id: e for e in await another.load()}
+    found = {e.spec.container_id: e for e in await another.load()}
     another.close()
     assert set(found) == {f"c{n}" for n in range(20)} - {"c4"}
     assert found["c3"].state is EntryState.PRESENT
@@ -98,7 +94,7 @@ async def test_a_disk_that_fails_is_a_host_error() -> None:
     with pytest.raises(HostError, match=r"journal /dev/null/endpoints: Not a directory"):
         await journal.load()
     with pytest.raises(HostError, match="Not a directory"):
-        await journal.write(ENTRY)
+        await journal.write(entry())
     journal.close()
 
 
@@ -119,25 +115,25 @@ async def test_a_write_is_synced_before_it_is_seen(
 
     monkeypatch.setattr(os, "fsync", watched_fsync)
     monkeypatch.setattr(os, "replace", watched_rename)
-    await journal.write(ENTRY)
+    await journal.write(entry())
     assert steps == ["sync .tmp", "rename", "sync "]
 
 
 async def test_a_staged_entry_holds_once_it_is_committed(journal: Journal, directory: Path) -> None:
     await journal.load()
-    await journal.write(ENTRY)
-    present = replace(ENTRY, state=EntryState.PRESENT)
+    await journal.write(entry())
+    present = replace(entry(), state=EntryState.PRESENT)
     await journal.stage(present)
     another = Journal(directory)  # as the next agent, after a kill at this point
-    assert await another.load() == [ENTRY]
+    assert await another.load() == [entry()]
     another.close()
     with pytest.raises(HostError, match="No such file"):
-        await journal.commit(ENTRY.key)  # the other agent discarded it
+        await journal.commit(entry().key)  # the other agent discarded it
     await journal.stage(present)
-    await journal.commit(ENTRY.key)
+    await journal.commit(entry().key)
     assert await journal.load() == [present]
-    await journal.stage(ENTRY)
-    await journal.write(replace(ENTRY, state=EntryState.REMOVING))
+    await journal.stage(entry())
+    await journal.write(replace(entry(), state=EntryState.REMOVING))
     assert [entry.state for entry in await journal.load()] == [EntryState.REMOVING]
     assert [path.suffix for path in files(directory)] == [".json"]
 
@@ -147,12 +143,12 @@ import asyncio, dataclasses, sys
 from pathlib import Path
 from core.errors import HostError
 from netplugin.pods.journal import EntryState, Journal
-from tests.unit.netplugin.pods.test_journal import ENTRY
+from tests.unit.netplugin.records import journal_entry as entry
 
 async def main(directory):
-    journal, removing = Journal(directory), dataclasses.replace(ENTRY, state=EntryState.REMOVING)
+    journal, removing = Journal(directory), dataclasses.replace(entry(), state=EntryState.REMOVING)
     await journal.load()
-    await journal.write(ENTRY)
+    await journal.write(entry())
     filler = (directory.parent / "filler").open("wb", buffering=0)
     try:
         while filler.write(bytes(4096)):
@@ -160,7 +156,7 @@ async def main(directory):
     except OSError:
         pass
     try:
-        await journal.write(dataclasses.replace(ENTRY, key="n1.default-other"))
+        await journal.write(dataclasses.replace(entry(), key="n1.default-other"))
     except HostError as exc:
         print(exc)
     try:
@@ -173,7 +169,7 @@ async def main(directory):
     journal = Journal(directory)
     print(await journal.load() == [removing])
     await journal.write(removing)
-    await journal.remove(ENTRY.key)
+    await journal.remove(entry().key)
     print(await journal.load())
     journal.close()
 

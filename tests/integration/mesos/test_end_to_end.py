@@ -62,7 +62,7 @@ async def test_a_container_is_added_and_deleted(agent: Path, pods: FakePods, bed
     outcome = await called(agent, "DEL")
     assert (outcome.code, outcome.stdout, outcome.stderr) == (0, "\n", "")
     assert not link.is_symlink()
-    assert [request.container_id for request in (*pods.added, *pods.deleted)] == ["c1", "c1"]
+    assert [request.spec.container_id for request in (*pods.added, *pods.deleted)] == ["c1", "c1"]
     assert "ADD c1" in agent.with_suffix(".log").read_text()
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv4Network
 from types import MappingProxyType
 
-from core.ids import GroupName, NetworkName, TenantName
+from core.ids import GroupName
 from core.retry import begin_loops
 from core.tasks import Supervisor, supervisor
 from netplugin.bgp.host import HostBgp
@@ -63,7 +63,7 @@ from tests.unit.netplugin.fakes import (
     FakeSwitch,
     Faults,
 )
-from tests.unit.netplugin.records import HOST, network
+from tests.unit.netplugin.records import HOST, asking, interface, network
 from tests.unit.netplugin.starts import SETTINGS
 
 NOTHING_LEFT: tuple[object, ...] = ({}, {}, {}, {}, set())
@@ -359,21 +359,12 @@ async def turns(count: int = 20) -> None:
 def request(
     container: str = "c1", *, ifname: str = "eth0", netns: str = "", network: str = "n1"
 ) -> PodRequest:
-    return PodRequest(
-        container_id=container,
-        netns=netns or f"/run/netns/{container}",
-        ifname=ifname,
-        pod_name="",
-        namespace="",
-        tenant=TenantName("default"),
-        network=NetworkName(network),
-        group=None,
-        cni_version="1.0.0",
-    )
+    asked = interface(container, ifname, network, netns)
+    return PodRequest(spec=asked, pod_name="", namespace="", cni_version="1.0.0")
 
 
 def in_group(asked: PodRequest, group: str) -> PodRequest:
-    return replace(asked, group=GroupName(group))
+    return asking(asked, group=GroupName(group))
 
 
 def row_of(name: str) -> PortSpec:

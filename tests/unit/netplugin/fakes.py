@@ -44,7 +44,8 @@ from netplugin.masters.address_blocks import BlocksAnswer, BlocksAsked, HeldAddr
 from netplugin.masters.client import Granted, WantedEndpoint
 from netplugin.ovsdb import BondMember, BridgeRow, BridgeSpec, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import OvsdbView
-from netplugin.pods.journal import Journal, JournalEntry
+from netplugin.pods.journal import Journal
+from netplugin.pods.journal_entry import JournalEntry
 from ofnet.channel import flow_stats
 from ofnet.channel.switch import Switch, SwitchObserver
 from ofnet.channel.wire import PacketIn

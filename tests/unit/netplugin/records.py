@@ -1,5 +1,8 @@
 """Records to build tests of: one network, endpoints by number, hosts by label."""
 
+from dataclasses import replace
+from typing import Any
+
 from core.ids import (
     EndpointKey,
     GroupKey,
@@ -11,6 +14,10 @@ from core.ids import (
     endpoint_key,
     network_id,
 )
+from netplugin.cni.interface_spec import FIRST_INTERFACE, InterfaceSpec, endpoint_id
+from netplugin.cni.request import PodRequest
+from netplugin.pods.journal_entry import EntryState, JournalEntry
+from ofnet.world import Bridge
 from state.records import (
     Encap,
     EndpointRecord,
@@ -120,3 +127,36 @@ def key(container: str, nid: NetworkId = NET) -> EndpointKey:
 
 def nid_of(name: str, tenant: str = "default") -> NetworkId:
     return network_id(NetworkName(name), TenantName(tenant))
+
+
+def interface(
+    container: str = "c1", ifname: str = "eth0", network: str = "n1", netns: str = ""
+) -> InterfaceSpec:
+    """Return what a runtime asks for an interface of a pod."""
+    return InterfaceSpec(
+        container_id=container,
+        endpoint=endpoint_id(container, ifname),
+        netns=netns or f"/run/netns/{container}",
+        ifname=ifname,
+        tenant=TenantName("default"),
+        network=NetworkName(network),
+        default_route=ifname == FIRST_INTERFACE,
+    )
+
+
+def asking(asked: PodRequest, **changes: Any) -> PodRequest:
+    """Return a request with some members of its interface changed."""
+    spec = replace(asked.spec, **changes)
+    endpoint = endpoint_id(spec.container_id, spec.ifname)
+    return replace(asked, spec=replace(spec, endpoint=endpoint))
+
+
+def journal_entry(container: str = "c1", number: int = 7) -> JournalEntry:
+    """Return an endpoint of this host that is being added."""
+    return JournalEntry(
+        key=key(container),
+        spec=interface(container),
+        port=number,
+        bridge=Bridge.VXLAN,
+        state=EntryState.ADDING,
+    )

@@ -10,7 +10,7 @@ from netplugin.cni.previous_result import differences
 from netplugin.cni.results import PodResult
 from tests.unit.netplugin.cni.test_results import DUAL, REQUEST, RESULT
 
-POD = {"name": "eth0", "mac": RESULT.mac.upper(), "sandbox": REQUEST.netns}
+POD = {"name": "eth0", "mac": RESULT.mac.upper(), "sandbox": REQUEST.spec.netns}
 HOST_END = {"name": RESULT.host_ifname}
 
 
@@ -30,7 +30,7 @@ def test_the_result_of_the_add_is_right() -> None:
 
 def test_an_interface_without_mac_has_any() -> None:
     told = previous("10.1.1.5/24")
-    told["interfaces"][1] = {"name": "eth0", "sandbox": REQUEST.netns}
+    told["interfaces"][1] = {"name": "eth0", "sandbox": REQUEST.spec.netns}
     assert found(told) == []
 
 
@@ -51,7 +51,7 @@ def test_addresses_of_other_interfaces_do_not_count() -> None:
 
 
 def test_the_host_s_end_is_not_the_pod_s_interface() -> None:
-    nothing = [f"prevResult has no interface eth0 in {REQUEST.netns}"]
+    nothing = [f"prevResult has no interface eth0 in {REQUEST.spec.netns}"]
     assert found({}) == nothing
     assert found({"interfaces": [{"name": "eth0"}], "ips": None}) == nothing
 

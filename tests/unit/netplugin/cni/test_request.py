@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -10,10 +11,10 @@ from hypothesis import strategies as st
 
 from core.ids import DEFAULT_NETWORK, DEFAULT_TENANT
 from netplugin.cni.errors import BadCall
+from netplugin.cni.interface_spec import InterfaceSpec, container_of
 from netplugin.cni.request import (
     PodRequest,
     Verb,
-    container_of,
     parse,
     parse_gc,
     parse_status,
@@ -52,7 +53,7 @@ def refusal(raw: bytes, verb: Verb = Verb.ADD) -> BadCall:
 @pytest.mark.parametrize("order", list(itertools.permutations(ARGS)))
 def test_arguments_come_in_any_order(order: tuple[str, ...]) -> None:
     request = add(body(CNI_ARGS=";".join(order), CNI_CONTAINERID=None))
-    assert (request.container_id, request.namespace, request.pod_name) == (
+    assert (request.spec.container_id, request.namespace, request.pod_name) == (
         "abc123",
         "prod",
         "web-1",
@@ -60,19 +61,19 @@ def test_arguments_come_in_any_order(order: tuple[str, ...]) -> None:
 
 
 def test_the_whole_request() -> None:
-    assert add(body()) == PodRequest(
+    spec = InterfaceSpec(
         container_id="abc123",
+        endpoint="abc123",
         netns="/var/run/netns/pod1",
         ifname="eth0",
-        pod_name="web-1",
-        namespace="prod",
         tenant=DEFAULT_TENANT,
         network=DEFAULT_NETWORK,
-        group=None,
-        cni_version="0.3.1",
         network_name="contiv-net",
         attachment_id="abc123",
     )
+    request = add(body())
+    assert request == PodRequest(spec=spec, pod_name="web-1", namespace="prod", cni_version="0.3.1")
+    assert asdict(request.spec) == asdict(spec)
 
 
 def test_the_original_plugin_s_fields_are_enough() -> None:
@@ -84,7 +85,7 @@ def test_the_original_plugin_s_fields_are_enough() -> None:
         "CNI_IFNAME": "eth0",
     }
     request = add(json.dumps(raw).encode())
-    assert (request.container_id, request.pod_name, request.cni_version) == (
+    assert (request.spec.container_id, request.pod_name, request.cni_version) == (
         "abc123",
         "web-1",
         "0.3.1",
@@ -93,8 +94,8 @@ def test_the_original_plugin_s_fields_are_enough() -> None:
 
 def test_without_a_sandbox_id_the_container_id_counts() -> None:
     request = add(body(CNI_ARGS="IgnoreUnknown=1;K8S_POD_NAME=pod9", CNI_CONTAINERID="32f5"))
-    assert (request.container_id, request.pod_name, request.namespace) == ("32f5", "pod9", "")
-    assert add(body(CNI_ARGS=None)).container_id == "abc123"
+    assert (request.spec.container_id, request.pod_name, request.namespace) == ("32f5", "pod9", "")
+    assert add(body(CNI_ARGS=None)).spec.container_id == "abc123"
 
 
 def test_a_value_may_hold_an_equals_sign_and_pairs_may_end_in_a_semicolon() -> None:
@@ -104,9 +105,13 @@ def test_a_value_may_hold_an_equals_sign_and_pairs_may_end_in_a_semicolon() -> N
 def test_placement_comes_from_the_configuration() -> None:
     ours = {"tenant": "blue", "network": "n1", "group": "web", "socket": "/x"}
     request = add(body(CONFIG | {"contiv": ours}))
-    assert (request.tenant, request.network, request.group) == ("blue", "n1", "web")
+    assert (request.spec.tenant, request.spec.network, request.spec.group) == ("blue", "n1", "web")
     request = add(body(CONFIG | {"contiv": {"network": "n2", "group": ""}}))
-    assert (request.tenant, request.network, request.group) == ("default", "n2", None)
+    assert (request.spec.tenant, request.spec.network, request.spec.group) == (
+        "default",
+        "n2",
+        "",
+    )
 
 
 @pytest.mark.parametrize("version", ["0.3.1", "0.4.0", "1.0.0", "1.1.0"])
@@ -168,21 +173,21 @@ def test_a_refusal_knows_the_version_to_answer_in() -> None:
 
 def test_a_del_needs_no_namespace_and_no_good_arguments() -> None:
     request = parse(body(CNI_NETNS="", CNI_ARGS="garbage"), Verb.DEL)
-    assert (request.container_id, request.netns) == ("abc123", "")
+    assert (request.spec.container_id, request.spec.netns) == ("abc123", "")
     assert refusal(body(CNI_NETNS="relative"), Verb.DEL).code == 4
 
 
 def test_each_interface_has_an_endpoint_id() -> None:
     first, second = add(body()), add(body(CNI_IFNAME="net1"))
-    assert (first.endpoint_id, second.endpoint_id) == ("abc123", "abc123@net1")
-    assert container_of(first.endpoint_id) == container_of(second.endpoint_id) == "abc123"
-    assert (first.routes_default, second.routes_default) == (True, False)
+    assert (first.spec.endpoint, second.spec.endpoint) == ("abc123", "abc123@net1")
+    assert container_of(first.spec.endpoint) == container_of(second.spec.endpoint) == "abc123"
+    assert (first.spec.default_route, second.spec.default_route) == (True, False)
 
 
 def test_the_configuration_gives_the_default_route() -> None:
     ours = {"contiv": {"defaultRoute": True}}
-    assert add(body(CONFIG | ours, CNI_IFNAME="net1")).routes_default
-    assert not add(body(CONFIG | {"contiv": {"defaultRoute": False}})).routes_default
+    assert add(body(CONFIG | ours, CNI_IFNAME="net1")).spec.default_route
+    assert not add(body(CONFIG | {"contiv": {"defaultRoute": False}})).spec.default_route
     assert refusal(body(CONFIG | {"contiv": {"defaultRoute": "yes"}})).code == 7
 
 
@@ -274,7 +279,7 @@ def test_addresses_asked_for_by_arguments(
     """This is how nerdctl, ocicni and Multus ask for them."""
     request = add(body(CONFIG | config, CNI_ARGS=f"{';'.join(ARGS)};{arguments}"))
     found = (request.ipv4, request.ipv6)
-    assert (*(str(one) if one else None for one in found), request.mac) == asked
+    assert (*(str(one) if one else None for one in found), request.spec.mac) == asked
 
 
 @pytest.mark.parametrize(

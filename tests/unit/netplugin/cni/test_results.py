@@ -8,21 +8,16 @@ from typing import Any
 import pytest
 
 from core import errors
-from core.ids import NetworkName, TenantName
 from netplugin.cni import results
 from netplugin.cni.errors import BadCall, InterfaceDiffers, NotReady
 from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
+from tests.unit.netplugin.records import interface
 
 REQUEST = PodRequest(
-    container_id="abc123",
-    netns="/var/run/netns/pod1",
-    ifname="eth0",
+    spec=interface("abc123", netns="/var/run/netns/pod1"),
     pod_name="web-1",
     namespace="default",
-    tenant=TenantName("default"),
-    network=NetworkName("n1"),
-    group=None,
     cni_version="0.3.1",
 )
 RESULT = PodResult(

@@ -33,9 +33,11 @@ def test_what_a_runtime_writes_is_read(case: dict[str, Any]) -> None:
         "netconf": json.dumps(config),
     }
     request = parse(json.dumps(body).encode(), Verb.ADD)
-    assert [f"{one} to {one.container_port}" for one in request.mappings] == case.get("ports", [])
-    assert [*request.limit] == case.get("sends", [0, 0])
-    assert [*request.receive_limit] == case.get("receives", [0, 0])
+    assert [f"{one} to {one.container_port}" for one in request.spec.mappings] == case.get(
+        "ports", []
+    )
+    assert [*request.spec.limit] == case.get("sends", [0, 0])
+    assert [*request.spec.receive_limit] == case.get("receives", [0, 0])
     assert request.dns == case.get("dns", {})
-    assert request.mac == case.get("mac", "")
+    assert request.spec.mac == case.get("mac", "")
     assert [str(one) for one in (request.ipv4, request.ipv6) if one] == case.get("ips", [])

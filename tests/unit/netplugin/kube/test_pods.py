@@ -15,17 +15,13 @@ from netplugin.kube.pods import PodHandler, PodPlacement
 from netplugin.kube.resources import NAMESPACES, Resource, pods_of
 from netplugin.world.kube_objects import KubeObject
 from tests.bed.kubernetes import pod
+from tests.unit.netplugin.records import asking, interface
 
 PODS = pods_of("n1")
 REQUEST = PodRequest(
-    container_id="c1",
-    netns="/run/netns/c1",
-    ifname="eth0",
+    spec=interface(network="default-net"),
     pod_name="web-1",
     namespace="shop",
-    tenant=TenantName("default"),
-    network=NetworkName("default-net"),
-    group=None,
     cni_version="1.0.0",
     pod_uid="u1",
 )
@@ -107,14 +103,14 @@ async def test_each_label_counts_by_itself(
 ) -> None:
     known.put("pods", web(**of_pod))
     known.put("namespaces", shop(**of_namespace))
-    asked = replace(
+    asked = asking(
         REQUEST,
         tenant=TenantName("conf-t"),
         network=NetworkName("conf-n"),
         group=GroupName("conf-g"),
     )
     found = await placement(server, known).place(asked)
-    assert (found.tenant, found.network, found.group) == place
+    assert (found.spec.tenant, found.spec.network, found.spec.group) == place
     assert server.asked == []
 
 
@@ -125,10 +121,10 @@ async def test_a_pod_chooses_no_tenant_where_that_is_forbidden(
     known.put("namespaces", shop())
     pods = PodPlacement(server, PODS, known, 0.01, tenant_by_pod=False)
     found = await pods.place(REQUEST)
-    assert (found.tenant, found.network) == ("default", "n2")
+    assert (found.spec.tenant, found.spec.network) == ("default", "n2")
     assert "pod asks for a tenant that its namespace has not" in caplog.text
     known.put("namespaces", shop(io_contiv_tenant="red"))
-    assert (await pods.place(REQUEST)).tenant == "red"
+    assert (await pods.place(REQUEST)).spec.tenant == "red"
 
 
 async def test_the_endpoint_has_the_pods_labels_and_its_name(
@@ -137,7 +133,7 @@ async def test_the_endpoint_has_the_pods_labels_and_its_name(
     known.put("pods", web(app="web"))
     known.put("namespaces", shop(team="a"))
     found = await placement(server, known).place(REQUEST)
-    assert found.labels == {
+    assert found.spec.labels == {
         "app": "web",
         "io.kubernetes.pod.namespace": "shop",
         "io.kubernetes.pod.name": "web-1",
@@ -150,10 +146,14 @@ async def test_a_further_interface_is_placed_by_its_configuration(
 ) -> None:
     known.put("pods", web(io_contiv_tenant="blue", io_contiv_network="n2", app="web"))
     known.put("namespaces", shop(io_contiv_net__group="db"))
-    asked = replace(REQUEST, ifname="net1", network=NetworkName("conf-n"))
+    asked = asking(REQUEST, ifname="net1", network=NetworkName("conf-n"))
     found = await placement(server, known).place(asked)
-    assert (found.tenant, found.network, found.group) == (REQUEST.tenant, "conf-n", REQUEST.group)
-    assert found.labels["app"] == "web"
+    assert (found.spec.tenant, found.spec.network, found.spec.group) == (
+        REQUEST.spec.tenant,
+        "conf-n",
+        REQUEST.spec.group,
+    )
+    assert found.spec.labels["app"] == "web"
 
 
 async def test_a_request_without_a_pod_is_as_it_is(server: Server, known: PodHandler) -> None:
@@ -169,7 +169,7 @@ async def test_the_watch_is_waited_for(server: Server, known: PodHandler) -> Non
         await asyncio.sleep(0)
         assert not placing.done()
         known.put("pods", web(io_contiv_tenant="blue"))
-    assert placing.result().tenant == "blue"
+    assert placing.result().spec.tenant == "blue"
     assert server.asked == []
 
 
@@ -179,7 +179,7 @@ async def test_the_server_is_asked_for_what_no_watch_told(
     server.objects["pods shop/web-1"] = web(io_contiv_tenant="blue")
     server.objects["namespaces /shop"] = shop(io_contiv_network="n2")
     found = await placement(server, known).place(REQUEST)
-    assert (found.tenant, found.network) == ("blue", "n2")
+    assert (found.spec.tenant, found.spec.network) == ("blue", "n2")
     assert server.asked == ["pods shop/web-1", "namespaces /shop"]
 
 
@@ -189,7 +189,7 @@ async def test_no_pod_gets_the_labels_of_an_earlier_one_of_its_name(
     known.put("pods", web("u0", io_contiv_tenant="red"))
     known.put("namespaces", shop())
     server.objects["pods shop/web-1"] = web("u1", io_contiv_tenant="blue")
-    assert (await placement(server, known).place(REQUEST)).tenant == "blue"
+    assert (await placement(server, known).place(REQUEST)).spec.tenant == "blue"
     server.objects["pods shop/web-1"] = web("u0")
     with pytest.raises(OrchestratorUnavailable, match="has UID u0 in Kubernetes and u1 here"):
         await placement(server, known).place(REQUEST)
@@ -202,7 +202,7 @@ async def test_without_a_uid_the_server_says_which_pod_it_is(
     known.put("namespaces", shop())
     server.objects["pods shop/web-1"] = web("u1", io_contiv_tenant="blue")
     found = await placement(server, known, wait=60).place(replace(REQUEST, pod_uid=""))
-    assert found.tenant == "blue"
+    assert found.spec.tenant == "blue"
 
 
 async def test_a_static_pod_is_known_by_the_uid_of_its_mirror(
@@ -212,7 +212,7 @@ async def test_a_static_pod_is_known_by_the_uid_of_its_mirror(
     mirror["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "u1", "other": "x"}
     known.put("pods", PODS.reduced(mirror))
     known.put("namespaces", shop())
-    assert (await placement(server, known).place(REQUEST)).tenant == "blue"
+    assert (await placement(server, known).place(REQUEST)).spec.tenant == "blue"
 
 
 @pytest.mark.parametrize(

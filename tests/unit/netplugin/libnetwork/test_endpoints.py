@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import Conflict, ContivError, Exhausted, HostError, NotFound
-from netplugin.cni.request import Delivery
-from netplugin.pods.journal import EntryState
+from netplugin.cni.interface_spec import Delivery
+from netplugin.pods.journal_entry import EntryState
 from tests.unit.netplugin.agent import NOTHING_LEFT, Outside, eventually, left_nothing, running
 from tests.unit.netplugin.libnetwork.scene import Drivers, drivers
 from tests.unit.netplugin.records import network
@@ -40,8 +40,8 @@ async def test_a_container_comes_and_goes(outside: Outside, tmp_path: Path) -> N
         assert (joined["Gateway"], joined["GatewayIPv6"]) == ("10.1.255.254", "")
         (entry,) = outside.journal.entries.values()
         assert (entry.state, entry.netns) == (EntryState.PRESENT, "/run/docker/netns/x")
-        assert entry.delivery == Delivery.HANDED_OVER
-        assert not entry.attachment_id, "a GC of CNI leaves it alone"
+        assert entry.spec.delivery == Delivery.HANDED_OVER
+        assert not entry.spec.attachment_id, "a GC of CNI leaves it alone"
         await it.call("NetworkDriver.Leave", **ENDPOINT)
         await it.call(DELETE, **ENDPOINT)
         await left_nothing(it.agent)

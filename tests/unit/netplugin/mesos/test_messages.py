@@ -12,7 +12,6 @@ from netplugin.cni.errors import BadCall
 from netplugin.cni.request import Verb
 from netplugin.cni.results import PodResult
 from netplugin.mesos import messages
-from netplugin.pods.add import endpoint_key_of
 
 CALL = {"cni_ifname": "eth0", "cni_netns": "/var/run/mesos/ns", "cni_containerid": "c1-2"}
 
@@ -24,20 +23,24 @@ def body(**members: object) -> bytes:
 @pytest.mark.parametrize(
     ("labels", "tenant", "network", "group"),
     [
-        ({}, "default", "default-net", None),
-        ({"io.contiv.tenant": "t1", "io.contiv.network": "n1"}, "t1", "n1", None),
-        ({"io.contiv.network": "n1"}, "default", "n1", None),
-        ({"io.contiv.tenant": "t1"}, "t1", "default-net", None),
+        ({}, "default", "default-net", ""),
+        ({"io.contiv.tenant": "t1", "io.contiv.network": "n1"}, "t1", "n1", ""),
+        ({"io.contiv.network": "n1"}, "default", "n1", ""),
+        ({"io.contiv.tenant": "t1"}, "t1", "default-net", ""),
         ({"io.contiv.net-group": "g1", "io.contiv.tenant": ""}, "default", "default-net", "g1"),
     ],
 )
 def test_labels_say_where_a_container_belongs(
-    labels: dict[str, str], tenant: str, network: str, group: str | None
+    labels: dict[str, str], tenant: str, network: str, group: str
 ) -> None:
     request = messages.read_request(body(labels=labels), Verb.ADD)
-    assert (request.tenant, request.network, request.group) == (tenant, network, group)
-    assert (request.container_id, request.ifname) == ("c1-2", "eth0")
-    assert endpoint_key_of(request) == f"{network}.{tenant}-c1-2"
+    assert (request.spec.tenant, request.spec.network, request.spec.group) == (
+        tenant,
+        network,
+        group,
+    )
+    assert (request.spec.container_id, request.spec.ifname) == ("c1-2", "eth0")
+    assert request.spec.key == f"{network}.{tenant}-c1-2"
 
 
 @pytest.mark.parametrize(

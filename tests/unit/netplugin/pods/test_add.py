@@ -9,7 +9,7 @@ import pytest
 
 from core import keys
 from core.errors import Exhausted, NotFound, SwitchUnavailable
-from netplugin.pods.journal import EntryState
+from netplugin.pods.journal_entry import EntryState
 from netplugin.world import port_names
 from ofnet.world import Bridge, FwdMode
 from state.records import Encap, GlobalRecord

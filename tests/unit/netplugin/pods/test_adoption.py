@@ -5,12 +5,12 @@ import logging
 import pytest
 
 from core.errors import HostError
-from netplugin.cni.request import Delivery
+from netplugin.cni.interface_spec import Delivery
 from netplugin.kernel.pod_links import PodLink
 from netplugin.kernel.pod_places import PodPlace
 from netplugin.ovsdb import PortSpec
 from netplugin.pods.adoption import MarkedPort, adopted
-from netplugin.pods.journal import EntryState
+from netplugin.pods.journal_entry import EntryState
 from netplugin.world import port_names
 from ofnet.world import Bridge
 from state.records import EndpointRecord
@@ -57,13 +57,13 @@ async def test_a_pod_of_the_original_is_adopted_as_it_is(outside: Outside) -> No
     async with starting(outside, await stored(record)) as agent:
         await resync_of(agent)
         entry = outside.journal.entries[record.key]
-        assert (entry.state, entry.port, entry.netns, entry.ifname) == (
+        assert (entry.state, entry.port, entry.netns, entry.spec.ifname) == (
             EntryState.PRESENT,
             7,
             "/run/netns/p7",
             "eth0",
         )
-        assert entry.container_id == record.endpoint_id
+        assert entry.spec.container_id == record.endpoint_id
         port = agent.world.endpoints.port(record.key)
         assert port is not None
         assert (port.ofport, port.number) == (3, 7)
@@ -159,5 +159,9 @@ async def test_an_engines_interface_has_one_name_here(outside: Outside) -> None:
     port = MarkedPort(7, outside.ovsdb.ports()["vvport7"], key("c1"))
     place = PodPlace("/run/docker/netns/x", "eth3", inside=True)
     entry = adopted(port, record, network(), place, Delivery.HANDED_OVER)
-    assert (entry.ifname, entry.netns, entry.handed_over) == ("eth0", "/run/docker/netns/x", True)
-    assert adopted(port, record, network(), place, Delivery.INSIDE).ifname == "eth3"
+    assert (entry.spec.ifname, entry.netns, entry.spec.handed_over) == (
+        "eth0",
+        "/run/docker/netns/x",
+        True,
+    )
+    assert adopted(port, record, network(), place, Delivery.INSIDE).spec.ifname == "eth3"

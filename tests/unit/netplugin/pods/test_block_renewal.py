@@ -11,7 +11,7 @@ import pytest
 from core import keys
 from core.errors import Conflict, MasterUnavailable
 from core.tasks import background
-from netplugin.pods.journal import EntryState
+from netplugin.pods.journal_entry import EntryState
 from state.watch import Reached, Rewound
 from tests.unit.netplugin.agent import Agent, Outside, eventually, left_nothing, request, running
 from tests.unit.netplugin.records import key

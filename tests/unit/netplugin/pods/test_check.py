@@ -16,7 +16,7 @@ from netplugin.cni.request import PodRequest
 from ofnet.world import Bridge
 from state.watch import Removed
 from tests.unit.netplugin.agent import Agent, Outside, request, running
-from tests.unit.netplugin.records import key, network
+from tests.unit.netplugin.records import asking, key, network
 
 pytestmark = pytest.mark.usefixtures("hurried")
 V6 = network(v6=True)
@@ -25,7 +25,7 @@ V6 = network(v6=True)
 async def added(agent: Agent, asked: PodRequest) -> PodRequest:
     """Add a pod; return the request of a CHECK of it."""
     result = await agent.calls.add(asked)
-    agent.learn("k", agent.outside.master.endpoints[key(asked.endpoint_id)])
+    agent.learn("k", agent.outside.master.endpoints[key(asked.spec.endpoint)])
     return replace(asked, previous=json.loads(results.added(result, asked)["cni"]))
 
 
@@ -152,7 +152,7 @@ async def test_a_runtime_that_remembers_otherwise(
 
 async def test_a_lost_limit_of_what_a_pod_receives_is_named(outside: Outside) -> None:
     async with running(outside) as agent:
-        asked = await added(agent, replace(request(), receive_limit=RateLimit(10_000, 0)))
+        asked = await added(agent, asking(request(), receive_limit=RateLimit(10_000, 0)))
         await agent.calls.check(asked)
         there = agent.outside.links.there
         link = there["vvport1"]
@@ -181,14 +181,14 @@ async def test_a_previous_result_that_is_none(outside: Outside, broken: dict[str
 async def test_an_interface_that_was_never_added(outside: Outside) -> None:
     async with running(outside) as agent:
         asked = await added(agent, request())
-        assert "no such interface" in await faults(agent, replace(asked, ifname="net1"))
-        assert "no such interface" in await faults(agent, replace(asked, container_id="c2"))
+        assert "no such interface" in await faults(agent, asking(asked, ifname="net1"))
+        assert "no such interface" in await faults(agent, asking(asked, container_id="c2"))
 
 
 async def test_another_namespace(outside: Outside) -> None:
     async with running(outside) as agent:
         asked = await added(agent, request())
-        assert "prevResult" not in await faults(agent, replace(asked, netns="/run/netns/other"))
+        assert "prevResult" not in await faults(agent, asking(asked, netns="/run/netns/other"))
         outside.links.dead.add("/run/netns/c1")
         with pytest.raises(HostError, match="/run/netns/c1"):
             await agent.calls.check(asked)

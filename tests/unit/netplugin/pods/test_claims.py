@@ -17,7 +17,7 @@ from state.lineage import Lineage, Position, Term
 from state.watch import Changed, Doubted, Reached, Removed, Rewound
 from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running, stays
 from tests.unit.netplugin.bridges.test_reconciler import flows_of
-from tests.unit.netplugin.records import PEER, endpoint, key
+from tests.unit.netplugin.records import PEER, asking, endpoint, key
 
 pytestmark = pytest.mark.usefixtures("hurried")
 
@@ -73,10 +73,10 @@ async def test_a_running_pod_is_claimed_with_its_address(outside: Outside) -> No
 async def test_a_further_interface_is_claimed_with_the_addresses_it_asked_for(
     outside: Outside,
 ) -> None:
-    asked = replace(request(ifname="net1"), mac="02:aa:00:00:00:01")
+    asked = asking(request(ifname="net1"), mac="02:aa:00:00:00:01")
     async with running(outside) as agent, claiming(agent):
         await agent.pods.add(asked)
-        one = key(asked.endpoint_id)
+        one = key(asked.spec.endpoint)
         before = outside.master.endpoints[one]
         agent.learn("k", before)
         go_back(agent, one)

@@ -8,14 +8,14 @@ import pytest
 from core.errors import HostError
 from netplugin.cni.request import GcRequest, PodRequest
 from tests.unit.netplugin.agent import Outside, eventually, left_nothing, request, running
-from tests.unit.netplugin.records import key, network
+from tests.unit.netplugin.records import asking, key, network
 
 pytestmark = pytest.mark.usefixtures("hurried")
 
 
 def named(container: str, name: str = "net-a", *, ifname: str = "eth0") -> PodRequest:
     asked = request(container, ifname=ifname)
-    return replace(asked, network_name=name, attachment_id=container)
+    return asking(asked, network_name=name, attachment_id=container)
 
 
 def gc(*keep: tuple[str, str], name: str = "net-a") -> GcRequest:
@@ -86,7 +86,7 @@ async def test_an_interface_of_an_older_agent_is_left_alone(outside: Outside) ->
 
 async def test_the_sandbox_s_id_is_not_the_attachment_s(outside: Outside) -> None:
     async with running(outside) as agent:
-        await agent.calls.add(replace(named("sandbox"), attachment_id="c1"))
+        await agent.calls.add(asking(named("sandbox"), attachment_id="c1"))
         await agent.calls.collect(gc(("c1", "eth0")))
         await outside.faults.quiet()
         assert outside.master.endpoints.keys() == {key("sandbox")}

@@ -3,20 +3,14 @@
 import asyncio
 from dataclasses import replace
 
-from core.ids import NetworkName, TenantName
 from netplugin.pods.endpoint_registry import EndpointRegistry
-from netplugin.pods.journal import EntryState, JournalEntry
+from netplugin.pods.journal_entry import EntryState, JournalEntry
 from tests.unit.netplugin.agent import eventually
-from tests.unit.netplugin.records import key
+from tests.unit.netplugin.records import interface, key
 
 ENTRY = JournalEntry(
     key=key("c1"),
-    container_id="c1",
-    netns="/run/netns/c1",
-    ifname="eth0",
-    tenant=TenantName("default"),
-    network=NetworkName("n1"),
-    group=None,
+    spec=interface(),
     port=7,
     bridge="contivVxlanBridge",
     state=EntryState.PRESENT,

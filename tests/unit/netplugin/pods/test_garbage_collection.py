@@ -9,7 +9,7 @@ import pytest
 from core.errors import HostError, MasterUnavailable
 from netplugin.kernel.pod_links import PodLink
 from netplugin.pods.garbage_collection import GarbageCollector
-from netplugin.pods.journal import EntryState
+from netplugin.pods.journal_entry import EntryState
 from netplugin.world import port_names
 from state.records import NetworkType
 from state.watch import Changed, Removed

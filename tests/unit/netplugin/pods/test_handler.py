@@ -20,7 +20,7 @@ from core.errors import (
 from core.ids import TenantName
 from core.logs import extra_of
 from core.tasks import supervisor
-from netplugin.pods.journal import EntryState
+from netplugin.pods.journal_entry import EntryState
 from ofnet.world import Bridge
 from state.watch import Removed
 from tests.unit.netplugin.agent import (
@@ -36,7 +36,7 @@ from tests.unit.netplugin.agent import (
     running,
     start_bridges,
 )
-from tests.unit.netplugin.records import endpoint, key, network, nid_of
+from tests.unit.netplugin.records import asking, endpoint, key, network, nid_of
 
 pytestmark = pytest.mark.usefixtures("hurried")
 FLOWS = f"flows {Bridge.VXLAN}"
@@ -439,7 +439,7 @@ async def test_the_old_interface_is_gone_before_the_new_one_comes(outside: Outsi
 async def test_each_interface_of_a_pod_is_an_endpoint(outside: Outside) -> None:
     """Also two on one network: container id and interface name are the key."""
     outside.master.networks.add(nid_of("n1", "blue"))
-    blue = replace(request(ifname="net2"), tenant=TenantName("blue"))
+    blue = asking(request(ifname="net2"), tenant=TenantName("blue"))
     async with running(outside, (network(), network(tenant="blue", tag=2))) as agent:
         first = await agent.pods.add(request())
         before = agent.traces()
@@ -471,8 +471,8 @@ async def test_the_configuration_says_which_interface_has_the_default_route(
     outside: Outside,
 ) -> None:
     async with running(outside) as agent:
-        await agent.pods.add(replace(request(), default_route=False))
-        await agent.pods.add(replace(request(ifname="net1"), default_route=True))
+        await agent.pods.add(asking(request(), default_route=False))
+        await agent.pods.add(asking(request(ifname="net1"), default_route=True))
         inside = outside.links.inside
         gateways = {ifname: len(found.gateways) for (_, ifname), found in inside.items()}
         assert gateways == {"eth0": 0, "net1": 1}
@@ -489,7 +489,7 @@ async def test_a_further_interface_survives_a_restart(outside: Outside) -> None:
 
 
 async def test_the_addresses_asked_for_are_granted_or_the_add_fails(outside: Outside) -> None:
-    asked = replace(request(), ipv4=IPv4Address("10.1.1.77"), mac="02:aa:00:00:00:01")
+    asked = replace(asking(request(), mac="02:aa:00:00:00:01"), ipv4=IPv4Address("10.1.1.77"))
     async with running(outside) as agent:
         result = await agent.pods.add(asked)
         assert (str(result.ipv4.ip), result.mac) == ("10.1.1.77", "02:aa:00:00:00:01")
@@ -559,7 +559,7 @@ async def test_one_line_tells_all_of_an_add(
         result = await agent.pods.add(asked)
         outside.faults.failing["link"] = STEPS["link"]
         with pytest.raises(HostError):
-            await agent.pods.add(replace(asked, container_id="c2"))
+            await agent.pods.add(asking(asked, container_id="c2"))
         await agent.pods.delete(asked)
     told = {one.message: extra_of(one) for one in caplog.records if one.message.startswith("pod ")}
     added, failed, removed = (told[f"pod {how}"] for how in ("added", "not added", "removed"))

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 
@@ -13,7 +12,7 @@ from core.tasks import background
 from netplugin.pods.labels import PodLabels
 from netplugin.world.kube_pods import KubePod, endpoint_labels
 from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running, stays
-from tests.unit.netplugin.records import key
+from tests.unit.netplugin.records import asking, key
 
 pytestmark = pytest.mark.usefixtures("hurried")
 
@@ -49,7 +48,7 @@ async def following(agent: Agent, known: Known) -> AsyncIterator[None]:
 
 async def add(agent: Agent, known: Known) -> None:
     labels = endpoint_labels(known.current, "u1")
-    await agent.pods.add(replace(request(), labels=labels))
+    await agent.pods.add(asking(request(), labels=labels))
     agent.learn("k", agent.outside.master.endpoints[key("c1")])
 
 
@@ -63,7 +62,7 @@ async def test_an_endpoint_is_created_with_the_labels_of_its_pod(outside: Outsid
     async with running(outside) as agent:
         await add(agent, known)
         assert stored(outside) == {"app": "web"}
-        assert outside.journal.entries[key("c1")].labels["io.kubernetes.pod.uid"] == "u1"
+        assert outside.journal.entries[key("c1")].spec.labels["io.kubernetes.pod.uid"] == "u1"
 
 
 async def test_changes_are_sent_once(outside: Outside) -> None:
@@ -113,7 +112,7 @@ async def test_labels_that_are_refused_are_not_sent_again(outside: Outside) -> N
 async def test_a_pod_that_kubernetes_does_not_know_keeps_its_labels(outside: Outside) -> None:
     known = Known()
     async with running(outside) as agent, following(agent, known):
-        await agent.pods.add(replace(request(), labels={"io.kubernetes.pod.uid": "other"}))
+        await agent.pods.add(asking(request(), labels={"io.kubernetes.pod.uid": "other"}))
         agent.learn("k", outside.master.endpoints[key("c1")])
         known.relabel(app="db")
         await stays(lambda: outside.faults.reached["labels"] == 0)

@@ -9,7 +9,7 @@ from core.errors import (
     SwitchRefused,
 )
 from netplugin.cni.net_config import RateLimit
-from netplugin.pods.journal import EntryState
+from netplugin.pods.journal_entry import EntryState
 from netplugin.pods.pod_ports import RECLAIMED
 from netplugin.world import port_names
 from netplugin.world.conversion import LocalPort
@@ -26,7 +26,7 @@ from tests.unit.netplugin.agent import (
     row_of,
     running,
 )
-from tests.unit.netplugin.records import HOST, endpoint, group, key, network
+from tests.unit.netplugin.records import HOST, asking, endpoint, group, key, network
 
 pytestmark = pytest.mark.usefixtures("hurried")
 
@@ -190,9 +190,9 @@ async def test_a_pod_of_a_group_has_its_limits_from_the_start(outside: Outside) 
 async def test_a_pod_has_the_stricter_of_its_groups_limit_and_its_own(outside: Outside) -> None:
     async with running(outside) as agent:
         agent.learn("g", group(bandwidth="10 mbps", burst=2000))
-        await agent.pods.add(replace(in_group(request(), "web"), limit=RateLimit(1000, 100)))
-        await agent.pods.add(replace(in_group(request("c2"), "web"), limit=RateLimit(90_000, 9)))
-        await agent.pods.add(replace(request("c3"), limit=RateLimit(5, 1)))
+        await agent.pods.add(asking(in_group(request(), "web"), limit=RateLimit(1000, 100)))
+        await agent.pods.add(asking(in_group(request("c2"), "web"), limit=RateLimit(90_000, 9)))
+        await agent.pods.add(asking(request("c3"), limit=RateLimit(5, 1)))
         assert limits(agent) == (1000, 100)
         assert limits(agent, "vvport2") == (10485, 2000)
         assert limits(agent, "vvport3") == (5, 1)

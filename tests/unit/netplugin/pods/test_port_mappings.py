@@ -21,7 +21,7 @@ from tests.unit.netplugin.agent import (
     request,
     running,
 )
-from tests.unit.netplugin.records import key
+from tests.unit.netplugin.records import asking, key
 from tests.unit.netplugin.worlds import settings
 
 pytestmark = pytest.mark.usefixtures("hurried")
@@ -39,7 +39,7 @@ def mapping(host_port: int = 8080, container_port: int = 80, host_ip: str = "") 
 
 
 def asked(container: str = "c1", *mappings: PortMapping) -> PodRequest:
-    return replace(request(container), mappings=mappings or (mapping(),))
+    return asking(request(container), mappings=mappings or (mapping(),))
 
 
 def translations(outside: Outside) -> list[str]:
@@ -56,7 +56,7 @@ async def test_a_host_port_is_set_before_the_add_is_answered(outside: Outside) -
         assert rule == (f"-p tcp -m tcp --dport 8080 -j DNAT --to-destination {result.ipv4.ip}:80")
         assert outside.routing_localnet == {"contivh0", "contivv0"}
         (entry,) = outside.journal.entries.values()
-        assert entry.mappings == (mapping(),)
+        assert entry.spec.mappings == (mapping(),)
 
 
 async def test_the_rules_go_before_the_address_is_released(outside: Outside) -> None:
@@ -182,7 +182,7 @@ async def test_check_names_what_is_missing(outside: Outside) -> None:
         checked = replace(asked(), previous=json.loads(results.added(result, asked())["cni"]))
         await agent.calls.check(checked)
         with pytest.raises(InterfaceDiffers, match="portMappings are not those of the ADD"):
-            await agent.calls.check(replace(checked, mappings=()))
+            await agent.calls.check(asking(checked, mappings=()))
         outside.chains.there.clear()
         outside.port_rules.rules.clear()
         with pytest.raises(InterfaceDiffers) as caught:

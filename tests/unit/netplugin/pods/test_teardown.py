@@ -9,27 +9,21 @@ from dataclasses import dataclass
 import pytest
 
 from core.errors import HostError, MasterUnavailable, SwitchUnavailable
-from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import supervisor
 from netplugin.kernel.pod_links import PodLink
 from netplugin.ovsdb import PortSpec
-from netplugin.pods.journal import EntryState, JournalEntry
+from netplugin.pods.journal_entry import EntryState, JournalEntry
 from netplugin.pods.teardown import Teardown
 from netplugin.world import port_names
 from ofnet.world import Bridge
 from tests.unit.netplugin.agent import Outside, build_agent, eventually
-from tests.unit.netplugin.records import endpoint, key
+from tests.unit.netplugin.records import endpoint, interface, key
 
 
 def entry(number: int = 1) -> JournalEntry:
     return JournalEntry(
         key=key(f"c{number}"),
-        container_id=f"c{number}",
-        netns=f"/run/netns/c{number}",
-        ifname="eth0",
-        tenant=TenantName("default"),
-        network=NetworkName("n1"),
-        group=GroupName(""),
+        spec=interface(f"c{number}"),
         port=number,
         bridge=Bridge.VXLAN,
         state=EntryState.REMOVING,
