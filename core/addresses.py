@@ -184,5 +184,11 @@ def blocks4(first: int, last: int) -> Iterator[Subnet]:
         first += 1 << host_bits
 
 
+HOSTS_OWN6: Final = subnet6(ipv6("fd63:6f6e:7469:7600::"), 62)
+"""All addresses of IPv6 that hosts take for themselves: of tunnels, of pods towards their host."""
+
 TUNNEL_SOURCES6: Final = subnet6(ipv6("fd63:6f6e:7469:7600::"), 96)
 """Where hosts have the addresses of IPv6 under which they connect to other hosts' pods."""
+
+PRIVATE6: Final = subnet6(ipv6("fd63:6f6e:7469:7602::"), 96)
+"""Where pods have the addresses of IPv6 under which they leave for their host."""

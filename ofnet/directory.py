@@ -67,7 +67,7 @@ class Directory:
         """Return the endpoint, local or remote, that has the address."""
         return self._addresses.values.get((vrf, address))
 
-    def behind(self, private: IPv4Address) -> LocalEndpoint | None:
+    def behind(self, private: IPv4Address | IPv6Address) -> LocalEndpoint | None:
         """Return the endpoint of this host that has an address on the host's private network."""
         found = self._addresses.values.get((_PRIVATE, private))
         return found if isinstance(found, LocalEndpoint) else None
@@ -91,6 +91,8 @@ def _addresses(oid: ObjectId, endpoint: Endpoint | None, world: World) -> Iterat
         yield network.vrf, endpoint.ip6
     if isinstance(endpoint, LocalEndpoint) and endpoint.nat_ip is not None:
         yield _PRIVATE, endpoint.nat_ip
+        if endpoint.nat_ip6 is not None:
+            yield _PRIVATE, endpoint.nat_ip6
 
 
 def _endpoint(oid: ObjectId, world: World) -> Endpoint | None:

@@ -28,7 +28,7 @@ VLAN 4093). Counter names are the original's; those ending in `-ERROR` are its e
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from ofnet import names
@@ -246,20 +246,29 @@ def _error(packet: PacketIn, directory: Directory, world: World) -> Reaction:
     quoted = packets.quoted_sender(packet.data)
     pod = directory.behind(quoted) if quoted is not None else None
     network = world.networks.get(pod.network) if pod is not None else None
-    if pod is None or network is None or _is_of_pod(packet.data, world):
+    own = _of_family(pod, quoted)
+    if own is None or network is None or _is_of_pod(packet.data, world):
         return Reaction(("IcmpErrorInvalid-ERROR",))
     onward = PacketOut(
-        data=packets.error_about(packet.data, pod.ip),
+        data=packets.error_about(packet.data, own),
         actions=(Load(VRF, network.vrf), Lookup(TableId.SRV_PROXY_SNAT)),
         in_port=packet.in_port,
     )
     return Reaction(("IcmpErrorForward",), onward)
 
 
+def _of_family(
+    pod: LocalEndpoint | None, quoted: IPv4Address | IPv6Address | None
+) -> IPv4Address | IPv6Address | None:
+    """Return the address of a pod's own that is of the family of the one that was quoted."""
+    if pod is None:
+        return None
+    return pod.ip6 if isinstance(quoted, IPv6Address) else pod.ip
+
+
 def _is_of_pod(frame: bytes, world: World) -> bool:
     """Return whether the host routes back what a pod sent (`ofnet.pipelines.host_paths`)."""
-    port, (_, sender) = world.host_port, packets.source(frame)
-    return port is None or (sender in port.subnet and sender != port.address)
+    return world.host_port is None or world.host_port.of_pods(packets.source(frame)[1])
 
 
 def _reject_dns(

@@ -298,8 +298,8 @@ _DECLARED: Final = (
             | {"ct_state", "ct_zone", "vlan_vid"}
         ),
         actions=frozenset(
-            {"ct", "ct_commit", "eth_src", "eth_dst", "ipv4_dst", "load", "tunnel_id", "output"}
-            | {"pop_vlan", "push_vlan", "vlan_vid", "lookup"}
+            {"ct", "ct_commit", "eth_src", "eth_dst", "ipv4_dst", "ipv6_dst", "load", "tunnel_id"}
+            | {"output", "pop_vlan", "push_vlan", "vlan_vid", "lookup"}
         ),
         resumes=frozenset({TableId.INGRESS_GROUP, TableId.SRV_PROXY_SNAT}),
         writes=VRF.mask | SOURCE_GROUP.mask | FROM_HOST.mask | FORWARDED.mask | JUDGED.mask,
@@ -367,9 +367,10 @@ _DECLARED: Final = (
     Table(
         id=TableId.HOST_SNAT,
         matches=frozenset(
-            {"in_port", "eth_type", "ipv4_src", "ipv4_dst", "ip_proto", "ip_frag", "ct_zone"}
+            {"in_port", "eth_type", "ipv4_src", "ipv4_dst", "ipv6_src", "ipv6_dst", "ip_proto"}
+            | {"ip_frag", "ct_zone"}
         ),
-        actions=frozenset({"ct", "eth_dst", "ipv4_src", "ip_dscp", "output"}),
+        actions=frozenset({"ct", "eth_dst", "ipv4_src", "ipv6_src", "ip_dscp", "output"}),
         resumes=frozenset({TableId.HOST_SNAT}),
         misses={Mode.VROUTER: DROP},
     ),

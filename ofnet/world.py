@@ -58,6 +58,8 @@ class Network:
 class LocalEndpoint:
     """An endpoint on this host; `nat_ip` is its address on the host's private network.
 
+    With an address of IPv6 it has one of `PRIVATE6` besides, which is made of that.
+
     `routed` are those of its addresses that the host reaches by its own port: all, unless another
     endpoint of this host has the same one.
 
@@ -82,6 +84,13 @@ class LocalEndpoint:
     nat_ip: IPv4Address | None = None
     routed: frozenset[IPv4Address | IPv6Address] = frozenset()
     of_host: bool = False
+
+    @property
+    def nat_ip6(self) -> IPv6Address | None:
+        """Its address of IPv6 towards its host, if it has one."""
+        if self.nat_ip is None or self.ip6 is None:
+            return None
+        return private6(self.nat_ip)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +132,18 @@ def tunnel_source6(address: IPv4Address) -> IPv6Address:
     return TUNNEL_SOURCES6[int(address)]
 
 
+HOSTS_OWN6: Final = IPv6Network(str(addresses.HOSTS_OWN6))
+"""All addresses of IPv6 that hosts take for themselves: these, those of tunnels and of pods."""
+
+PRIVATE6: Final = IPv6Network(str(addresses.PRIVATE6))
+"""Where pods have addresses of IPv6 towards their host, each unique on it."""
+
+
+def private6(private: IPv4Address) -> IPv6Address:
+    """Return the address of IPv6 that goes with an address on the host's private network."""
+    return PRIVATE6[int(private)]
+
+
 FORWARDED_SOURCE6: Final = IPv6Address("fd63:6f6e:7469:7601::1")
 """What connections of pods have as source that the host translates and sends to a pod, by IPv6.
 
@@ -156,6 +177,17 @@ class HostPort:
     def own(self) -> frozenset[IPv4Address | IPv6Address]:
         """The addresses of the host, under which it forwards nothing to its own pods."""
         return (self.sources | self.others) - {self.address, FORWARDED_SOURCE6}
+
+    @property
+    def has_ipv6(self) -> bool:
+        """Whether pods come to the host by IPv6 too: some network has it."""
+        return any(one.version == 6 for one in self.tunnel_sources)
+
+    def of_pods(self, sender: IPv4Address | IPv6Address) -> bool:
+        """Return whether an address is a pod's on the private network."""
+        if isinstance(sender, IPv6Address):
+            return sender in PRIVATE6
+        return sender in self.subnet and sender != self.address
 
     @property
     def tunnel_sources(self) -> list[IPv4Address | IPv6Address]:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from contivmodel.objects import Global
 from core import ids
-from core.addresses import TUNNEL_SOURCES6, Subnet, ipv4, ipv6, parse_range, subnet4, subnet6
+from core.addresses import HOSTS_OWN6, Subnet, ipv4, ipv6, parse_range, subnet4, subnet6
 from core.errors import Conflict, Invalid
 from core.ids import HostLabel, NetworkId
 from netmaster.ipam.claims import Claim
@@ -58,8 +58,8 @@ def check_network(view: View, network: NetworkRecord, claim: Claim) -> None:
             f"subnet {claim.v4.subnet} overlaps {private}, the private subnet of all hosts "
             "(pvtSubnet)"
         )
-    if claim.v6 and claim.v6.overlaps(TUNNEL_SOURCES6):
-        raise Conflict(f"subnet {claim.v6} overlaps {TUNNEL_SOURCES6}, which hosts use themselves")
+    if claim.v6 and claim.v6.overlaps(HOSTS_OWN6):
+        raise Conflict(f"subnet {claim.v6} overlaps {HOSTS_OWN6}, which hosts use themselves")
     _refuse(overlaps([network], view.underlay.all))
     _refuse(overlaps([network], _on_infra_networks(view, but=network.id)))
     routed = network.encap is Encap.VLAN and _mode(view) == ROUTING

@@ -19,6 +19,7 @@ from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.kernel.foreign_rules import FindRefusals, Refusal, outside_links
 from netplugin.kernel.packet_rules import Way
 from netplugin.world import port_names
+from ofnet.world import PRIVATE6
 
 NAME: Final = "firewall"
 SPACING: Final = 2.0
@@ -118,9 +119,11 @@ class ForwardCheck:
         return blocks
 
     def _blocks(self) -> tuple[Subnet, ...]:
-        """Return the addresses of pods, the private ones first; nothing is forwarded without."""
+        """Return the addresses of pods, the private ones too; nothing is forwarded without."""
         private = self._world.forwarding.private_subnet
         if private is None:
             return ()
         held = {one for record in self._world.networks.all() for one, _ in subnets(record)}
+        if any(one.version == 6 for one in held):
+            held.add(PRIVATE6)
         return private, *sorted(held, key=str)

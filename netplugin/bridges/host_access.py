@@ -3,8 +3,9 @@
 The cluster's settings name a private network (`pvtSubnet`, the same on every host). Its last
 address is the host's, on `contivh0` (`netplugin.bridges.host_ports`). The host reaches the pod
 behind port N at address N of that network (`netplugin.world.port_names`); the flows of
-`ofnet.pipelines.vrouter` translate it. Traffic from pods to addresses outside the host leaves with
-the host's address, by an iptables rule (`netplugin.kernel.iptables`).
+`ofnet.pipelines.host_exit` translate it. Traffic from pods to addresses outside the host leaves
+with the host's address, by an iptables rule (`netplugin.kernel.iptables`). The same holds for IPv6
+where routed networks have it, with the private addresses of `ofnet.world.PRIVATE6`.
 
 At their own addresses the host reaches its pods in all modes (`netplugin.bridges.host_routes`,
 `ofnet.pipelines.host_paths`): those of the vxlan bridge by `contivh0`, those of the vlan bridge by
@@ -49,7 +50,7 @@ from netplugin.kernel.route_table import HostRoute
 from netplugin.ovsdb import PortRow
 from netplugin.world import port_names, underlay
 from ofnet.pipelines import stages
-from ofnet.world import FORWARDED_SOURCE6, Bridge, FwdMode, HostPort, tunnel_source6
+from ofnet.world import FORWARDED_SOURCE6, PRIVATE6, Bridge, FwdMode, HostPort, tunnel_source6
 from state.records import Encap, NetworkRecord, NetworkType
 
 log = logging.getLogger(__name__)
@@ -77,16 +78,17 @@ _TO_PODS: Final = port_names.OWN_LINKS
 _TRANSLATED: Final = ("-m", "conntrack", "--ctstate", "DNAT")
 _NO_MARK: Final = "0x0/0xffffffff"
 FORWARDING: Final = Path("/proc/sys/net/ipv4/ip_forward")
+FORWARDING6: Final = Path("/proc/sys/net/ipv6/conf/all/forwarding")
 FORWARDING_OFF: Final = (
     "net.ipv4.ip_forward is 0: pods cannot reach addresses outside the cluster: "
     "sysctl net.ipv4.ip_forward=1, also after a reboot"
 )
 
 
-def masquerade(private: IPv4Network) -> IptablesRule:
+def masquerade(private: Subnet) -> IptablesRule:
     """Return the rule that replaces a pod's address by the host's when it leaves the host."""
     return IptablesRule(
-        chain=POSTROUTING,
+        chain=POSTROUTING if private.version == 4 else POSTROUTING6,
         match=("-s", str(private), "!", "-o", _TO_PODS),
         target=("-j", "MASQUERADE"),
     )
@@ -151,10 +153,10 @@ def guards(*chains: Chain) -> list[IptablesRule]:
     ]
 
 
-def private_guard(private: IPv4Network) -> IptablesRule:
+def private_guard(private: Subnet) -> IptablesRule:
     """Return the rule that keeps what the host forwards from pods' private addresses."""
     return IptablesRule(
-        chain=GUARD,
+        chain=GUARD if private.version == 4 else GUARD6,
         match=("-d", str(private), "-o", port_names.HOST_PORT, *_TRANSLATED, "--ctdir", "ORIGINAL"),
         target=("-j", "DROP"),
     )
@@ -183,10 +185,14 @@ def accepted(*chains: Chain) -> list[IptablesRule]:
 
 
 def host_interface(
-    private: IPv4Network, address: IPv4Address, networks: Collection[Subnet] = ()
+    private: IPv4Network,
+    address: IPv4Address,
+    networks: Collection[Subnet] = (),
+    privates6: Iterable[IPv6Network] = (),
 ) -> HostInterface:
     """Return `contivh0`, the host's interface on its private network and to pods on vxlan networks.
 
+    `privates6` are where pods have private addresses of IPv6: none without networks that have it.
     `with_pods` adds the routes to pods. Connections from the host to them have the source
     `address`, one of the host's. Answers to its private address would be dropped: pods must not
     reach the other addresses of that network.
@@ -202,6 +208,7 @@ def host_interface(
         routes=[
             HostRoute(subnet=private, source=address),
             *host_routes.network_routes(networks, private, address),
+            *host_routes.private_routes(privates6),
         ],
         neighbours=host_routes.neighbours(networks, private),
         source6=tunnel_source6(address) if any(one.version == 6 for one in networks) else None,
@@ -304,7 +311,8 @@ class HostAccess:
     def _observe(self) -> object:
         blocks, spared = frozenset(self._vlan_blocks()), self._world.underlay.spared
         private = self._world.forwarding.private_subnet
-        return private, self._rows(), self._has_networks6(), blocks, spared
+        networks6 = self._has_networks6(), self._privates6()
+        return private, self._rows(), networks6, blocks, spared
 
     def _rows(self) -> list[PortRow | None]:
         ports = self._ovsdb.ports()
@@ -320,6 +328,8 @@ class HostAccess:
             return self._observe()
         await self._context.settle_underlay()
         interfaces, networks6 = self._interfaces(private), self._has_networks6()
+        privates6 = self._privates6()
+        privates: list[Subnet] = [private, *privates6]
         blocks, spared = frozenset(self._vlan_blocks()), self._world.underlay.spared
         sources, others = await self._sources()
         rows: list[PortRow | None] = []
@@ -335,11 +345,11 @@ class HostAccess:
             )
             self._world.endpoints.set_host_port(port, wanted.bridge)
         rules = [
-            masquerade(private),
-            *returned(private, blocks),
+            *map(masquerade, privates),
+            *returned(private, {*privates6, *blocks}),
             *from_loopback(self._address),
             *guards(GUARD, *self._of_ipv6(GUARD6)),
-            private_guard(private),
+            *map(private_guard, privates),
             *sources_kept(LEAVING, *self._of_ipv6(LEAVING6)),
             *accepted(FORWARD, *self._of_ipv6(FORWARD6)),
         ]
@@ -357,7 +367,7 @@ class HostAccess:
         if networks6 and 6 not in failures:
             failures = {**failures, **await each_family(self._require_ipv6, (6,))}
         raise_any(failures)
-        return private, rows, networks6, blocks, spared
+        return private, rows, (networks6, privates6), blocks, spared
 
     async def _require_ipv6(self, _version: int) -> None:
         """Raise HostError if this host has no IPv6, which pods' networks have."""
@@ -383,7 +393,10 @@ class HostAccess:
     def _host_interfaces(
         self, private: IPv4Network, networks: Sequence[Subnet]
     ) -> list[HostInterface]:
-        return [host_interface(private, self._address, networks), vlan_host_interface(private)]
+        return [
+            host_interface(private, self._address, networks, self._privates6()),
+            vlan_host_interface(private),
+        ]
 
     def _networks(self) -> list[Subnet]:
         networks = self._world.underlay.routable(self._world.networks.all())
@@ -391,6 +404,11 @@ class HostAccess:
 
     def _has_networks6(self) -> bool:
         return any(one.version == 6 for one in self._networks())
+
+    def _privates6(self) -> list[IPv6Network]:
+        """Return where pods have private addresses of IPv6; a bridged pod has none."""
+        routing = self._world.forwarding.fwd_mode is FwdMode.ROUTING
+        return [PRIVATE6] if routing and self._has_networks6() else []
 
     def _vlan_blocks(self) -> Iterator[Subnet]:
         """Yield the subnets of vlan networks, whose pods come to the host under their addresses."""

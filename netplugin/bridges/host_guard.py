@@ -33,7 +33,7 @@ from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from netplugin.kernel.iptables_chains import Chains, OwnChains
 from netplugin.world import port_names
 from netplugin.world.management_ends import NOTHING, PROTOCOLS, ManagementEnds, Network
-from ofnet.world import TUNNEL_SOURCES6
+from ofnet.world import HOSTS_OWN6
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ def hooks(version: int, private: Network) -> list[IptablesRule]:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What the rules are made for: the private addresses of each family that pods have."""
+    """What the rules are made for: the private addresses of each family."""
 
     private: tuple[Network, ...] = ()
     closed: ManagementEnds = NOTHING
@@ -193,4 +193,4 @@ class HostGuard:
 
     def _private6(self) -> Iterator[Network]:
         if any(one.ipv6_subnet for one in self._world.networks.all()):
-            yield TUNNEL_SOURCES6
+            yield HOSTS_OWN6

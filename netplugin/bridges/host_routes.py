@@ -77,6 +77,15 @@ def network_routes(
         )
 
 
+def private_routes(blocks: Iterable[IPv6Network]) -> Iterator[HostRoute]:
+    """Yield the routes to where this host's pods have private addresses of IPv6.
+
+    The next hop is that of all pods. The kernel chooses the source, as for a pod of this host.
+    """
+    for block in blocks:
+        yield HostRoute(subnet=block, source=None, via=NEXT_HOP6)
+
+
 def neighbours(targets: Iterable[Address | Subnet], private: IPv4Network) -> dict[Address, str]:
     """Return the next hops of the routes to pods and networks, with their MAC address."""
     one_of_each = {target.version: target for target in targets}

@@ -24,7 +24,7 @@ from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from netplugin.settings import Settings
 from netplugin.world import port_names, underlay
-from netplugin.world.management import Management, management_ports
+from netplugin.world.management import Management, further6, management_ports
 from netplugin.world.underlay import KnownUnderlay
 from objdb.api import Backend, Entry, Snapshot
 from objdb.connect import StoreKind
@@ -184,7 +184,9 @@ class PodGuard:
 
     def _publish(self) -> None:
         known = self._registered.values()
-        self._management.set_addresses("masters", (one.address for one in known))
+        self._management.set_addresses(
+            "masters", (text for one in known for text in (one.address, *further6(one.addresses)))
+        )
         self._management.set_ports("masters", management_ports(one.port for one in known))
         self._underlay.set_needed(
             underlay.MASTERS, (one for each in known for one in of_master(each))

@@ -38,7 +38,7 @@ from netplugin.kernel.iptables_chains import PREFIX
 from netplugin.world import port_names
 from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
 from netplugin.world.management_ends import NOTHING, ManagementEnds
-from ofnet.world import tunnel_source6
+from ofnet.world import PRIVATE6, tunnel_source6
 
 Address = IPv4Address | IPv6Address
 Block = IPv4Network | IPv6Network
@@ -243,8 +243,8 @@ class _Port:
 
     def _inside(self) -> Iterator[str]:
         yield _HERE
-        if self.version == 4 and self.here.private is not None:
-            yield f"-s {self.here.private}"
+        if self.here.private is not None:
+            yield f"-s {self.here.private if self.version == 4 else PRIVATE6}"
 
     def _marked(self, who: str, spread: str) -> tuple[str, str]:
         return f"{who} -j MARK --set-xmark {MARK}", f"{who} -j {spread}"

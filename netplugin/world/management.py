@@ -8,7 +8,7 @@ replaced as a whole. The union is set on the state of both bridges, for `ofnet.p
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import ip_network
 
 from core.ids import EndpointKey
@@ -17,6 +17,7 @@ from netplugin.world.conversion import of_host
 from netplugin.world.management_ends import NOTHING, PROTOCOLS, ManagementEnds, Network
 from ofnet.world import Bridge, ManagementPort
 from state.records import EndpointRecord, HostRecord
+from state.underlay import MOST_ADDRESSES
 
 
 def management_ports(numbers: Iterable[int]) -> frozenset[ManagementPort]:
@@ -27,6 +28,11 @@ def management_ports(numbers: Iterable[int]) -> frozenset[ManagementPort]:
         if number
         for protocol in PROTOCOLS.values()
     )
+
+
+def further6(addresses: Sequence[str]) -> list[str]:
+    """Return those of a machine's further addresses at which its daemons may listen by IPv6."""
+    return [text for text in addresses[:MOST_ADDRESSES] if ":" in text]
 
 
 class Management:
@@ -76,7 +82,8 @@ class Management:
 
     def put_host(self, record: HostRecord) -> None:
         """Add or replace the addresses of a host."""
-        self.set_addresses(_host(record), (record.control_ip, record.vtep_ip))
+        six = further6(record.addresses)
+        self.set_addresses(_host(record), (record.control_ip, record.vtep_ip, *six))
 
     def remove_host(self, record: HostRecord) -> None:
         """Remove the addresses of a host."""

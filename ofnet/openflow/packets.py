@@ -222,8 +222,7 @@ def advertisement(frame: bytes) -> bytes | None:
         return None
     body = struct.pack(">I", SOLICITED_OVERRIDE) + own + _TARGET_MAC + frame[6:12]
     size = len(body) + 4
-    pseudo = own + requester + struct.pack(">II", size, oxm.PROTO_ICMP6)
-    summed = checksum(pseudo + bytes((oxm.ND_ADVERT, 0, 0, 0)) + body)
+    summed = checksum(_pseudo6(own, requester, size) + bytes((oxm.ND_ADVERT, 0, 0, 0)) + body)
     head = packet[:4] + struct.pack(">HBB", size, oxm.PROTO_ICMP6, _ND_HOPS) + own + requester
     return frame[:_ETHERNET] + head + struct.pack(">BBH", oxm.ND_ADVERT, 0, summed) + body
 
@@ -314,11 +313,35 @@ def udp_reply(frame: bytes, payload: bytes) -> bytes:
     )
 
 
-def quoted_sender(frame: bytes) -> IPv4Address | None:
+def quoted_sender(frame: bytes) -> IPv4Address | IPv6Address | None:
     """Return the sender of the packet that an error of ICMP quotes: the error's own receiver.
 
     None unless it is a whole and valid error about a packet of that receiver.
     """
+    return _quoted_sender6(frame) if ether_type(frame) == oxm.ETH_IPV6 else _quoted_sender4(frame)
+
+
+def _quoted_sender6(frame: bytes) -> IPv6Address | None:
+    packet = _payload(frame)
+    size = int.from_bytes(packet[4:6], "big")
+    error, quoted = packet[_IPV6 : _IPV6 + size], packet[_IPV6 + _ICMP : _IPV6 + size]
+    # a fragment, or an error behind other headers, has another number there
+    if len(packet) < _IPV6 or (packet[0] >> 4, packet[6]) != (6, oxm.PROTO_ICMP6):
+        return None
+    if len(error) < size or len(quoted) < _IPV6 or quoted[0] >> 4 != 6:
+        return None
+    receiver = packet[24:40]
+    if checksum(_pseudo6(packet[8:24], receiver, size) + error) or quoted[8:24] != receiver:
+        return None
+    return IPv6Address(receiver)
+
+
+def _pseudo6(source: bytes, destination: bytes, size: int) -> bytes:
+    """Return what the checksum of ICMPv6 counts besides the message, which has so many bytes."""
+    return source + destination + struct.pack(">II", size, oxm.PROTO_ICMP6)
+
+
+def _quoted_sender4(frame: bytes) -> IPv4Address | None:
     body = _payload(frame)
     length = int.from_bytes(body[2:4], "big")
     if length < _IPV4_MIN or len(body) < length:
@@ -335,12 +358,16 @@ def quoted_sender(frame: bytes) -> IPv4Address | None:
     return IPv4Address(quoted[12:16]) if quoted[12:16] == body[16:20] else None
 
 
-def error_about(frame: bytes, address: IPv4Address) -> bytes:
+def error_about(frame: bytes, address: IPv4Address | IPv6Address) -> bytes:
     """Return an error of ICMP (`quoted_sender`) with another receiver, who sent what it quotes.
 
-    The checksum of the quoted TCP or UDP stays as it is: nobody checks it, and it may be cut off.
+    The address is of the error's family. The checksum of the quoted TCP or UDP stays as it is:
+    nobody checks it, and it may be cut off.
     """
     start = len(frame) - len(_payload(frame))
+    if address.version == 6:
+        packet = frame[start : start + _IPV6 + int.from_bytes(frame[start + 4 : start + 6], "big")]
+        return frame[:start] + _error_about6(packet, address.packed)
     header = (frame[start] & 0xF) * 4
     body = frame[start : start + int.from_bytes(frame[start + 2 : start + 4], "big")]
     quoted = body[header + _ICMP :]
@@ -348,6 +375,13 @@ def error_about(frame: bytes, address: IPv4Address) -> bytes:
     inner = _summed(quoted[:12] + address.packed + quoted[16:size], 10) + quoted[size:]
     error = _summed(body[header : header + _ICMP] + inner, 2)
     return frame[:start] + _summed(body[:16] + address.packed + body[20:header], 10) + error
+
+
+def _error_about6(packet: bytes, address: bytes) -> bytes:
+    error, quoted = packet[_IPV6 : _IPV6 + _ICMP], packet[_IPV6 + _ICMP :]
+    message = error[:2] + bytes(2) + error[4:] + quoted[:8] + address + quoted[24:]
+    summed = checksum(_pseudo6(packet[8:24], address, len(message)) + message)
+    return packet[:24] + address + message[:2] + summed.to_bytes(2) + message[4:]
 
 
 def _quoted_header(quoted: bytes) -> int:
@@ -390,9 +424,12 @@ def parse_segment(frame: bytes) -> Segment | None:
     )
 
 
-def source(frame: bytes) -> tuple[str, IPv4Address]:
-    """Return the source MAC and the source address of a complete IPv4 frame."""
-    return frame[6:12].hex(":"), IPv4Address(_payload(frame)[12:16])
+def source(frame: bytes) -> tuple[str, IPv4Address | IPv6Address]:
+    """Return the source MAC and the source address of a complete frame of either family."""
+    packet = _payload(frame)
+    if ether_type(frame) == oxm.ETH_IPV6:
+        return frame[6:12].hex(":"), IPv6Address(packet[8:24])
+    return frame[6:12].hex(":"), IPv4Address(packet[12:16])
 
 
 def destination(frame: bytes) -> IPv4Address:

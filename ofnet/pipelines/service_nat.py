@@ -112,7 +112,7 @@ _TRACKED: Final = CtState(CT_TRACKED, CT_TRACKED)
 _ANSWERING: Final = CtState(_REPLY_STATE, _REPLY_STATE | CT_INVALID)
 
 ERRORS4: Final = (3, 11, 12)
-_ERRORS6: Final = (1, 2, 3, 4)
+ERRORS6: Final = (1, 2, 3, 4)
 """Types of ICMP that quote a packet: unreachable, too long, expired, wrong."""
 
 _RELATED: Final = CtState(
@@ -169,7 +169,7 @@ def _errors(mode: Mode, vrf: int) -> Iterator[Flow]:
     six: MatchFields = {"metadata": VRF.put(vrf), "eth_type": oxm.ETH_IPV6}
     six |= {"ip_proto": oxm.PROTO_ICMP6}
     look_up = Instructions((Conntrack(TableId.SRV_PROXY_SNAT, zone),))
-    for kind in _ERRORS6:
+    for kind in ERRORS6:
         yield _error(Priority.PORT, {**six, "icmpv6_type": kind}, look_up)
     # Open vSwitch 3.1 changes other bytes as well when it sets the sender of such an error, unless
     # that is what it shall be already

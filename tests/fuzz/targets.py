@@ -72,7 +72,7 @@ from ofnet.bgp import messages as bgp
 from ofnet.bgp import reading as bgp_reading
 from ofnet.channel import flow_stats, group_wire, meter_wire
 from ofnet.channel import wire as openflow
-from ofnet.openflow import packets
+from ofnet.openflow import oxm, packets
 from ofnet.rpc import control, jsonrpc
 from ofnet.world import FwdMode
 from state import codec, intents, lineage, schema
@@ -214,6 +214,7 @@ def journalled(raw: bytes) -> object:
 
 MAC: Final = "02:02:0a:01:00:01"
 ONE, TWO = IPv4Address("10.1.0.1"), IPv4Address("10.1.0.2")
+SIX = IPv6Address("2001:db8::6")
 
 
 def frames() -> tuple[bytes, ...]:
@@ -245,7 +246,7 @@ def packet(raw: bytes) -> None:
         packets.udp_reply(raw, b"answer")
         packets.source(raw), packets.destination(raw)
     if packets.quoted_sender(raw) is not None:
-        packets.error_about(raw, TWO)
+        packets.error_about(raw, TWO if packets.ether_type(raw) == oxm.ETH_IPV4 else SIX)
     pcap.headers(raw)
 
 

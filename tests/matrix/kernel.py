@@ -73,7 +73,7 @@ PORTIONS: Final[Mapping[str, Sequence[str]]] = {
         *_some(
             "test_service_table",
             "test_every_way_leads_to_every_target[routing-vxlan-pod]",
-            "test_every_way_of_ipv6_leads_to_a_pod[routing-vxlan]",
+            "test_every_way_of_ipv6_leads_to_every_target[routing-vxlan-pod]",
         ),
     ),
     # left out: pods that move, which takes minutes; the truth table

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
 from tests.bed.netns import Namespace
@@ -27,6 +27,11 @@ def private_address(pod: Pod, network: str = "172.19") -> str:
     """Return what its host knows a pod by: the number of its port."""
     number = int(pod.result["interfaces"][0]["name"].removeprefix("vvport"))
     return f"{network}.{number >> 8}.{number & 255}"
+
+
+def private_address6(pod: Pod) -> str:
+    """Return what its host knows a pod by, by IPv6."""
+    return str(IPv6Address(f"fd63:6f6e:7469:7602::{private_address(pod)}"))
 
 
 def reaches(source: Namespace, address: str) -> bool:
@@ -53,7 +58,7 @@ def passes(source: Namespace, address: str, size: int) -> bool:
 
 def refused(address: str, port: int, within: float) -> bool:
     """Send a datagram; return whether the port is reported closed within so many seconds."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+    with socket.socket(_family(address), socket.SOCK_DGRAM) as client:
         client.settimeout(within * PATIENCE)
         client.connect((address, port))
         client.send(b"x")

@@ -32,7 +32,7 @@ from tests.system.service_ways import (
     Row,
     unanswered,
 )
-from tests.system.test_service_table import CLOSED, CLOSED6, LOOPBACK, closed_rows, rows_of
+from tests.system.test_service_table import CLOSED, LOOPBACK, closed_rows, rows_of
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
@@ -122,9 +122,8 @@ def serving(bed: Bed, pods: list[Pod], case: Case) -> Iterator[list[list[str]]]:
 
 def unserved(bed: Bed, pods: list[Pod], case: Case, asked: Asked) -> Mapping[Row, str]:
     """Return what stays silent in which rows."""
-    known = CLOSED if case.version == 4 else CLOSED6
     # kube-proxy has all links route loopback addresses
-    others = [one for one in known if one.why != LOOPBACK]
+    others = [one for one in CLOSED if one.why != LOOPBACK]
     closed = closed_rows(bed, pods, "pod", asked, others)
     more = set(KUBE_PROXYS[case.mode])
     if closed.get(Row("other host", "ClusterIP")):

@@ -3,7 +3,6 @@
 Each client asks by each way for each kind of target. What cannot pass is data (`CLOSED`), with its
 reason; it is asked as well, so that no row outlives its reason. What kube-proxy passes, recorded by
 `tests/system/kube_proxy.py`, passes here, but for that data; what passes here alone is data too.
-By IPv6 the target is a pod: what is closed there besides is data of its own.
 Clients that keep a socket follow the target to another port, by every way that is open.
 
 The hosts' network and the VLANs are joined by a router, as in a data centre.
@@ -26,7 +25,7 @@ from tests.bed.kubernetes import endpoint_slice
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.datagrams import Mouth, naming
-from tests.system.joined import address6, joined_site
+from tests.system.joined import OUTSIDE6, address6, joined_site
 from tests.system.kube_proxy import ANSWERS
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, switches_lead
 from tests.system.service_ways import (
@@ -129,15 +128,6 @@ CLOSED = (
         kinds=("pod",),
     ),
 )
-CLOSED6 = (
-    *CLOSED,
-    Closed(
-        why="pods of routed vxlan leave their network under an address of IPv4 alone",
-        plane=("routing", "vxlan"),
-        clients=PODS,
-        ways=OF_HOSTS,
-    ),
-)
 
 
 @pytest.fixture(scope="module", params=FWD_MODES)
@@ -177,8 +167,8 @@ def serving(bed: Bed, provider: Pod, kind: str, version: int = 4) -> Iterator[No
     assert api is not None
     namespace, address = {
         "pod": (provider.namespace, addresses(provider)[version == 6]),
-        "host": (bed.hosts[0].namespace, bed.hosts[0].address),
-        "outside": (bed.fabric.namespace, bed.fabric.address),
+        "host": (bed.hosts[0].namespace, host_addresses(bed, version)[0]),
+        "outside": (bed.fabric.namespace, bed.fabric.address if version == 4 else OUTSIDE6),
     }[kind]
     with targets(namespace, address):
         lead(bed, address)
@@ -188,6 +178,11 @@ def serving(bed: Bed, provider: Pod, kind: str, version: int = 4) -> Iterator[No
         yield
         api.delete(SERVICES, "shop", "web")
         eventually(lambda: not any(_leads_to(host, address) for host in bed.hosts), kind)
+
+
+def host_addresses(bed: Bed, version: int) -> list[str]:
+    """Return the addresses of both hosts in their network."""
+    return [host.address if version == 4 else address6(host) for host in bed.hosts]
 
 
 def lead(bed: Bed, address: str, port: int = TARGET) -> None:
@@ -215,11 +210,11 @@ def _leads_to(host: Host, address: str, port: int = TARGET) -> bool:
 def rows_of(bed: Bed, pods: Sequence[Pod], kind: str, version: int = 4) -> Asked:
     """Return who asks where."""
     one, two = bed.hosts
-    ends = (one.address, two.address) if version == 4 else (address6(one), address6(two))
     clients = {pod.name: pod.namespace for pod in pods}
     clients |= {"host": one.namespace, "other host": two.namespace}
     clients["outside"] = bed.fabric.namespace
-    return rows(clients, *ends, kind)
+    first, second = host_addresses(bed, version)
+    return rows(clients, first, second, kind)
 
 
 def closed_rows(
@@ -251,10 +246,11 @@ def test_every_way_leads_to_every_target(bed: Bed, pods: list[Pod], kind: str) -
     assert {row for row, silent in proxied.items() if silent and row not in lost} == MORE
 
 
-def test_every_way_of_ipv6_leads_to_a_pod(bed: Bed, pods: list[Pod]) -> None:
-    asked = rows_of(bed, pods, "pod", version=6)
-    closed = closed_rows(bed, pods, "pod", asked, CLOSED6)
-    with serving(bed, pods[0], "pod", version=6):
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_way_of_ipv6_leads_to_every_target(bed: Bed, pods: list[Pod], kind: str) -> None:
+    asked = rows_of(bed, pods, kind, version=6)
+    closed = closed_rows(bed, pods, kind, asked)
+    with serving(bed, pods[0], kind, version=6):
         assert unanswered(asked, lambda row: closed.get(row, "")) == closed
 
 
@@ -263,8 +259,7 @@ def test_datagrams_follow_the_targets_port(bed: Bed, pods: list[Pod], version: i
     provider, api = pods[0], bed.api
     assert api is not None
     asked = rows_of(bed, pods, "pod", version)
-    known = CLOSED if version == 4 else CLOSED6
-    closed = closed_rows(bed, pods, "pod", asked, known)
+    closed = closed_rows(bed, pods, "pod", asked)
     address = addresses(provider)[version == 6]
     with ExitStack() as stack:
         for port, name in ((TARGET, "before"), (NEXT_TARGET, "after")):

@@ -74,6 +74,22 @@ def error(sender: IPv4Address, private: IPv4Address, *, quotes: IPv4Address | No
     return frame + _packet(1, sender.packed, private.packed, body)
 
 
+def error6(
+    sender: IPv6Address, private: IPv6Address, *, quotes: IPv6Address | None = None
+) -> bytes:
+    """Return an error of ICMPv6, packet too big, about a datagram of a private address."""
+    quoted = _packet6(17, (quotes or private).packed, sender.packed, bytes(8))
+    body = struct.pack(">BBHI", 2, 0, 0, 1300) + quoted
+    pseudo = sender.packed + private.packed + struct.pack(">II", len(body), 58)
+    body = body[:2] + _sum(pseudo + body) + body[4:]
+    frame = bytes(6) + mac_bytes(ROUTER_MAC) + b"\x86\xdd"
+    return frame + _packet6(58, sender.packed, private.packed, body)
+
+
+def _packet6(protocol: int, source: bytes, target: bytes, body: bytes) -> bytes:
+    return struct.pack(">IHBB", 6 << 28, len(body), protocol, 64) + source + target + body
+
+
 def _packet(protocol: int, source: bytes, target: bytes, body: bytes) -> bytes:
     head = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(body), 0, 0, 64, protocol, 0)
     head += source + target

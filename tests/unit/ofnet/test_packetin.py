@@ -27,7 +27,7 @@ from ofnet.openflow.packets import Neighbour
 from ofnet.packetin import PacketOut, Reaction, react
 from ofnet.tables import Mode, TableId
 from ofnet.uplink_choice import choose_uplink
-from ofnet.world import FwdMode, Router, Uplink, World
+from ofnet.world import FwdMode, Router, Uplink, World, private6
 from tests.unit.ofnet import frames
 from tests.unit.ofnet.worlds import HOST_PORT, address, local, mac, remote, world
 
@@ -315,7 +315,11 @@ def test_requests_of_the_bgp_port_for_unknown_addresses_are_not_answered() -> No
 
 PRIVATE = IPv4Address("172.19.0.1")
 OUTSIDE = IPv4Address("192.0.2.1")
-TRANSLATED = replace(FULL, local={pod.key: pod for pod in (local(1, nat=True), local(2))})
+POD6, OUTSIDE6 = IPv6Address("2001:db8::1:1"), IPv6Address("2001:db8:113::7")
+TRANSLATED = replace(
+    FULL,
+    local={pod.key: pod for pod in (replace(local(1, nat=True), ip6=POD6), local(2))},
+)
 
 
 def error(frame: bytes) -> Reaction:
@@ -342,6 +346,17 @@ def test_an_error_from_outside_goes_on_to_its_pod(sender: IPv4Address) -> None:
 )
 def test_other_errors_go_nowhere(sender: IPv4Address, to: IPv4Address) -> None:
     assert error(frames.error(sender, to)) == Reaction(("IcmpErrorInvalid-ERROR",))
+
+
+def test_an_error_of_ipv6_goes_on_to_its_pod() -> None:
+    reaction = error(frames.error6(OUTSIDE6, private6(PRIVATE)))
+    assert reaction.send == PacketOut(
+        data=frames.error6(OUTSIDE6, POD6),
+        actions=(Load(VRF, 1), Lookup(TableId.SRV_PROXY_SNAT)),
+        in_port=HOST,
+    )
+    for sender, to in ((private6(PRIVATE + 1), PRIVATE), (OUTSIDE6, PRIVATE + 7)):
+        assert error(frames.error6(sender, private6(to))).send is None
 
 
 def test_an_answer_that_the_switch_has_chosen_is_completed_and_returned() -> None:

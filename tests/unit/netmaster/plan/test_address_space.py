@@ -83,6 +83,7 @@ def test_subnets_of_ipv6_are_compared_as_well(scene: Scene) -> None:
     for six, named in (
         ("fd00:77::/64", "fd00:77::1, an address of host h1"),
         ("fd63:6f6e:7469:7600::/64", "which hosts use themselves"),
+        ("fd63:6f6e:7469:7602::/64", "which hosts use themselves"),
         ("fe80::/64", "has no addresses"),
     ):
         assert named in scene.refused(network.create, a_network("n1", ipv6_subnet=six))

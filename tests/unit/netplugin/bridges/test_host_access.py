@@ -17,7 +17,7 @@ from netplugin.ovsdb import PortSpec
 from netplugin.world import port_names
 from netplugin.world.conversion import LocalPort
 from ofnet.pipelines.stages import ROUTER_MAC
-from ofnet.world import FORWARDED_SOURCE6, Bridge, HostPort, World, tunnel_source6
+from ofnet.world import FORWARDED_SOURCE6, PRIVATE6, Bridge, HostPort, World, tunnel_source6
 from state.records import Encap, GlobalRecord
 from state.underlay import Kind, UnderlayAddress
 from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running
@@ -147,14 +147,42 @@ async def test_networks_of_ipv6_have_a_source_that_other_hosts_know(outside: Out
         source = tunnel_source6(IPv4Address("192.168.2.10"))
         assert source == IPv6Address("fd63:6f6e:7469:7600::c0a8:20a")
         assert outside.links.sources == {port_names.HOST_PORT: source}
-        (route,) = [
+        route, privates = [
             one for one in outside.links.routes[port_names.HOST_PORT] if one.via == NEXT_HOP6
         ]
         assert route.source == source
+        assert (privates.subnet, privates.source) == (PRIVATE6, None)
         port = world_of(agent).host_port
         assert port is not None
         assert source in port.tunnel_sources
         assert any("ip6tables mangle FORWARD" in str(one) for one in outside.firewall.rules)
+
+
+async def test_pods_leave_by_ipv6_where_networks_are_routed(outside: Outside) -> None:
+    leaving = f"nat POSTROUTING -s {PRIVATE6} '!' -o contiv+ -m comment"
+    back = f"nat POSTROUTING -s {PRIVATE6} -o contivh0 -m conntrack"
+    guarded = f"mangle FORWARD -d {PRIVATE6} -o contivh0 -m conntrack"
+
+    def shown() -> list[str]:
+        return [str(one) for one in outside.firewall.rules if str(PRIVATE6) in str(one)]
+
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        await agent.host_access.converge()
+        assert shown() == [], "there is none of it without networks"
+        six = replace(network(), ipv6_subnet="fd00::", ipv6_subnet_len=64)
+        agent.learn(keys.network(six.id), six)
+        await agent.host_access.converge()
+        for begin, end in (
+            (leaving, "-j MASQUERADE"),
+            (back, f"-j SNAT --to-source {FORWARDED_SOURCE6}"),
+            (guarded, "-j DROP"),
+        ):
+            (rule,) = [one for one in shown() if one.startswith(f"ip6tables {begin}")]
+            assert rule.endswith(end)
+        agent.learn(keys.GLOBAL_CONFIG, replace(settings(), fwd_mode="bridge"))
+        await agent.host_access.converge()
+        assert shown() == [], "bridged pods have no private address"
 
 
 async def test_flows_name_the_addresses_of_now(outside: Outside) -> None:

@@ -11,7 +11,7 @@ from netplugin.bridges.host_guard import HostGuard
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.management import management_ports
 from netplugin.world.management_ends import ManagementEnds
-from ofnet.world import FwdMode, HostPort, ManagementPort
+from ofnet.world import HOSTS_OWN6, PRIVATE6, FwdMode, HostPort, ManagementPort
 from tests.unit.netplugin.fakes import FakeChains, FakeFirewall, Faults
 from tests.unit.netplugin.records import HOST, host, network
 from tests.unit.netplugin.worlds import settings
@@ -99,6 +99,9 @@ async def test_networks_of_ipv6_bring_its_rules_and_take_them_along() -> None:
     await scene.guard.converge()
     assert {rule.chain.version for rule in scene.firewall.rules} == {4, 6}
     assert scene.lines(6, host_guard.TO_HOST)
+    leaving = [" ".join(rule.match) for rule in scene.firewall.rules if "-s" in rule.match]
+    assert f"-s {HOSTS_OWN6} ! -o contivh0" in leaving
+    assert PRIVATE6.subnet_of(HOSTS_OWN6)
     scene.world.remove(six)
     await scene.guard.converge()
     assert {rule.chain.version for rule in scene.firewall.rules} == {4}

@@ -69,8 +69,10 @@ class Scene:
     def ports(self, bridge: Bridge = Bridge.VXLAN) -> set[int]:
         return {port.port for port in self.world.take(bridge)[0].management_ports.values()}
 
-    async def register(self, service: str, address: str, port: int) -> None:
-        instance = ServiceInstance(service=service, address=address, port=port)
+    async def register(
+        self, service: str, address: str, port: int, addresses: tuple[str, ...] = ()
+    ) -> None:
+        instance = ServiceInstance(service=service, address=address, port=port, addresses=addresses)
         put = Put(keys.service(service, address, port), codec.encode(instance))
         await self.store.commit([Change((), (put,))])
 
@@ -157,6 +159,19 @@ async def test_other_hosts_by_their_records() -> None:
         scene.world.remove(record)
         assert "192.0.2.21/32" not in scene.addresses()
         assert "192.0.2.20/32" in scene.addresses()
+
+
+async def test_of_ipv6_every_address_of_hosts_and_masters_is_known() -> None:
+    """Their daemons may listen there, and pods reach it."""
+    async with running() as scene:
+        further = ("2001:db8::20", "192.0.2.99")
+        scene.world.put(replace(host(), label=PEER, addresses=further))
+        assert "2001:db8::20/128" in scene.addresses()
+        assert "192.0.2.99/32" not in scene.addresses()
+        await scene.register(
+            keys.SERVICE_NETMASTER_RPC, "192.0.2.11", 9301, addresses=("2001:db8::11",)
+        )
+        await eventually(lambda: "2001:db8::11/128" in scene.addresses())
 
 
 async def test_a_site_opens_ports() -> None:

@@ -286,6 +286,7 @@ def test_whatever_a_solicitation_says_its_answer_can_be_read(at: int, noise: byt
 
 
 ROUTER, PRIVATE, OWN = (IPv4Address(one) for one in ("192.0.2.1", "172.19.0.2", "10.1.0.2"))
+ROUTER6, PRIVATE6, POD6 = (IPv6Address(f"2001:db8::{one}") for one in ("1", "19:2", "10:2"))
 
 
 def test_an_error_is_told_of_the_sender_of_what_it_quotes() -> None:
@@ -293,6 +294,9 @@ def test_an_error_is_told_of_the_sender_of_what_it_quotes() -> None:
     assert packets.quoted_sender(error) == PRIVATE
     # as if it had quoted a packet of that address from the beginning, with all its checksums
     assert packets.error_about(error + bytes(6), OWN) == frames.error(ROUTER, OWN)
+    six = frames.error6(ROUTER6, PRIVATE6)
+    assert packets.quoted_sender(six) == PRIVATE6
+    assert packets.error_about(six + bytes(6), POD6) == frames.error6(ROUTER6, POD6)
 
 
 @pytest.mark.parametrize(
@@ -305,6 +309,12 @@ def test_an_error_is_told_of_the_sender_of_what_it_quotes() -> None:
         frames.udp(1, 2, 53),
         frames.error(ROUTER, PRIVATE)[:14],
         frames.error(ROUTER, PRIVATE)[:16] + b"\0\x03" + frames.error(ROUTER, PRIVATE)[18:],
+        frames.error6(ROUTER6, PRIVATE6, quotes=POD6),
+        frames.error6(ROUTER6, PRIVATE6)[:-1],
+        frames.error6(ROUTER6, PRIVATE6)[:50],
+        frames.error6(ROUTER6, PRIVATE6)[:-1] + b"x",
+        frames.error6(ROUTER6, PRIVATE6)[:14],
+        frames.error6(ROUTER6, PRIVATE6)[:18] + b"\0\x03" + frames.error6(ROUTER6, PRIVATE6)[20:],
     ],
 )
 def test_what_is_no_error_about_its_receiver_has_no_sender(frame: bytes) -> None:
@@ -317,3 +327,11 @@ def test_whatever_an_error_says_it_can_be_read(at: int, noise: bytes) -> None:
     frame = frame[:at] + noise + frame[at + len(noise) :]
     if packets.quoted_sender(frame) is not None:
         assert packets.quoted_sender(packets.error_about(frame, OWN)) == OWN
+
+
+@given(st.integers(0, 101), st.binary(min_size=1, max_size=4))
+def test_whatever_an_error_of_ipv6_says_it_can_be_read(at: int, noise: bytes) -> None:
+    frame = frames.error6(ROUTER6, PRIVATE6)
+    frame = frame[:at] + noise + frame[at + len(noise) :]
+    if isinstance(packets.quoted_sender(frame), IPv6Address):
+        assert packets.quoted_sender(packets.error_about(frame, POD6)) == POD6
