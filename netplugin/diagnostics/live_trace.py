@@ -9,6 +9,7 @@ send in whose name.
 """
 
 import asyncio
+import errno
 import logging
 import socket
 import struct
@@ -22,7 +23,7 @@ from typing import Any, Final, Protocol
 from aiohttp import web
 
 from contivmodel.wire import dumps
-from core.errors import ContivError, Invalid
+from core.errors import ContivError, HostError, Invalid
 from core.logs import fields
 from core.outside_json import read_json
 from core.patience import patient
@@ -99,11 +100,15 @@ class LiveTraces:
             return _refused(request)
         try:
             mark = mark_of(request.query.get("mark", ""))
+            seconds = _seconds(request.query.get("seconds", ""))
             with self._places.taken(), marked_packets(mark) as packets:
                 # The head of the answer says that this host looks: the packet may be sent now.
                 reply = web.StreamResponse(headers={"Content-Type": "application/json"})
                 await reply.prepare(request)
-                found = await sightings(packets, mark, _seconds(request.query.get("seconds", "")))
+                try:
+                    found = await sightings(packets, mark, seconds)
+                except HostError as exc:
+                    return _broken_off(request, reply, exc)
                 endpoints = self._endpoints()
                 told = [{**one, "endpoint": endpoints.get(one["link"], "")} for one in found]
                 await reply.write(dumps(told))
@@ -164,7 +169,10 @@ def program(mark: bytes) -> tuple[Instruction, ...]:
 
 
 async def sightings(packets: socket.socket, mark: bytes, seconds: float) -> list[Sighting]:
-    """Return on which links a marked packet was seen within so many seconds, in order."""
+    """Return on which links a marked packet was seen within so many seconds, in order.
+
+    Raises HostError if the socket fails.
+    """
     found: list[Sighting] = []
     loop = asyncio.get_running_loop()
     until = time.monotonic() + seconds
@@ -184,6 +192,7 @@ async def sightings(packets: socket.socket, mark: bytes, seconds: float) -> list
 async def _received(
     loop: asyncio.AbstractEventLoop, packets: socket.socket
 ) -> tuple[bytes, tuple[Any, ...]]:
+    is_down = False
     while True:
         try:
             return packets.recvfrom(_FRAME)
@@ -194,9 +203,12 @@ async def _received(
                 await there.wait()
             finally:
                 loop.remove_reader(packets)
+            is_down = False
         except OSError as exc:
-            # a link that went down is told once, to every such socket
-            log.debug("packet socket", extra=fields(error=exc))
+            # A link that went down is told once, to every such socket.
+            if exc.errno != errno.ENETDOWN or is_down:
+                raise HostError(f"packets cannot be received: {exc}") from exc
+            is_down = True
 
 
 def mark_of(text: str) -> bytes:
@@ -218,6 +230,16 @@ def _seconds(text: str) -> float:
     if not isfinite(found):
         raise Invalid(f"seconds={text[:80]} has no end")
     return min(max(found, 0.0), LONGEST)
+
+
+def _broken_off(
+    request: web.Request, reply: web.StreamResponse, error: HostError
+) -> web.StreamResponse:
+    """End an answer whose head was sent: who asked must not take it for a whole one."""
+    log.warning("live trace broken off", extra=fields(peer=request.remote, error=error))
+    if request.transport is not None:
+        request.transport.abort()
+    return reply
 
 
 def _refused(request: web.Request) -> web.Response:

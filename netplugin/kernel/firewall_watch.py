@@ -24,6 +24,7 @@ import logging
 import os
 import socket
 import struct
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -45,6 +46,10 @@ ABSENT: Final = 30.0
 """Seconds until a kernel without netfilter is asked again."""
 LOOK: Final = 0.5
 """Seconds between two readings of the older iptables' tables."""
+SELDOM: Final = 5.0
+"""The same where there are so many rules that reading them takes long."""
+SHARE: Final = 0.01
+"""The part of a processor that the readings may take."""
 
 _GROUP: Final = 1 << 6
 """The events of nftables: the bit of NFNLGRP_NFTABLES, 7 (linux/netfilter/nfnetlink.h)."""
@@ -223,6 +228,11 @@ def _option(sock: socket.socket, level: int, option: int, asked: bytes, length: 
     return held.raw
 
 
+def until_next(took: float) -> float:
+    """Return the seconds until the tables are read again, after a reading that took so long."""
+    return min(max(LOOK, took / SHARE), SELDOM)
+
+
 class FirewallWatch:
     """Watches the rules of this host. One per agent."""
 
@@ -276,15 +286,22 @@ class FirewallWatch:
         return events
 
     async def _look(self) -> None:
-        before = legacy_tables()
+        # In a thread: ten thousand rules take 8 ms, in which the agent would serve nobody.
+        before, took = await asyncio.to_thread(_timed_tables)
         while True:
-            await asyncio.sleep(LOOK)
-            now = legacy_tables()
+            await asyncio.sleep(until_next(took))
+            now, took = await asyncio.to_thread(_timed_tables)
             if now != before:
                 # The agent's own changes count too: to set the same rules again changes nothing.
                 self._lost.notify()
                 self._changed.notify()
             before = now
+
+
+def _timed_tables() -> tuple[Mapping[tuple[int, str], bytes], float]:
+    """Return what the older iptables' tables hold, and the seconds of processor that it took."""
+    began = time.thread_time()
+    return legacy_tables(), time.thread_time() - began
 
 
 def _listening() -> socket.socket | None:

@@ -1,7 +1,8 @@
 """`netplugin.kernel.firewall_watch` on a real kernel: whose removal of which rules is noticed."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from ipaddress import IPv4Network
 
@@ -119,3 +120,22 @@ async def test_packets_alone_are_no_change(host: Namespace) -> None:
         host.run(["ping", "-c", "2", "-i", "0.2", "127.0.0.1"])
         assert not await until_lost(changed, SETTLED)
         assert not lost.is_set()
+
+
+async def test_the_older_tables_are_read_beside_the_event_loop(
+    host: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.run(["iptables-legacy", "-t", "mangle", "-S"])
+    readers, read = set[int](), firewall_watch.legacy_tables
+
+    def noted() -> Mapping[tuple[int, str], bytes]:
+        readers.add(threading.get_ident())
+        return read()
+
+    monkeypatch.setattr(firewall_watch, "legacy_tables", noted)
+    async with watching() as watch:
+        changed = watch.changed()
+        host.run(["iptables-legacy", "-w", "-t", "mangle", "-P", "FORWARD", "DROP"])
+        assert await until_lost(changed)
+    assert readers
+    assert threading.get_ident() not in readers

@@ -1,15 +1,17 @@
 """A marked packet is seen on the links that it crosses, and nothing else is."""
 
+import errno
 import socket
 import struct
 from collections.abc import AsyncIterator
+from contextlib import closing
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import ClientError, ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from core.errors import Invalid
+from core.errors import HostError, Invalid
 from netplugin.diagnostics import live_trace
 from netplugin.diagnostics.live_trace import (
     MOST,
@@ -46,6 +48,43 @@ async def test_a_packet_that_goes_round_is_told_so_often_at_most() -> None:
     with marked_packets(MARK) as packets:
         send(*[MARK] * MOST)
         assert len(await sightings(packets, MARK, 60)) == MOST
+
+
+class Failing:
+    """A packet socket on a readable pair, of which each reception ends as it is told."""
+
+    def __init__(self, *ends: OSError) -> None:
+        self._pair = socket.socketpair()
+        self._pair[1].send(b"!")
+        self._ends = iter(ends)
+        self.asked = 0
+
+    def fileno(self) -> int:
+        return self._pair[0].fileno()
+
+    def recvfrom(self, _size: int) -> Any:
+        self.asked += 1
+        raise next(self._ends, BlockingIOError())
+
+    def close(self) -> None:
+        for one in self._pair:
+            one.close()
+
+
+async def test_links_that_go_down_do_not_end_a_trace() -> None:
+    down = OSError(errno.ENETDOWN, "down")
+    packets = Failing(down, BlockingIOError(), down, BlockingIOError())
+    with closing(packets):
+        found = await sightings(packets, MARK, 0.1)  # type: ignore[arg-type]
+    assert (found, packets.asked > 4) == ([], True)
+
+
+@pytest.mark.parametrize("code", [errno.ENETDOWN, errno.EBADF])
+async def test_a_socket_that_keeps_failing_ends_a_trace(code: int) -> None:
+    packets = Failing(*[OSError(code, "broken")] * 100_000)
+    with closing(packets), pytest.raises(HostError, match="packets cannot be received"):
+        await sightings(packets, MARK, 60)  # type: ignore[arg-type]
+    assert packets.asked <= 2
 
 
 @pytest.mark.parametrize("text", ["", "c0ffee", "x" * 16, "00" * 9])
@@ -87,6 +126,29 @@ async def test_a_host_says_that_it_looks_before_it_has_looked(
     async with session.get(f"{url}{live_trace.SEEN}", params=asked) as answer:
         send(MARK)
         assert [one["direction"] for one in await answer.json()] == ["out", "in"]
+
+
+async def test_an_answer_that_is_broken_off_is_no_whole_one(
+    served: tuple[Served, str, ClientSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def sighted(*_: object) -> None:
+        raise HostError("packets cannot be received")
+
+    monkeypatch.setattr(live_trace, "sightings", sighted)
+    _, url, session = served
+    asked = {"mark": MARK.hex(), "seconds": "0.5"}
+    with pytest.raises(ClientError):
+        async with session.get(f"{url}{live_trace.SEEN}", params=asked) as answer:
+            await answer.read()
+
+
+async def test_how_long_to_look_is_checked_before_the_answer_begins(
+    served: tuple[Served, str, ClientSession],
+) -> None:
+    _, url, session = served
+    asked = {"mark": MARK.hex(), "seconds": "soon"}
+    async with session.get(f"{url}{live_trace.SEEN}", params=asked) as answer:
+        assert (answer.status, await answer.text()) == (500, "seconds=soon is no number\n")
 
 
 async def test_a_packet_is_sent_for_a_master(served: tuple[Served, str, ClientSession]) -> None:

@@ -5,10 +5,13 @@ import struct
 import pytest
 
 from netplugin.kernel.firewall_watch import (
+    LOOK,
+    SELDOM,
     Change,
     changes,
     concerns,
     filters,
+    until_next,
     without_counters,
 )
 
@@ -81,3 +84,10 @@ def test_entries_differ_by_their_rules_alone(version: int) -> None:
     assert without_counters(table(1, 5), version) != without_counters(table(1, 6), version)
     without_counters(b"\0" * 300, version)
     without_counters(b"\xff" * 300, version)
+
+
+@pytest.mark.parametrize(
+    ("took", "pause"), [(0.0, LOOK), (0.004, LOOK), (0.008, 0.8), (0.03, 3.0), (1.0, SELDOM)]
+)
+def test_many_rules_are_read_less_often(took: float, pause: float) -> None:
+    assert until_next(took) == pytest.approx(pause)
