@@ -5,7 +5,7 @@ not know how anything is broken: `tests.breaks.site` and the modules of breaks d
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -80,6 +80,22 @@ class Result:
             return self.title, f"`{self.ask}`", "**not named**"
         text = f"{self.seconds:.1f}"
         return self.title, f"`{self.ask}`", text if self.named else f"**{text}**"
+
+
+def needed(tried: int) -> int:
+    """Return how many of so many causes must be named: 57 of 60, or as large a share."""
+    return -(-57 * tried // 60)
+
+
+def verdict(found: Sequence[Result]) -> tuple[bool, list[str]]:
+    """Return whether enough causes were named in time, and what to say: those that were not."""
+    late = [one for one in found if not one.named]
+    good, least = len(found) - len(late), needed(len(found))
+    lines = [
+        f"{'not named' if one.seconds is None else f'after {one.seconds:.1f} s'}: {one.title}"
+        for one in late
+    ]
+    return good >= least, [*lines, f"{good} of {len(found)} named in time, {least} must be"]
 
 
 def names(said: str, told: Iterable[str]) -> bool:

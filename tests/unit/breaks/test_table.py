@@ -7,7 +7,18 @@ from typing import Any
 import pytest
 
 from tests.breaks.__main__ import BREAKS
-from tests.breaks.table import BEGIN, SOON, Break, Result, chosen, names, read, written
+from tests.breaks.table import (
+    BEGIN,
+    SOON,
+    Break,
+    Result,
+    chosen,
+    names,
+    needed,
+    read,
+    verdict,
+    written,
+)
 from tests.matrix.table import END
 
 PAGE = f"before\n{BEGIN}\n{END}after\n"
@@ -61,3 +72,21 @@ def test_each_break_has_a_title_of_its_own_and_words() -> None:
     for one in BREAKS.values():
         assert one.told, one.name
         assert not {"|"} & {*one.title, *one.ask}, one.name
+
+
+@pytest.mark.parametrize(
+    ("tried", "least"), [(0, 0), (1, 1), (19, 19), (20, 19), (60, 57), (84, 80), (100, 95)]
+)
+def test_57_of_60_must_be_named(tried: int, least: int) -> None:
+    assert needed(tried) == least
+
+
+@pytest.mark.parametrize(("good", "enough"), [(57, True), (56, False)])
+def test_every_cause_that_was_not_named_in_time_is_told(good: int, enough: bool) -> None:
+    never = Result(title="cable", ask="a", seconds=None)
+    late = Result(title="loss", ask="b", seconds=SOON + 2.04)
+    soon = [Result(title=str(one), ask="c", seconds=SOON) for one in range(good)]
+    others = [late] * (60 - good - 1)
+    told = verdict([never, *soon, *others])
+    lines = ["not named: cable", *["after 12.0 s: loss"] * len(others)]
+    assert told == (enough, [*lines, f"{good} of 60 named in time, 57 must be"])
