@@ -83,6 +83,10 @@ FORWARDING_OFF: Final = (
     "net.ipv4.ip_forward is 0: pods cannot reach addresses outside the cluster: "
     "sysctl net.ipv4.ip_forward=1, also after a reboot"
 )
+FORWARDING6_OFF: Final = (
+    "net.ipv6.conf.all.forwarding is 0: pods cannot reach addresses outside the cluster by IPv6: "
+    "sysctl net.ipv6.conf.all.forwarding=1, also after a reboot"
+)
 
 
 def masquerade(private: Subnet) -> IptablesRule:
@@ -483,6 +487,20 @@ def subnets(network: NetworkRecord) -> Iterator[tuple[Subnet, str]]:
     if network.ipv6_subnet:
         six = IPv6Network((network.ipv6_subnet, network.ipv6_subnet_len), strict=False)
         yield six, network.ipv6_gateway
+
+
+def unheard_advertisements(links: Sequence[str]) -> str:
+    """Return what is wrong with links that hear no router advertisements on a host that forwards.
+
+    "" if there are none (`netplugin.kernel.router_advertisements`).
+    """
+    remedies = " ".join(f"net.ipv6.conf.{link}.accept_ra=2" for link in links)
+    if not remedies:
+        return ""
+    return (
+        f"on a host that forwards IPv6 {', '.join(links)} hears router advertisements no more, and "
+        f"loses what it has of them: sysctl {remedies}, also after a reboot"
+    )
 
 
 def forwards(switch: Path = FORWARDING) -> bool:

@@ -31,7 +31,7 @@ from netplugin.bridges.uplinks import attached_cards
 from netplugin.commands import docker_checks, firewall_checks, store_checks, underlay_checks
 from netplugin.commands.findings import Check, Finding, Note, finding
 from netplugin.commands.switch_state import read_once, switch_state
-from netplugin.kernel import iptables, nft_tables
+from netplugin.kernel import iptables, nft_tables, router_advertisements
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kube import config
 from netplugin.kube.api import KubeApi, KubeTiming
@@ -145,7 +145,12 @@ async def _forwarding(wanted: Settings) -> str | Note:
         if _bridges(wanted):
             return Note(fault)
         raise HostError(fault)
-    return "this host forwards packets"
+    six = host_access.FORWARDING6
+    if not six.exists() or not host_access.forwards(six):
+        # networks that have IPv6 need it, and there may be none
+        return "this host forwards packets, but not those of IPv6 (net.ipv6.conf.all.forwarding)"
+    unheard = host_access.unheard_advertisements(router_advertisements.needing())
+    return Note(unheard) if unheard else "this host forwards packets"
 
 
 def _bridges(wanted: Settings) -> bool:

@@ -4,6 +4,7 @@ In come the agent's clients; out come the checks that `netplugin.diagnostics.hos
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 from core import keys
@@ -12,13 +13,21 @@ from core.patience import patient
 from core.retry import Loops
 from core.unix_socket import is_served
 from daemons.health import Check
-from netplugin.bridges.host_access import FORWARDING_OFF, forwards
+from netplugin.bridges.host_access import (
+    FORWARDING6,
+    FORWARDING6_OFF,
+    FORWARDING_OFF,
+    forwards,
+    unheard_advertisements,
+)
 from netplugin.cni.errors import LIMITED, NOT_AVAILABLE, NotReady
 from netplugin.diagnostics.host_checks import HostCheck, HostChecks
+from netplugin.kernel import router_advertisements
 from netplugin.kernel.address_conflict import AddressConflict
 from netplugin.settings import Settings
 from netplugin.startup.clients import Clients
 from netplugin.startup.dataplane import Dataplane
+from netplugin.world.builder import WorldBuilder
 from ofnet.world import FwdMode
 
 RESTART: Final = "look at its log, restart openvswitch-switch"
@@ -34,6 +43,19 @@ def loops_ready(loops: Loops) -> dict[str, Check]:
             raise NotReady("; ".join(faults), code=NOT_AVAILABLE)
 
     return {"loops": check}
+
+
+async def _forward6(world: WorldBuilder) -> None:
+    """Raise HostError if pods have no way out of this host by IPv6, which some network has."""
+    port = world.endpoints.host_port
+    routing = world.forwarding.fwd_mode is FwdMode.ROUTING
+    # `netplugin.bridges.host_access` says that a host has no IPv6
+    if port is None or not (routing and port.has_ipv6 and FORWARDING6.exists()):
+        return
+    off = "" if forwards(FORWARDING6) else FORWARDING6_OFF
+    unheard = unheard_advertisements(router_advertisements.needing())
+    if faults := "; ".join(filter(None, (off, unheard))):
+        raise HostError(faults)
 
 
 def build_host_checks(
@@ -143,6 +165,11 @@ def build_host_checks(
                 name="forwarding",
                 probe=forwarding,
                 silence="the kernel does not say whether it forwards",
+            ),
+            HostCheck(
+                name="forwarding of IPv6",
+                probe=partial(_forward6, dataplane.world),
+                silence="the kernel does not say whether it forwards IPv6",
             ),
         ],
         dataplane.progress.show,

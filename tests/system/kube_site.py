@@ -42,5 +42,6 @@ def api_beside(bed: Bed, *groups: str) -> Iterator[ApiServer]:
 def forward(bed: Bed) -> None:
     """Have the hosts forward, as nodes do, and give them a default route."""
     for host in bed.hosts:
-        host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
+        forwards = ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"]
+        host.namespace.run(["sysctl", "-q", "-w", *forwards])
         host.namespace.run(["ip", "route", "add", "default", "via", FABRIC_ADDRESS])

@@ -9,7 +9,7 @@ import errno
 import selectors
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from core import keys
@@ -24,6 +24,7 @@ from tests.bed.store import client
 SILENCE = 0.7
 """Seconds without an answer after which a port counts as closed."""
 TCP = (9999, 9001, 9090, 9002, 9003, 6633, 6634, 6640, 2379, 2380, 4789)
+DATAGRAMS = socket.SOCK_DGRAM
 UDP = (4789, 9090, 9999, 2379, 2380)
 
 
@@ -56,12 +57,12 @@ class Scan:
         found = {
             f"tcp {address} {port}" for address, port in dialled(self.pod.namespace, addresses)
         }
-        with self.pod.namespace.call(
-            lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        ) as mouth:
+        with ExitStack() as mouths:
             for address in addresses:
+                mouth = mouths.enter_context(opened(self.pod.namespace, address, DATAGRAMS))
                 for port in UDP:
-                    mouth.sendto(b"let me in", (address, port))
+                    with suppress(OSError):  # there may be no way
+                        mouth.sendto(b"let me in", (address, port))
             with selectors.DefaultSelector() as heard:
                 for (address, port), ear in self.ears.items():
                     heard.register(ear, selectors.EVENT_READ, f"udp {address} {port}")
@@ -73,6 +74,12 @@ class Scan:
         return found
 
 
+def opened(namespace: Namespace, address: str, kind: socket.SocketKind) -> socket.socket:
+    """Return a socket of an address's family."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return namespace.call(lambda: socket.socket(family, kind))
+
+
 def dialled(source: Namespace, addresses: tuple[str, ...]) -> set[tuple[str, int]]:
     """Return the TCP ports that answer, be it by a refusal; all are asked at once."""
     found: set[tuple[str, int]] = set()
@@ -80,10 +87,10 @@ def dialled(source: Namespace, addresses: tuple[str, ...]) -> set[tuple[str, int
         ready = stack.enter_context(selectors.DefaultSelector())
         for address in addresses:
             for port in TCP:
-                client = source.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-                stack.enter_context(client)
+                client = stack.enter_context(opened(source, address, socket.SOCK_STREAM))
                 client.setblocking(False)
-                client.connect_ex((address, port))
+                if client.connect_ex((address, port)) not in (0, errno.EINPROGRESS):
+                    continue  # there is no way at all
                 ready.register(client, selectors.EVENT_WRITE, (address, port))
         while ready.get_map() and (events := ready.select(SILENCE)):
             for key, _ in events:
@@ -102,8 +109,7 @@ def scanning(pod: Pod, places: Mapping[str, Namespace]) -> Iterator[Scan]:
         ears = {}
         for address, namespace in places.items():
             for port in UDP:
-                ear = namespace.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-                stack.enter_context(ear)
+                ear = stack.enter_context(opened(namespace, address, DATAGRAMS))
                 ear.bind((address, port))
                 ears[address, port] = ear
         yield Scan(pod, ears)

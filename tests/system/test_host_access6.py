@@ -217,6 +217,23 @@ def test_what_somebody_takes_away_comes_back(host: Host, pod: Pod) -> None:
         eventually(lambda: reaches(host.namespace, private_address6(pod)), gone)
 
 
+def test_a_host_says_that_it_lacks_what_pods_leave_by(bed: Bed, host: Host) -> None:
+    def errors(subject: str) -> list[str]:
+        shown = json.loads(bed.netctl("host", "inspect", host.label))
+        return [str(one) for one in shown["errors"] if subject in str(one)]
+
+    forwards = "net.ipv6.conf.all.forwarding"
+    for value, said in (("0", True), ("1", False)):
+        host.namespace.run(["sysctl", "-q", "-w", f"{forwards}={value}"])
+        eventually(lambda: bool(errors(forwards)) is said, f"{forwards} is {value}")  # noqa: B023
+    lived = ["2001:db8:61::/64", "dev", "br-phy"]
+    host.namespace.run(["sysctl", "-q", "-w", "net.ipv6.conf.br-phy.accept_ra=1"])
+    host.namespace.run(["ip", "-6", "route", "add", *lived, "expires", "600"])
+    eventually(lambda: errors("br-phy.accept_ra=2"), "it hears no advertisements")
+    host.namespace.run(["ip", "-6", "route", "del", *lived])
+    eventually(lambda: not errors("br-phy.accept_ra=2"), "nothing needs them")
+
+
 def test_without_networks_of_ipv6_there_is_none_of_it(bed: Bed, host: Host) -> None:
     bed.netctl("net", "rm", NETWORK)
     eventually(lambda: rules(host) == [], "no rule of IPv6")

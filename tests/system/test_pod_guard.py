@@ -17,6 +17,7 @@ from tests.bed.netns import Namespace
 from tests.bed.physical import OUTSIDE
 from tests.bed.waiting import eventually
 from tests.system.echoes import reaches
+from tests.system.joined import OUTSIDE6, address6
 from tests.system.planes import FWD_MODES, NETWORKS, planes
 from tests.system.scans import register_master, scanning, unguarded
 
@@ -33,13 +34,26 @@ def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Be
     flags = {"netplugin": ["--audit-interval", "2"]}
     with planes(next(bed_dirs), request.param, flags=flags, cards=[UPLINK]) as bed:
         for host in bed.hosts:
-            host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
+            forwards = ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"]
+            host.namespace.run(["sysctl", "-q", "-w", *forwards])
+        for address, (namespace, link) in places6(bed).items():
+            namespace.run(["ip", "address", "add", f"{address}/64", "dev", link, "nodad"])
         bed.netctl("net", "create", "--subnet=10.70.0.0/24", "--encap=vxlan", BARE)
         infra = ["--subnet=10.80.0.0/24", "--gateway=10.80.0.254", "--nw-type=infra"]
         bed.netctl("net", "create", *infra, INFRA)
         bed.physical.route({61: [f"{NETWORKS['vlan'][1]}/24"]})
         register_master(bed, OUTSIDE)
         yield bed
+
+
+def places6(bed: Bed) -> dict[str, tuple[Namespace, str]]:
+    """Return the addresses of IPv6 of the master and the hosts, each with its link."""
+    here, there = bed.hosts
+    return {
+        OUTSIDE6: (bed.fabric.namespace, "sw"),
+        address6(here): (here.namespace, "br-phy"),
+        address6(there): (there.namespace, "br-phy"),
+    }
 
 
 def infra_address(host: Host) -> str:
@@ -64,6 +78,7 @@ def test_no_management_port_is_reached(bed: Bed, network: str) -> None:
         infra_address(here): here.namespace,
         infra_address(there): there.namespace,
     }
+    places |= {address: namespace for address, (namespace, _) in places6(bed).items()}
     if network == "vlan":
         places[OUTSIDE] = bed.physical.outside
     pod = bed.add_pod(here, f"on-{network}", network=network)
@@ -87,7 +102,7 @@ def test_no_management_port_is_reached(bed: Bed, network: str) -> None:
 
 def ways_of(fwd_mode: str, network: str, places: Mapping[str, Namespace]) -> list[str]:
     """Return the addresses that pods of a network reach, if not at management ports."""
-    fabric, here, there, infra_here, infra_there, *_ = places
+    fabric, here, there, infra_here, infra_there, *six = places
     if network == BARE:
         return [fabric, here, there]
     if network == INFRA:
@@ -96,5 +111,5 @@ def ways_of(fwd_mode: str, network: str, places: Mapping[str, Namespace]) -> lis
     if (fwd_mode, network) == ("bridge", "vlan"):
         return [OUTSIDE]
     if (fwd_mode, network) == ("routing", "vxlan"):
-        return [fabric, here, there, infra_here, infra_there]
+        return [fabric, here, there, infra_here, infra_there, *six]
     return []

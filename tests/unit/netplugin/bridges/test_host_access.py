@@ -10,7 +10,13 @@ import pytest
 
 from core import keys
 from core.errors import Conflict, HostError
-from netplugin.bridges.host_access import FORWARD, accepted, forwards, masquerade
+from netplugin.bridges.host_access import (
+    FORWARD,
+    accepted,
+    forwards,
+    masquerade,
+    unheard_advertisements,
+)
 from netplugin.bridges.host_routes import NEXT_HOP6
 from netplugin.kernel.route_table import HostRoute
 from netplugin.ovsdb import PortSpec
@@ -350,6 +356,13 @@ async def test_another_private_subnet_replays_everything(outside: Outside) -> No
         )
         assert world_of(agent).local[key("c1")].nat_ip == IPv4Address("172.22.0.1")
         await agent.pods.delete(request())
+
+
+def test_links_that_live_by_router_advertisements_are_named_with_the_remedy() -> None:
+    assert unheard_advertisements([]) == ""
+    said = unheard_advertisements(["eth0", "eth1"])
+    assert "eth0, eth1" in said
+    assert "sysctl net.ipv6.conf.eth0.accept_ra=2 net.ipv6.conf.eth1.accept_ra=2" in said
 
 
 def test_the_kernel_says_whether_this_host_forwards(tmp_path: Path) -> None:
