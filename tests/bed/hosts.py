@@ -95,7 +95,8 @@ class Host:
         """Make the host and plug it into the fabric."""
         self.namespace.create()
         if self._forwards:
-            self.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
+            forwards = ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"]
+            self.namespace.run(["sysctl", "-q", "-w", *forwards])
         self.ovs.start()
         fabric.join(self.namespace, self.link)
         # The kernel's stack on the card hears ARP requests for the bridge's address too. If it

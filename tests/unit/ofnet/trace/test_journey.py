@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
 
 import pytest
 
@@ -30,6 +30,7 @@ from ofnet.world import (
     Uplink,
     Verdict,
     World,
+    tunnel_source6,
 )
 from tests.unit.ofnet.worlds import HOST_PORT, NET, PEER, address, local, remote, world
 
@@ -164,6 +165,36 @@ def test_conjunctions(port: int, *, arrives: bool) -> None:
     assert places(found) == ([("endpoint", local(2).key)] if arrives else [])
     deciding = [one.flow for one in found.path if one.table == TableId.KUBE_INGRESS]
     assert [one is not None and "conj_id" in one.match.names for one in deciding] == [arrives]
+
+
+@pytest.mark.parametrize("port", [80, 81])
+def test_by_ipv6_a_pod_leaves_by_its_host_where_policies_let_it(port: int) -> None:
+    host6, outside = IPv6Address("fd77::1"), IPv6Address("2001:db8:113::7")
+    tunnel = tunnel_source6(IPv4Address("192.168.77.1"))
+    pod = replace(local(1), ip6=IPv6Address("2001:db8::1"))
+    assert pod.ip6 is not None
+    match = PolicyMatch(PolicyStage.EGRESS, 10, vrf=1, source=pod.ip6)
+    allowed = match._replace(
+        priority=20, destination=outside, protocol=6, port=80, port_mask=0xFFFF
+    )
+    entries = [PolicyEntry(match, Verdict.DENY), PolicyEntry(allowed, Verdict.ALLOW)]
+    of = replace(
+        WORLD,
+        local={pod.key: pod},
+        host_port=replace(HOST_PORT, sources=frozenset({host6, tunnel})),
+        policy_entries={one.match.name: one for one in entries},
+        policy_subjects={"1": PolicySubject(1, pod.ip6)},
+    )
+    talk = Talk(to=outside, protocol=oxm.PROTO_TCP, port=port)
+    packet = packets.from_endpoint(of, pod, talk)
+    assert packet is not None
+    found = follow(flows(of), of, [packet])
+    if port == 80:
+        (left,) = found.exits
+        assert left.place.kind == "host"
+        assert left.packet.fields["ipv6_src"] == pod.nat_ip6
+    else:
+        assert found.exits == ()
 
 
 def test_the_switch_s_own_switching_tags_for_the_uplink_and_untags_for_a_pod() -> None:
