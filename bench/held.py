@@ -137,7 +137,7 @@ def _apply(world: WorldBuilder, event: Event) -> None:
 
 def _connect(world: WorldBuilder) -> None:
     """Do what the host's side does: a port for each pod, a tunnel to each host."""
-    for number, record in enumerate(world.endpoints.here(), start=1):
+    for number, record in enumerate(world.endpoint_records.here(), start=1):
         world.put_port(record.key, LocalPort(record=record, ofport=number, number=number))
     hosts = sorted(world.peers.tunnel_ends())
     world.vxlan.set_vteps(

@@ -139,7 +139,7 @@ class Hollow:
     def _realise(self) -> None:
         """Connect this host's pods and tunnels, compute the flows, and have them in force."""
         if not self.ready.is_set():
-            for number, record in enumerate(self.world.endpoints.here(), start=1):
+            for number, record in enumerate(self.world.endpoint_records.here(), start=1):
                 port = LocalPort(record=record, ofport=number, number=number)
                 self.world.put_port(record.key, port)
             self.world.set_complete()

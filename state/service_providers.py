@@ -27,23 +27,24 @@ class Candidate:
         return f"{self.endpoint.ip_address}:{self.tenant}"
 
 
-def provides(candidate: Candidate, service: ServiceRecord) -> bool:
-    """Return whether an endpoint is a provider of a service."""
-    labels = candidate.endpoint.labels
-    if not candidate.endpoint.container_id or not labels or candidate.tenant != service.tenant:
+def provides(endpoint: EndpointRecord, tenant: TenantName, service: ServiceRecord) -> bool:
+    """Return whether an endpoint of a tenant is a provider of a service."""
+    labels = endpoint.labels
+    if not endpoint.container_id or not labels or tenant != service.tenant:
         return False
     return all(labels.get(name) == value for name, value in service.selectors.items())
 
 
 def providers(service: ServiceRecord, candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return the providers of a service, ordered by endpoint key."""
-    serving = [candidate for candidate in candidates if provides(candidate, service)]
+    serving = [one for one in candidates if provides(one.endpoint, one.tenant, service)]
     return sorted(serving, key=lambda candidate: candidate.endpoint.key)
 
 
 def services_of(candidate: Candidate, services: Iterable[ServiceRecord]) -> list[ServiceKey]:
     """Return the sorted ids of the services of which an endpoint is a provider."""
-    return sorted(service.key for service in services if provides(candidate, service))
+    endpoint, tenant = candidate.endpoint, candidate.tenant
+    return sorted(one.key for one in services if provides(endpoint, tenant, one))
 
 
 def provider_fields(candidate: Candidate, services: Iterable[ServiceKey]) -> Mapping[str, object]:

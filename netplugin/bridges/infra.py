@@ -133,7 +133,7 @@ class Infra:
         return endpoint_key(network.id, self._host)
 
     def _record(self, network: NetworkRecord) -> EndpointRecord | None:
-        return self._world.endpoints.get(self._key(network))
+        return self._world.endpoint_records.get(self._key(network))
 
     def _rows(self) -> dict[EndpointKey, PortRow]:
         """Return the ports of infra networks, by their endpoints."""

@@ -147,8 +147,7 @@ class PolicyLog:
         found: Json = {"address": str(end.address), "port": end.port, **dict.fromkeys(_NAMES, "")}
         if end.endpoint is None or end.network is None:
             return found
-        port = self._endpoints.port(end.endpoint)
-        record = port.record if port is not None else self._endpoints.get(end.endpoint)
+        record = self._endpoints.record(end.endpoint)
         network, tenant = split_network_id(end.network)
         found |= {"tenant": tenant, "network": network, "endpoint": end.endpoint}
         if record is not None:

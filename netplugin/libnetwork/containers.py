@@ -58,7 +58,7 @@ class Containers:
             for endpoint in container.endpoints
         }
         for entry in self._registry.idle():
-            record = self._world.endpoints.get(entry.key)
+            record = self._world.endpoint_records.get(entry.key)
             if not entry.spec.handed_over or record is None:
                 continue
             container = running.get(entry.spec.endpoint)

@@ -86,7 +86,7 @@ class Adoption:
     def _known(self, port: MarkedPort) -> tuple[EndpointRecord, NetworkRecord] | None:
         """Return what the store has of a port's endpoint, if it is one of this host's."""
         world = self._host.world
-        record = world.endpoints.get(port.key)
+        record = world.endpoint_records.get(port.key)
         network = world.networks.get(record.network) if record is not None else None
         if record is None or network is None or record.homing_host != self._host.label:
             return None

@@ -56,7 +56,7 @@ class PodCheck:
         Nothing is said of one that a call is working on. Raises a ContivError if it cannot be told.
         """
         entry = next((one for one in self._host.registry.idle() if one.key == key), None)
-        record = self._host.world.endpoints.get(key)
+        record = self._host.world.endpoint_records.get(key)
         if entry is None or record is None:
             return []
         network = self._host.world.networks.get(record.network)
@@ -73,7 +73,7 @@ class PodCheck:
         if entry is None or entry.state is not EntryState.PRESENT:
             yield "this host has no such interface: delete the pod"
             return
-        record = self._host.world.endpoints.get(entry.key)
+        record = self._host.world.endpoint_records.get(entry.key)
         network = self._host.world.networks.get(entry.spec.network_id)
         if record is None or network is None:
             yield f"the store does not know endpoint {entry.key}"

@@ -70,7 +70,7 @@ class Claims:
     ) -> None:
         self._host = host
         self._registry = host.registry
-        self._endpoints = host.world.endpoints
+        self._endpoints = host.world.endpoint_records
         self._records = host.reconciler.records
         self._ports = pod_ports
         self._report_faults = report_faults
@@ -115,7 +115,7 @@ class Claims:
                 if now.term and not self._records.lineage.has(entry.position):
                     await self._change(entry, at_position(entry, now), known=True)
                 continue
-            port = self._endpoints.port(entry.key)
+            port = self._host.world.endpoints.port(entry.key)
             if all_missing and port is not None:
                 await self._claim(with_addresses(entry, port.record), entry)
             elif entry.term and now.term and not self._records.lineage.has(entry.position):

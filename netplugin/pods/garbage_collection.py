@@ -141,7 +141,7 @@ class GarbageCollector:
         on_switch = {row.external_ids.get(port_names.ENDPOINT_ID) for row in rows}
         return [
             (record, network)
-            for record in self._world.endpoints.here()
+            for record in self._world.endpoint_records.here()
             if record.key not in on_switch
             and not self._pods.has(record.key)
             and (network := self._world.networks.get(record.network)) is not None

@@ -253,7 +253,7 @@ class Pods:
         # that a DEL names, and Kubernetes may have forgotten them.
         return [
             record
-            for record in self._world.endpoints.of_id(request.spec.endpoint)
+            for record in self._world.endpoint_records.of_id(request.spec.endpoint)
             if record.homing_host == self._label and not self.has(record.key)
         ]
 

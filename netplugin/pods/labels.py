@@ -59,7 +59,7 @@ class PodLabels:
         wanted = self._wanted()
         self._sent = {key: labels for key, labels in self._sent.items() if key in wanted}
         for key, labels in wanted.items():
-            record = self._host.world.endpoints.get(key)
+            record = self._host.world.endpoint_records.get(key)
             network = record and self._host.world.networks.get(record.network)
             # What was sent is not sent again: its record may be on the way, and an older netmaster
             # ignores it.

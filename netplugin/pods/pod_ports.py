@@ -104,7 +104,7 @@ class PodPorts:
         rows = self._ovsdb.ports()
         for entry in self._registry.idle():
             port = self._world.endpoints.port(entry.key)
-            record = self._world.endpoints.get(entry.key)
+            record = self._world.endpoint_records.get(entry.key)
             row = rows.get(port_names.switch_name(entry.port))
             if row is None or not row.ofport or row.ofport < 0:
                 missing[entry.key] = "its port is gone"

@@ -6,13 +6,14 @@ it to the modules it concerns, in the order that their dependencies need:
 
 * `forwarding_mode`: how the whole cluster forwards;
 * `networks`, with `vrfs`: which network is on which bridge, and in which VRF;
+* `endpoint_table`: the records of endpoints, which all that needs them finds there;
 * `endpoints`: which endpoints are local or remote, and with which values;
 * `services`, with `service_records`: the services and their providers;
 * `pod_policies`: Kubernetes' policies;
 * `policies`, `aci_announcements`: rules, and the groups whose endpoints are announced;
 * `peers`: the other hosts, and this host's BGP peer; `management`: what pods must not reach;
   `underlay`: what routes to pods must not take, and with `spared` no flow;
-* `dns_records`: names and addresses; `network_tenants`: the tenant of each network.
+* `dns_records`: names and addresses.
 
 They translate records by `netplugin.world.conversion` and set the results on the state of a bridge
 (`netplugin.world.bridge_state`). `take` returns the World with its changes, for `ofnet.agent`. What
@@ -29,15 +30,15 @@ from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, TenantName, sp
 from netplugin.world.aci_announcements import AciAnnouncements
 from netplugin.world.bridge_state import BridgeState
 from netplugin.world.change_signal import ChangeSignal
-from netplugin.world.conversion import LocalPort
+from netplugin.world.conversion import LocalPort, check_endpoint
 from netplugin.world.dns_records import DnsRecords
 from netplugin.world.docker_networks import DockerNetworks
+from netplugin.world.endpoint_table import EndpointTable
 from netplugin.world.endpoints import Endpoints
 from netplugin.world.forwarding_mode import ForwardingMode
 from netplugin.world.kube_names import CLUSTER_DOMAIN
 from netplugin.world.kube_services import KubeService
 from netplugin.world.management import Management
-from netplugin.world.network_tenants import NetworkTenants
 from netplugin.world.networks import NetworkChange, Networks
 from netplugin.world.peers import Peers
 from netplugin.world.pod_policies import PodPolicies
@@ -107,10 +108,10 @@ class WorldBuilder:
         self._vrfs = VrfIds(vrfs or {})
         self.forwarding = ForwardingMode(fwd_mode)
         self.networks = Networks(self._bridges, self._vrfs)
-        self.endpoints = Endpoints(host, self._bridges)
-        self._tenants = NetworkTenants()
+        self.endpoint_records = EndpointTable(host)
+        self.endpoints = Endpoints(host, self._bridges, self.endpoint_records)
         self.services = Services(
-            host, self._bridges, self._vrfs.ids, self._tenants, self._signal.set
+            host, self._bridges, self._vrfs.ids, self.endpoint_records, self._signal.set
         )
         self.peers = Peers(host, self.vlan)
         self.docker_networks = DockerNetworks()
@@ -119,10 +120,17 @@ class WorldBuilder:
         self._spared = Spared()
         for source in (self.management, self.underlay):
             source.observe(self._signal.set)
-        self.names = DnsRecords(self._tenants, cluster_domain)
+        self.names = DnsRecords(self.endpoint_records, cluster_domain)
         self._policies = Policies()
         self.pod_policies = PodPolicies(
-            host, self._bridges, self._vrfs.ids, self._tenants, self._signal.set
+            host, self._bridges, self._vrfs.ids, self.endpoint_records, self._signal.set
+        )
+        self.endpoint_records.feed(
+            self.endpoints.update,
+            self.names.update_endpoint,
+            self.management.update_endpoint,
+            self.services.update_endpoint,
+            self.pod_policies.update_endpoint,
         )
         self._profiles = AciAnnouncements()
         self._launches: dict[int, int] = {}
@@ -168,7 +176,7 @@ class WorldBuilder:
 
     def _put_network(self, record: NetworkRecord) -> None:
         change = self.networks.put(record)  # first, for it raises Invalid
-        self._set_tenant(record.id, record.tenant)
+        self.endpoint_records.set_tenant(record.id, record.tenant)
         self._follow(change)
         self._hold_policies()
         self._mark_rules(self._policies.put_network(record))
@@ -176,26 +184,15 @@ class WorldBuilder:
     def _remove_network(self, record: NetworkRecord) -> None:
         self._follow(self.networks.remove(record.id))
         self._hold_policies()
-        self._set_tenant(record.id, split_network_id(record.id)[1])
+        self.endpoint_records.set_tenant(record.id, split_network_id(record.id)[1])
         self._mark_rules(self._policies.remove_network(record.id))
 
     def _put_endpoint(self, record: EndpointRecord) -> None:
-        old = self.endpoints.put(record)  # first, for it raises Invalid
-        self.names.put_endpoint(record)
-        self.management.put_endpoint(record)
-        # Candidates are kept by tenant: one that moved to another network may have another tenant.
-        if old is not None and old.network != record.network:
-            self.services.remove_endpoint(old)
-        self.services.put_endpoint(record)
-        self.pod_policies.put_endpoint(record)
+        check_endpoint(record)
+        self.endpoint_records.put(record)
 
     def _remove_endpoint(self, record: EndpointRecord) -> None:
-        old = self.endpoints.remove(record.key)
-        self.names.remove_endpoint(record.key)
-        self.management.remove_endpoint(record.key)
-        self.pod_policies.remove_endpoint(record.key)
-        if old is not None:
-            self.services.remove_endpoint(old)
+        self.endpoint_records.remove(record.key)
 
     def _put_service(self, record: ServiceRecord) -> None:
         self.services.put(record)
@@ -245,23 +242,6 @@ class WorldBuilder:
         self.management.remove_host(record)
         self.underlay.remove_host(record.label)
 
-    def _set_tenant(self, nid: NetworkId, tenant: TenantName) -> None:
-        """Set the tenant of a network, and with it that of its endpoints' names and services."""
-        if tenant == self._tenants.of(nid):
-            return
-        # Names and services are keyed by tenant, which they read from `_tenants`. So entries are
-        # removed while the old tenant is set, and put back under the new one. Otherwise the old
-        # entries would stay for ever.
-        here = self.endpoints.on(nid)
-        for record in here:
-            self.names.remove_endpoint(record.key)
-            self.services.remove_endpoint(record)
-        self._tenants.put(nid, tenant)
-        for record in here:
-            self.names.put_endpoint(record)
-            self.services.put_endpoint(record)
-            self.pod_policies.put_endpoint(record)
-
     def _follow(self, change: NetworkChange) -> None:
         self.endpoints.networks_changed(change.networks)
         self.services.tenants_changed(change.tenants)
@@ -298,15 +278,13 @@ class WorldBuilder:
 
     def put_port(self, key: EndpointKey, port: LocalPort) -> None:
         """Set the port of an endpoint of this host. Raises Invalid as `put` does."""
-        # Policies hold from the first packet, which may come before the watch has the record.
         self.endpoints.put_port(key, port)
-        self.pod_policies.put_endpoint(port.record)
+        self.pod_policies.put_port(port.record)
 
     def remove_port(self, key: EndpointKey) -> None:
         """Remove the port of an endpoint of this host."""
         self.endpoints.remove_port(key)
-        if self.endpoints.get(key) is None:
-            self.pod_policies.remove_endpoint(key)
+        self.pod_policies.remove_port(key)
 
     # -- services of Kubernetes ----------------------------------------------------------------
 

@@ -1,11 +1,11 @@
 """The DNS names of endpoints and services on all hosts. Pure: no I/O, no clock.
 
-`netplugin.world.builder` feeds it the records of endpoints and services; `netplugin.dns.nameserver`
-looks names up. A name is searched first among those of Kubernetes (`netplugin.world.kube_names`),
-which all tenants share, though each sees only its own pods behind a headless service. It is then
-searched in its tenant among services, groups, and the common names of containers and pods
-(`nameserver.go`): the first of these kinds that has the name has it alone, in both families. No
-name with a dot, and none that means something to others, is looked for there
+It follows the records of endpoints (`netplugin.world.endpoint_table`) and of services;
+`netplugin.dns.nameserver` looks names up. A name is searched first among those of Kubernetes
+(`netplugin.world.kube_names`), which all tenants share, though each sees only its own pods behind a
+headless service. It is then searched in its tenant among services, groups, and the common names of
+containers and pods (`nameserver.go`): the first of these kinds that has the name has it alone, in
+both families. No name with a dot, and none that means something to others, is looked for there
 (`netplugin.world.bare_names`). Common names of pods of Kubernetes hold within their namespace, for
 that is whose author could make a service of the name as well; those of containers within all that
 has no namespace. Of several containers of a name those on the asker's network come first. Case does
@@ -19,12 +19,11 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from core.ids import EndpointKey, NetworkId, ServiceKey, TenantName
-from core.multimap import discard
 from netplugin.world.bare_names import ALIASES, is_bare
+from netplugin.world.endpoint_table import EndpointRow, EndpointTable
 from netplugin.world.kube_names import CLUSTER_DOMAIN, EXISTS, KubeNames, NameRecords
 from netplugin.world.kube_pods import POD_NAMESPACE
 from netplugin.world.kube_services import KubeService, KubeTarget
-from netplugin.world.network_tenants import NetworkTenants
 from state.records import EndpointRecord, ServiceRecord
 
 Address = IPv4Address | IPv6Address
@@ -50,10 +49,9 @@ class Asker:
 class DnsRecords:
     """The names of all endpoints and services; all addresses and networks can be read."""
 
-    def __init__(self, tenants: NetworkTenants | None = None, zone: str = CLUSTER_DOMAIN) -> None:
-        self.tenants = tenants or NetworkTenants()
-        """Tenants of networks. Endpoints are removed before one changes, and put again after."""
-        self._endpoints: dict[EndpointKey, EndpointRecord] = {}
+    def __init__(self, endpoints: EndpointTable, zone: str = CLUSTER_DOMAIN) -> None:
+        self.endpoints = endpoints
+        """The endpoints whose names these are; to be read."""
         self._services: dict[ServiceKey, ServiceRecord] = {}
         self._groups: _Holders = {}
         self._common: _Holders = {}
@@ -64,28 +62,17 @@ class DnsRecords:
         self._found: dict[_Name, dict[type[Address], Sequence[str]]] = {}
         self.kube = KubeNames(zone)
         """The names of Kubernetes' services, for all tenants."""
-        self._holders: dict[str, set[EndpointKey]] = {}
 
-    def put_endpoint(self, record: EndpointRecord) -> None:
-        """Add or replace an endpoint."""
-        self.remove_endpoint(record.key)
-        self._endpoints[record.key] = record
-        for text in _texts(record):
-            self._holders.setdefault(text, set()).add(record.key)
-        for holders, name in self._names(record):
-            holders.setdefault(name, {})[record.key] = record
+    def update_endpoint(self, old: EndpointRow | None, new: EndpointRow | None) -> None:
+        """Replace the names of an endpoint."""
+        for holders, name, record in self._names(old):
             self._found.pop(name, None)
-
-    def remove_endpoint(self, key: EndpointKey) -> None:
-        """Remove an endpoint."""
-        gone = self._endpoints.pop(key, None)
-        for text in _texts(gone) if gone is not None else ():
-            discard(self._holders, text, key)
-        for holders, name in self._names(gone) if gone is not None else ():
-            self._found.pop(name, None)
-            del holders[name][key]
+            del holders[name][record.key]
             if not holders[name]:
                 del holders[name]
+        for holders, name, record in self._names(new):
+            holders.setdefault(name, {})[record.key] = record
+            self._found.pop(name, None)
 
     def put_service(self, record: ServiceRecord) -> None:
         """Add or replace a service."""
@@ -114,8 +101,10 @@ class DnsRecords:
 
     def asker(self, pod: EndpointKey, network: NetworkId) -> Asker:
         """Return who asks, by the endpoint and network that a question came from."""
-        record = self._endpoints.get(pod)
-        return Asker(self.tenants.of(network), network, _namespace(record) if record else "")
+        record = self.endpoints.get(pod)
+        return Asker(
+            self.endpoints.tenant_of(network), network, _namespace(record) if record else ""
+        )
 
     def of_kubernetes(self, asker: Asker, name: str) -> NameRecords | None:
         """Return the records of a name of Kubernetes, as the asker sees them; None without it.
@@ -138,10 +127,10 @@ class DnsRecords:
         if target is None:
             return True
         # Tenants' addresses overlap: of several pods that have the address, its name tells which.
-        holders = [self._endpoints[key] for key in self._holders.get(str(target.address), ())]
+        holders = self.endpoints.at(str(target.address))
         pod = target.pod.rpartition("/")[2]
-        named = [one for one in holders if one.common_name == pod] or holders
-        return not named or any(self.tenants.of(one.network) == tenant for one in named)
+        named = [one for one in holders if one.record.common_name == pod] or holders
+        return not named or any(one.tenant == tenant for one in named)
 
     def lookup(self, asker: Asker, name: str, family: type[Address]) -> Sequence[str] | None:
         """Return the addresses of a name; None if it does not exist, whichever the family."""
@@ -168,8 +157,7 @@ class DnsRecords:
             lambda: {kind: defaultdict(list) for kind in _KINDS}
         )
         tenants[KUBERNETES] = {"k8sServices": defaultdict(list)}
-        for _, record in sorted(self._endpoints.items()):
-            tenant = self.tenants.of(record.network)
+        for record, tenant in self.endpoints.all():
             kinds = (_own_names(record), [_group(record)], [record.endpoint_id])
             for kind, names in zip(_KINDS, kinds, strict=False):
                 for name in filter(None, names):
@@ -182,12 +170,15 @@ class DnsRecords:
                 tenants[KUBERNETES]["k8sServices"][kube.name].append(f"ipv4:{four}")
         return tenants
 
-    def _names(self, record: EndpointRecord) -> Iterator[tuple[_Holders, _Name]]:
-        tenant = self.tenants.of(record.network)
-        if group := _group(record):
-            yield self._groups, _name(tenant, group)
-        names = {_name(tenant, text, _namespace(record)) for text in _own_names(record)}
-        yield from ((self._common, name) for name in names)
+    def _names(
+        self, endpoint: EndpointRow | None
+    ) -> Iterator[tuple[_Holders, _Name, EndpointRecord]]:
+        if endpoint is not None:
+            record, tenant = endpoint
+            if group := _group(record):
+                yield self._groups, _name(tenant, group), record
+            names = {_name(tenant, text, _namespace(record)) for text in _own_names(record)}
+            yield from ((self._common, name, record) for name in names)
 
 
 def _kube_addresses(records: NameRecords, family: type[Address]) -> list[str]:
@@ -197,10 +188,6 @@ def _kube_addresses(records: NameRecords, family: type[Address]) -> list[str]:
 
 def _of_family(addresses: Iterable[Address], family: type[Address]) -> list[str]:
     return [str(one) for one in addresses if isinstance(one, family)]
-
-
-def _texts(record: EndpointRecord) -> list[str]:
-    return [text for text in (record.ip_address, record.ipv6_address) if text]
 
 
 def _name(tenant: TenantName, name: str, namespace: str = "") -> _Name:

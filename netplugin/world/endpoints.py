@@ -1,7 +1,7 @@
 """The endpoints of the cluster on this host's bridges, local or remote. Pure: no I/O, no clock.
 
-`netplugin.world.builder` feeds it records of endpoints and groups. The ports of this host are set
-by the modules that make them (`netplugin.pods.add`, `netplugin.pods.pod_ports`,
+It follows the records of endpoints (`netplugin.world.endpoint_table`) and groups. The ports of this
+host are set by the modules that make them (`netplugin.pods.add`, `netplugin.pods.pod_ports`,
 `netplugin.pods.host_interfaces`, `netplugin.bridges.infra`, `netplugin.bridges.host_access`).
 
 An endpoint is local if it has a port on this host, remote if its record names another host. It is
@@ -14,7 +14,6 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
-from core.multimap import discard
 from netplugin.world.bridge_state import BridgeState
 from netplugin.world.conversion import (
     LocalPort,
@@ -24,20 +23,22 @@ from netplugin.world.conversion import (
     local_of,
     remote_of,
 )
+from netplugin.world.endpoint_table import EndpointRow, EndpointTable
 from netplugin.world.host_routes import Address, Contested, HostRoutes, Pod, RoutedAddresses
 from ofnet.world import AccessPort, Bridge, HostPort, LocalEndpoint, RemoteEndpoint
 from state.records import EndpointRecord, GroupRecord
 
 
 class Endpoints:
-    """Records, ports and groups of endpoints, and the endpoints on the bridges that result."""
+    """Ports and groups of endpoints, and with their records the endpoints on the bridges."""
 
-    def __init__(self, host: HostLabel, bridges: Mapping[Bridge, BridgeState]) -> None:
+    def __init__(
+        self, host: HostLabel, bridges: Mapping[Bridge, BridgeState], table: EndpointTable
+    ) -> None:
         self._host = host
+        self._table = table
         self._bridges = bridges
         self._vxlan = bridges[Bridge.VXLAN]
-        self._records: dict[EndpointKey, EndpointRecord] = {}
-        self._by_network: dict[NetworkId, set[EndpointKey]] = {}
         self._ports: dict[EndpointKey, LocalPort] = {}
         self._groups: dict[GroupKey, GroupRecord] = {}
         self._revoked: set[EndpointKey] = set()
@@ -47,34 +48,20 @@ class Endpoints:
 
     # -- from the store ------------------------------------------------------------------------
 
-    def put(self, record: EndpointRecord) -> EndpointRecord | None:
-        """Add or replace an endpoint of any host; return the record before.
-
-        Raises Invalid, changing nothing, if it cannot be read.
-        """
-        check_endpoint(record)
-        key = record.key
-        old = self._records.get(key)
-        if old is not None and old.network != record.network:
-            discard(self._by_network, old.network, key)
-        self._records[key] = record
-        self._revoked.discard(key)
-        self._by_network.setdefault(record.network, set()).add(key)
-        port = self._ports.get(key)
-        if port is not None and record.homing_host == self._host:
-            self._ports[key] = replace(port, record=record)
-        self._update(key)
-        return old
-
-    def remove(self, key: EndpointKey) -> EndpointRecord | None:
-        """Remove an endpoint; return its record. A port of this host stays until `remove_port`."""
-        old = self._records.pop(key, None)
-        if old is not None:
-            discard(self._by_network, old.network, key)
+    def update(self, old: EndpointRow | None, new: EndpointRow | None) -> None:
+        """Follow an endpoint of any host. A port of this host stays until `remove_port`."""
+        if new is not None:
+            key = new.record.key
+            self._revoked.discard(key)
+            port = self._ports.get(key)
+            if port is not None and new.record.homing_host == self._host:
+                self._ports[key] = replace(port, record=new.record)
+            self._update(key)
+        elif old is not None:
+            key = old.record.key
             if key in self._ports:
                 self._revoked.add(key)
-        self._update(key)
-        return old
+            self._update(key)
 
     def put_group(self, record: GroupRecord) -> None:
         """Add or replace a group; its DSCP reaches the group's endpoints of this host."""
@@ -90,7 +77,7 @@ class Endpoints:
         """Update the endpoints of networks that were added to a bridge or removed from it."""
         for nid in networks:
             ports = {key for key, port in self._ports.items() if port.record.network == nid}
-            for key in self._by_network.get(nid, set()) | ports:
+            for key in ports.union(one.key for one in self._table.on(nid)):
                 self._update(key)
 
     # -- from this host ------------------------------------------------------------------------
@@ -127,25 +114,14 @@ class Endpoints:
 
     # -- what is known -------------------------------------------------------------------------
 
-    def get(self, key: EndpointKey) -> EndpointRecord | None:
-        """Return the record of an endpoint, None if it is not known here."""
-        return self._records.get(key)
-
-    def here(self) -> list[EndpointRecord]:
-        """Return the records of this host's endpoints."""
-        return [one for one in self._records.values() if one.homing_host == self._host]
-
-    def of_id(self, endpoint_id: str) -> list[EndpointRecord]:
-        """Return the records of an endpoint id on any network; slow, for there is no such index."""
-        return [one for one in self._records.values() if one.endpoint_id == endpoint_id]
-
-    def on(self, nid: NetworkId) -> list[EndpointRecord]:
-        """Return the records of the endpoints of a network."""
-        return [self._records[key] for key in self._by_network.get(nid, ())]
-
     def port(self, key: EndpointKey) -> LocalPort | None:
         """Return the port of an endpoint of this host, None if it has none."""
         return self._ports.get(key)
+
+    def record(self, key: EndpointKey) -> EndpointRecord | None:
+        """Return the record of an endpoint as its port here has it, or else the store."""
+        port = self._ports.get(key)
+        return port.record if port is not None else self._table.get(key)
 
     @property
     def ports(self) -> Mapping[EndpointKey, LocalPort]:
@@ -203,8 +179,7 @@ class Endpoints:
         # that moves may name the new host before this one has removed the port. A record that names
         # this host without a port is neither local nor remote: there is nothing to forward to. Both
         # kinds are set in one call, so that no endpoint is both.
-        port = self._ports.get(key)
-        record = port.record if port is not None else self._records.get(key)
+        port, record = self._ports.get(key), self.record(key)
         affected = self._claim_routes(key, port)
         for name, bridge in self._bridges.items():
             local: LocalEndpoint | None = None

@@ -1,8 +1,8 @@
 """The services of Kubernetes as the switches have them, with the tenants of their providers. Pure.
 
-In come the services (`netplugin.world.kube_services`) and the endpoints of the cluster; out come,
-for each bridge, one `ofnet.world.Service` for each address of a service. `netplugin.world.services`
-owns the instance.
+In come the services (`netplugin.world.kube_services`) and the endpoints of the cluster
+(`netplugin.world.endpoint_table`); out come, for each bridge, one `ofnet.world.Service` for each
+address of a service. `netplugin.world.services` owns the instance.
 """
 
 # A service of Kubernetes knows no tenants: its backends are addresses, and two tenants may have the
@@ -13,19 +13,15 @@ owns the instance.
 # tenant.
 
 from collections.abc import Container, Iterable, Mapping
-from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
-from core.ids import EndpointKey, HostLabel, NetworkId, TenantName
+from core.ids import HostLabel, NetworkId, TenantName
 from core.multimap import discard
+from netplugin.world.endpoint_table import EndpointRow, EndpointTable, addresses_of
 from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
-from netplugin.world.network_tenants import NetworkTenants
 from ofnet.world import Provider, Service, ServicePort
-from state.records import EndpointRecord
 
 PROTOCOLS: Final = {"TCP": 6, "UDP": 17}
-
-Address = IPv4Address | IPv6Address
 
 
 class KubeProviders:
@@ -34,14 +30,13 @@ class KubeProviders:
     `host` is this host, whose targets count for a traffic policy `Local`.
     """
 
-    def __init__(self, host: HostLabel, tenants: NetworkTenants) -> None:
+    def __init__(self, host: HostLabel, endpoints: EndpointTable) -> None:
         self.services: dict[str, KubeService] = {}
         """By their keys; to be read."""
         self._host = host
-        self._tenants = tenants
-        self._endpoints: dict[EndpointKey, EndpointRecord] = {}
-        self._by_address: dict[Address, set[EndpointKey]] = {}
-        self._dependents: dict[Address, set[str]] = {}
+        self._endpoints = endpoints
+        self._dependents: dict[str, set[str]] = {}
+        """The services that have a target with an address."""
 
     def put_service(self, service: KubeService) -> None:
         """Add or replace a service."""
@@ -56,23 +51,11 @@ class KubeProviders:
         for address in _targets(before) if before is not None else ():
             discard(self._dependents, address, key)
 
-    def put_endpoint(self, record: EndpointRecord) -> set[str]:
-        """Add or replace an endpoint."""
-        altered = self.remove_endpoint(record)
-        self._endpoints[record.key] = record
-        for address in _addresses(record):
-            self._by_address.setdefault(address, set()).add(record.key)
-            altered |= self._dependents.get(address, set())
-        return altered
-
-    def remove_endpoint(self, record: EndpointRecord) -> set[str]:
-        """Remove an endpoint."""
-        before = self._endpoints.pop(record.key, None)
-        altered: set[str] = set()
-        for address in _addresses(before) if before is not None else ():
-            discard(self._by_address, address, record.key)
-            altered |= self._dependents.get(address, set())
-        return altered
+    def update_endpoint(self, old: EndpointRow | None, new: EndpointRow | None) -> set[str]:
+        """Follow an endpoint."""
+        rows = (one for one in (old, new) if one is not None)
+        altered = (self._dependents.get(text, ()) for one in rows for text in addresses_of(one[0]))
+        return set[str]().union(*altered)
 
     def on_bridge(
         self, key: str, vrfs: Mapping[TenantName, int], networks: Container[NetworkId]
@@ -141,28 +124,28 @@ class KubeProviders:
 
         Pods on networks of the other bridge are among these.
         """
-        if not self._by_address.get(target.address):
+        holders = self._endpoints.at(str(target.address))
+        if not holders:
             return Provider(target.address, target.port)
-        record = self._endpoint(target)
-        if record is None or record.network not in networks:
+        endpoint = _meant(target, holders)
+        if endpoint is None or endpoint.record.network not in networks:
             return None
-        vrf = vrfs.get(self._tenants.of(record.network))
+        vrf = vrfs.get(endpoint.tenant)
         return None if vrf is None else Provider(target.address, target.port, vrf)
 
-    def _endpoint(self, target: KubeTarget) -> EndpointRecord | None:
-        """Return the endpoint that a target is; None if none is, or more than one could be."""
-        keys = self._by_address.get(target.address, ())
-        found = [self._endpoints[key] for key in keys]
-        if target.pod:
-            name = target.pod.partition("/")[2]
-            found = [one for one in found if one.common_name == name]
-        if len(found) > 1:
-            found = [one for one in found if one.homing_host == target.node]
-        return found[0] if len(found) == 1 else None
-
     def _is_here(self, target: KubeTarget) -> bool:
-        record = self._endpoint(target)
-        return self._host in {target.node, record.homing_host if record is not None else ""}
+        endpoint = _meant(target, self._endpoints.at(str(target.address)))
+        return self._host in {target.node, endpoint.record.homing_host if endpoint else ""}
+
+
+def _meant(target: KubeTarget, found: list[EndpointRow]) -> EndpointRow | None:
+    """Return which endpoint with its address a target is; None if none is, or several could be."""
+    if target.pod:
+        name = target.pod.partition("/")[2]
+        found = [one for one in found if one.record.common_name == name]
+    if len(found) > 1:
+        found = [one for one in found if one.record.homing_host == target.node]
+    return found[0] if len(found) == 1 else None
 
 
 def _nearest(near: frozenset[Provider], every: frozenset[Provider]) -> frozenset[Provider]:
@@ -173,11 +156,6 @@ def _nearest(near: frozenset[Provider], every: frozenset[Provider]) -> frozenset
     return near | {one for one in every if one.vrf and one.vrf not in served}
 
 
-def _targets(service: KubeService) -> set[Address]:
+def _targets(service: KubeService) -> set[str]:
     every = (one for port in service.ports for one in (*port.targets, *port.draining))
-    return {one.address for one in every}
-
-
-def _addresses(record: EndpointRecord) -> list[Address]:
-    found: list[Address] = [IPv4Address(record.ip_address)] if record.ip_address else []
-    return [*found, IPv6Address(record.ipv6_address)] if record.ipv6_address else found
+    return {str(one.address) for one in every}

@@ -14,9 +14,10 @@ from ipaddress import ip_network
 from core.ids import EndpointKey
 from netplugin.world.bridge_state import BridgeState
 from netplugin.world.conversion import of_host
+from netplugin.world.endpoint_table import EndpointRow
 from netplugin.world.management_ends import NOTHING, PROTOCOLS, ManagementEnds, Network
 from ofnet.world import Bridge, ManagementPort
-from state.records import EndpointRecord, HostRecord
+from state.records import HostRecord
 from state.underlay import MOST_ADDRESSES
 
 
@@ -89,15 +90,13 @@ class Management:
         """Remove the addresses of a host."""
         self.set_addresses(_host(record), ())
 
-    def put_endpoint(self, record: EndpointRecord) -> None:
-        """Add or replace an endpoint: that of a host, on an infra network, has a host's address."""
-        if of_host(record):
-            self.set_addresses(_endpoint(record.key), (record.ip_address, record.ipv6_address))
-
-    def remove_endpoint(self, key: EndpointKey) -> None:
-        """Remove an endpoint."""
-        if _endpoint(key) in self._addresses:
-            self.set_addresses(_endpoint(key), ())
+    def update_endpoint(self, old: EndpointRow | None, new: EndpointRow | None) -> None:
+        """Follow an endpoint: that of a host, on an infra network, has a host's address."""
+        if new is not None and of_host(new.record):
+            one = new.record
+            self.set_addresses(_endpoint(one.key), (one.ip_address, one.ipv6_address))
+        elif old is not None and of_host(old.record):
+            self.set_addresses(_endpoint(old.record.key), ())
 
     def set_addresses(self, source: str, addresses: Iterable[str]) -> None:
         """Replace the addresses of a source; text that is no address or network is passed over."""

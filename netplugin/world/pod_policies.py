@@ -6,22 +6,25 @@ the pods of other hosts by the store alone, and asks the API server for its own.
 and subjects (`netplugin.world.kube_policies`), with the VRFs of the pods' tenants.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from ipaddress import ip_address
 
 from core.ids import EndpointKey, HostLabel, TenantName
-from core.multimap import discard
 from netplugin.world.bridge_state import BridgeState
+from netplugin.world.endpoint_table import (
+    EndpointRow,
+    EndpointTable,
+    Index,
+    PodKey,
+    addresses_of,
+    pods_of,
+)
 from netplugin.world.kube_objects import KubeObject
-from netplugin.world.kube_pods import POD_NAME, POD_NAMESPACE, named_ports
+from netplugin.world.kube_pods import named_ports
 from netplugin.world.kube_policies.policies import KubePolicies
 from netplugin.world.kube_policies.rules import PodAddress, PolicyNode, PolicyPod
-from netplugin.world.network_tenants import NetworkTenants
 from ofnet.world import Bridge
 from state.records import EndpointRecord
-
-PodKey = tuple[str, str]
-"""Namespace and name."""
 
 
 class PodPolicies:
@@ -38,19 +41,17 @@ class PodPolicies:
         host: HostLabel,
         bridges: Mapping[Bridge, BridgeState],
         vrfs: Mapping[TenantName, int],
-        tenants: NetworkTenants,
+        endpoints: EndpointTable,
         changed: Callable[[], None],
     ) -> None:
         self._host = host
         self._bridges = bridges
         self._vrfs = vrfs
-        self._tenants = tenants
+        self._endpoints = endpoints
         self._changed = changed
         self.policies = KubePolicies()
-        self._records: dict[EndpointKey, EndpointRecord] = {}
-        self._by_pod: dict[PodKey, set[EndpointKey]] = {}
-        self._tenant_of: dict[EndpointKey, TenantName] = {}
-        self._by_tenant: dict[TenantName, set[EndpointKey]] = {}
+        self._early: dict[EndpointKey, EndpointRow] = {}
+        self._early_of = Index[PodKey](lambda row: pods_of(row.record))
 
     # -- from Kubernetes -----------------------------------------------------------------------
 
@@ -93,68 +94,70 @@ class PodPolicies:
 
     # -- from the store ------------------------------------------------------------------------
 
-    def put_endpoint(self, record: EndpointRecord) -> None:
-        """Add or replace an endpoint, which may be a pod's."""
-        before = self._forget(record.key)
-        pod = pod_of(record)
-        if pod is not None:
-            self._records[record.key] = record
-            self._by_pod.setdefault(pod, set()).add(record.key)
-            tenant = self._tenant_of[record.key] = self._tenants.of(record.network)
-            self._by_tenant.setdefault(tenant, set()).add(record.key)
-        self._update({one for one in (before, pod) if one is not None})
+    def update_endpoint(self, old: EndpointRow | None, new: EndpointRow | None) -> None:
+        """Follow an endpoint, which may be a pod's."""
+        records = [one.record for one in (old, new) if one is not None]
+        early = self._set_early(records[0].key, None)
+        self._update({pod for one in (*early, *records) for pod in pods_of(one)})
 
-    def remove_endpoint(self, key: EndpointKey) -> None:
-        """Remove an endpoint."""
-        pod = self._forget(key)
-        if pod is not None:
-            self._update({pod})
+    def put_port(self, record: EndpointRecord) -> None:
+        """Follow an endpoint that has got its port on this host, which is there now.
+
+        The record holds until the store's next of this endpoint: policies hold from the first
+        packet, which may come before the watch has the record.
+        """
+        known = self._endpoints.get(record.key)
+        before = [known] if known is not None else []
+        before += self._set_early(record.key, None if known == record else record)
+        self._update({pod for one in (*before, record) for pod in pods_of(one)})
+
+    def remove_port(self, key: EndpointKey) -> None:
+        """Follow an endpoint that has no port on this host any more."""
+        self._update({pod for one in self._set_early(key, None) for pod in pods_of(one)})
 
     def tenants_changed(self, tenants: Iterable[TenantName]) -> None:
         """Update the pods of tenants whose VRF ids changed."""
-        keys = {key for tenant in tenants for key in self._by_tenant.get(tenant, ())}
-        self._update({pod for key in keys if (pod := pod_of(self._records[key])) is not None})
+        found = [row for tenant in tenants for row in self._endpoints.labelled(tenant)]
+        rows = (*found, *self._early.values())
+        self._update({pod for row in rows for pod in pods_of(row.record)})
 
-    def _forget(self, key: EndpointKey) -> PodKey | None:
-        """Remove an endpoint from the indexes; return its pod."""
-        record = self._records.pop(key, None)
-        pod = None if record is None else pod_of(record)
-        if record is None or pod is None:
-            return None
-        discard(self._by_pod, pod, key)
-        discard(self._by_tenant, self._tenant_of.pop(key), key)
-        return pod
+    def _set_early(self, key: EndpointKey, record: EndpointRecord | None) -> list[EndpointRecord]:
+        """Set or forget what a port says of its endpoint; return what it said before."""
+        before = self._early.pop(key, None)
+        after = None if record is None else self._endpoints.row_of(record)
+        if after is not None:
+            self._early[key] = after
+        self._early_of.update(key, before, after)
+        return [] if before is None else [before.record]
 
     def _update(self, pods: Iterable[PodKey]) -> None:
-        for namespace, name in pods:
-            records = [
-                self._records[key] for key in sorted(self._by_pod.get((namespace, name), ()))
-            ]
-            if records:
-                self.policies.put_pod(self._policy_pod(namespace, name, records))
+        for pod in pods:
+            known = {row.record.key: row for row in self._endpoints.of_pod(pod)}
+            rows = {key: row for key, row in known.items() if key not in self._early}
+            # The tenant may have become known since.
+            early = (self._early[key].record for key in self._early_of.keys(pod))
+            rows |= {one.key: self._endpoints.row_of(one) for one in early}
+            if rows:
+                self.policies.put_pod(self._policy_pod(pod, [rows[key] for key in sorted(rows)]))
             else:
-                self.policies.remove_pod(namespace, name)
+                self.policies.remove_pod(*pod)
         self._tell()
 
-    def _policy_pod(
-        self, namespace: str, name: str, records: Iterable[EndpointRecord]
-    ) -> PolicyPod:
-        records = tuple(records)
-        labels = {k: v for record in records for k, v in (record.labels or {}).items()}
+    def _policy_pod(self, pod: PodKey, rows: Sequence[EndpointRow]) -> PolicyPod:
+        labels = {k: v for row in rows for k, v in (row.record.labels or {}).items()}
         return PolicyPod(
-            namespace=namespace,
-            name=name,
+            namespace=pod[0],
+            name=pod[1],
             labels=labels,
-            addresses=tuple(one for record in records for one in self._addresses(record)),
-            local=any(record.homing_host == self._host for record in records),
+            addresses=tuple(one for row in rows for one in self._addresses(row)),
+            local=any(row.record.homing_host == self._host for row in rows),
             ports=named_ports(labels),
         )
 
-    def _addresses(self, record: EndpointRecord) -> Iterator[PodAddress]:
-        vrf = self._vrfs.get(self._tenants.of(record.network))
-        for text in (record.ip_address, record.ipv6_address):
-            if vrf is not None and text:
-                yield PodAddress(vrf, ip_address(text))
+    def _addresses(self, row: EndpointRow) -> Iterator[PodAddress]:
+        vrf = self._vrfs.get(row.tenant)
+        if vrf is not None:
+            yield from (PodAddress(vrf, ip_address(text)) for text in addresses_of(row.record))
 
     # -- to the bridges ------------------------------------------------------------------------
 
@@ -167,10 +170,3 @@ class PodPolicies:
     def _tell(self) -> None:
         if self.policies.altered:
             self._changed()
-
-
-def pod_of(record: EndpointRecord) -> PodKey | None:
-    """Return the pod of an endpoint; None for an endpoint that is no pod's."""
-    labels = record.labels or {}
-    namespace, name = labels.get(POD_NAMESPACE, ""), labels.get(POD_NAME, "")
-    return (namespace, name) if namespace and name else None

@@ -1,6 +1,6 @@
 """The cluster's services and the endpoints that provide them. Pure.
 
-`netplugin.world.services` feeds it records. Whether an endpoint is a provider of a service is
+`netplugin.world.services` feeds it changes. Whether an endpoint is a provider of a service is
 decided by `state.service_providers`, from its labels; the result is kept for each service, so that
 a record that changes is compared once.
 """
@@ -10,20 +10,19 @@ from ipaddress import IPv4Address
 
 from core.ids import EndpointKey, NetworkId, ServiceKey, TenantName
 from netplugin.world.conversion import PortMapping, ports_of
-from netplugin.world.network_tenants import NetworkTenants
+from netplugin.world.endpoint_table import EndpointRow, EndpointTable
 from ofnet.world import Provider, Service, ServicePort
 from state.records import EndpointRecord, ServiceRecord
-from state.service_providers import Candidate, provides
+from state.service_providers import provides
 
 
 class ServiceRecords:
     """The services and their providers; each change returns the services it altered."""
 
-    def __init__(self, tenants: NetworkTenants) -> None:
-        self._tenants = tenants
+    def __init__(self, endpoints: EndpointTable) -> None:
+        self._endpoints = endpoints
         self._services: dict[ServiceKey, ServiceRecord] = {}
         self._ports: dict[ServiceKey, tuple[PortMapping, ...]] = {}
-        self._candidates: dict[TenantName, dict[EndpointKey, Candidate]] = {}
         self._providers: dict[ServiceKey, dict[EndpointKey, EndpointRecord]] = {}
 
     def put_service(self, record: ServiceRecord) -> set[ServiceKey]:
@@ -31,9 +30,10 @@ class ServiceRecords:
         ports = ports_of(record)
         self._services[record.key] = record
         self._ports[record.key] = ports
-        candidates = self._candidates.get(record.tenant, {}).values()
         self._providers[record.key] = {
-            one.endpoint.key: one.endpoint for one in candidates if provides(one, record)
+            one.record.key: one.record
+            for one in self._endpoints.labelled(record.tenant)
+            if provides(*one, record)
         }
         return {record.key}
 
@@ -44,30 +44,17 @@ class ServiceRecords:
         self._providers.pop(key, None)
         return {key}
 
-    def put_endpoint(self, record: EndpointRecord) -> set[ServiceKey]:
-        """Add or replace an endpoint."""
+    def update_endpoint(self, old: EndpointRow | None, new: EndpointRow | None) -> set[ServiceKey]:
+        """Follow an endpoint, which may be a provider."""
         # Providers are selected by labels. Most endpoints have none, and need not be compared with
         # every service.
-        if not record.labels:
-            return self.remove_endpoint(record)
-        candidate = Candidate(record, *self._tenants.split(record.network))
-        self._candidates.setdefault(candidate.tenant, {})[record.key] = candidate
-        altered = set()
-        for key, service in self._services.items():
-            providing = record if provides(candidate, service) else None
-            if self._set_provider(key, record.key, providing):
+        altered = set[ServiceKey]()
+        labelled = [one for one in (old, new) if one is not None and one.record.labels]
+        for key, service in self._services.items() if labelled else ():
+            providing = new.record if new is not None and provides(*new, service) else None
+            if self._set_provider(key, labelled[0].record.key, providing):
                 altered.add(key)
         return altered
-
-    def remove_endpoint(self, record: EndpointRecord) -> set[ServiceKey]:
-        """Remove an endpoint."""
-        tenant = self._tenants.of(record.network)
-        candidates = self._candidates.get(tenant, {})
-        if candidates.pop(record.key, None) is None:
-            return set()
-        if not candidates:
-            del self._candidates[tenant]
-        return {key for key in self._services if self._set_provider(key, record.key, None)}
 
     def of_tenant(self, tenant: TenantName) -> set[ServiceKey]:
         """Return the keys of a tenant's services."""

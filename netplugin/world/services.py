@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 
 from core.ids import HostLabel, ServiceKey, TenantName
 from netplugin.world.bridge_state import BridgeState
+from netplugin.world.endpoint_table import EndpointRow, EndpointTable
 from netplugin.world.kube_providers import KubeProviders
 from netplugin.world.kube_services import KubeService
-from netplugin.world.network_tenants import NetworkTenants
 from netplugin.world.service_records import ServiceRecords
 from ofnet.world import Bridge
-from state.records import EndpointRecord, ServiceRecord
+from state.records import ServiceRecord
 
 
 class Services:
@@ -30,15 +30,15 @@ class Services:
         host: HostLabel,
         bridges: Mapping[Bridge, BridgeState],
         vrfs: Mapping[TenantName, int],
-        tenants: NetworkTenants,
+        endpoints: EndpointTable,
         changed: Callable[[], None],
     ) -> None:
         self._changed = changed
         self._bridges = bridges
         self._vrfs = vrfs
-        self._records = ServiceRecords(tenants)
+        self._records = ServiceRecords(endpoints)
         self._altered: set[ServiceKey] = set()
-        self._kube = KubeProviders(host, tenants)
+        self._kube = KubeProviders(host, endpoints)
         self._altered_kube: set[str] = set()
         self._named: dict[str, set[str]] = {}
 
@@ -55,15 +55,10 @@ class Services:
         """Remove a service."""
         self._mark(self._records.remove_service(key))
 
-    def put_endpoint(self, record: EndpointRecord) -> None:
-        """Add or replace an endpoint, which may be a provider."""
-        self._mark(self._records.put_endpoint(record))
-        self._mark_kube(self._kube.put_endpoint(record))
-
-    def remove_endpoint(self, record: EndpointRecord) -> None:
-        """Remove an endpoint."""
-        self._mark(self._records.remove_endpoint(record))
-        self._mark_kube(self._kube.remove_endpoint(record))
+    def update_endpoint(self, old: EndpointRow | None, new: EndpointRow | None) -> None:
+        """Follow an endpoint, which may be a provider."""
+        self._mark(self._records.update_endpoint(old, new))
+        self._mark_kube(self._kube.update_endpoint(old, new))
 
     def tenants_changed(self, tenants: Iterable[TenantName]) -> None:
         """Update the services of tenants whose networks or VRF ids changed."""

@@ -106,7 +106,7 @@ class Node:
 
     def _put_port(self, port: str, key: EndpointKey) -> None:
         number = ports_number(port)
-        record = self.world.endpoints.get(key)
+        record = self.world.endpoint_records.get(key)
         assert record is not None, f"nothing is known of {key}"
         self.ports[port] = 1000 + number
         own = number if number < INFRA else None

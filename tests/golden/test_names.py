@@ -11,8 +11,8 @@ from typing import Any
 
 from netplugin.dns.nameserver import NameServer
 from netplugin.dns.rate_limit import RateLimit
-from netplugin.world.dns_records import DnsRecords
 from state.codec import decode_endpoint
+from tests.unit.netplugin.worlds import name_book
 
 NAMES = Path(__file__).parent / "names"
 ON_TWO_NETWORKS = {"host1": "10.1.7.1", "host12": "10.1.7.2"}
@@ -24,9 +24,9 @@ def recorded(name: str) -> Any:
 
 
 def test_the_names_of_a_store() -> None:
-    book = DnsRecords()
+    book = name_book()
     for key, value in recorded("endpoints")["keys"].items():
-        book.put_endpoint(decode_endpoint(key, json.dumps(value).encode()))
+        book.endpoints.put(decode_endpoint(key, json.dumps(value).encode()))
     wanted = recorded("inspect-nameserver")
     for endpoint_id, address in ON_TWO_NETWORKS.items():
         shown = wanted["dnsRecords"]["default"]["endpoints"][endpoint_id]

@@ -17,13 +17,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from core.ids import TenantName
 from netplugin.dns.nameserver import NameServer
 from netplugin.dns.rate_limit import RateLimit
-from netplugin.world.dns_records import Address, Asker, DnsRecords
+from netplugin.world.dns_records import Address, Asker
 from netplugin.world.kube_pods import POD_NAMESPACE
 from netplugin.world.kube_services import KubeService
 from ofnet.names import Question, Verdict
 from state.records import EndpointRecord, ServiceRecord
 from tests.unit.netplugin.records import NET, endpoint, key, nid_of
 from tests.unit.netplugin.world.test_dns_records import service
+from tests.unit.netplugin.worlds import name_book
 
 TENANTS = ("red", "blue")
 NETWORKS = ("n1", "n2")
@@ -65,18 +66,18 @@ class Names(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.book = DnsRecords()
+        self.book = name_book()
         self.endpoints: dict[str, EndpointRecord] = {}
         self.services: dict[str, ServiceRecord] = {}
 
     @rule(record=endpoints)
     def put_endpoint(self, record: EndpointRecord) -> None:
-        self.book.put_endpoint(record)
+        self.book.endpoints.put(record)
         self.endpoints[record.key] = record
 
     @rule(record=endpoints)
     def remove_endpoint(self, record: EndpointRecord) -> None:
-        self.book.remove_endpoint(record.key)
+        self.book.endpoints.remove(record.key)
         self.endpoints.pop(record.key, None)
 
     @rule(record=services)
@@ -151,7 +152,7 @@ def is_anothers(name: str) -> bool:
 def test_no_object_answers_for_a_name_that_is_anothers(
     taken: list[tuple[str, str]], kube: list[tuple[str, str]], names: list[str], rdtype: str
 ) -> None:
-    with_objects, without = DnsRecords(), DnsRecords()
+    with_objects, without = name_book(), name_book()
     for name, namespace in kube:
         service_of = KubeService(
             namespace=namespace, name=name, addresses=(ip_address("10.96.0.1"),)
@@ -159,13 +160,13 @@ def test_no_object_answers_for_a_name_that_is_anothers(
         with_objects.put_kube_service(service_of)
         without.put_kube_service(service_of)
     for book in (with_objects, without):  # the askers: a container, and a pod
-        book.put_endpoint(replace(endpoint(100), common_name=""))
-        book.put_endpoint(replace(endpoint(101), common_name="", labels={POD_NAMESPACE: "shop"}))
+        book.endpoints.put(replace(endpoint(100), common_name=""))
+        book.endpoints.put(replace(endpoint(101), common_name="", labels={POD_NAMESPACE: "shop"}))
     for number, (name, kind) in enumerate(taken, 1):
         one = endpoint(number, group=name if kind == "group" else "", v6=True)
         labels = {POD_NAMESPACE: "shop"} if kind == "pod" else None
         common = name if kind in {"container", "pod"} else ""
-        with_objects.put_endpoint(replace(one, common_name=common, labels=labels))
+        with_objects.endpoints.put(replace(one, common_name=common, labels=labels))
         if kind == "service":
             with_objects.put_service(service(name))
     servers = [NameServer(book, RateLimit(0, lambda: 0.0)) for book in (with_objects, without)]

@@ -3,6 +3,8 @@
 from core.ids import TenantName
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
+from netplugin.world.dns_records import DnsRecords
+from netplugin.world.endpoint_table import EndpointTable
 from ofnet.world import Bridge, FwdMode, World
 from state.records import EndpointRecord, GlobalRecord
 from tests.unit.netplugin.records import HOST
@@ -27,3 +29,11 @@ def port(record: EndpointRecord, ofport: int = 5) -> LocalPort:
 
 def settings(arp_mode: str = "", pvt_subnet: str = "") -> GlobalRecord:
     return GlobalRecord(infra_type="", fwd_mode="routing", arp_mode=arp_mode, pvt_subnet=pvt_subnet)
+
+
+def name_book() -> DnsRecords:
+    """Return names that follow a table of endpoints of their own."""
+    table = EndpointTable(HOST)
+    book = DnsRecords(table)
+    table.feed(book.update_endpoint)
+    return book

@@ -57,7 +57,7 @@ def test_who_serves(
     labels: dict[str, str] | None, container: str, tenant: str, *, serves: bool
 ) -> None:
     one = candidate(labels, container=container, tenant=tenant)
-    assert service_providers.provides(one, SERVICE) is serves
+    assert service_providers.provides(one.endpoint, one.tenant, SERVICE) is serves
     assert service_providers.services_of(one, [SERVICE]) == (["web:blue"] if serves else [])
 
 

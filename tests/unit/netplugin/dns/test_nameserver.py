@@ -25,6 +25,7 @@ from ofnet.names import Deferred, Question, Verdict
 from tests.unit.netplugin.records import NET, PEER, endpoint, key, nid_of
 from tests.unit.netplugin.world.test_dns_records import service
 from tests.unit.netplugin.world.test_kube_names import DB, OUTSIDE, WEB, member
+from tests.unit.netplugin.worlds import name_book
 
 SERVER = IPv4Address("10.1.0.53")
 
@@ -32,12 +33,12 @@ SERVER = IPv4Address("10.1.0.53")
 @pytest.fixture
 def server() -> NameServer:
     """Return a server of the name `shop`, and of groups of 1, 10 and 20 endpoints."""
-    book = DnsRecords()
-    book.put_endpoint(endpoint(1, host=PEER, group="one", v6=True))
+    book = name_book()
+    book.endpoints.put(endpoint(1, host=PEER, group="one", v6=True))
     for number in range(10, 20):
-        book.put_endpoint(endpoint(number, group="ten", v6=True))
+        book.endpoints.put(endpoint(number, group="ten", v6=True))
     for number in range(20, 40):
-        book.put_endpoint(endpoint(number, group="twenty", v6=number != 20))
+        book.endpoints.put(endpoint(number, group="twenty", v6=number != 20))
     book.put_service(service())
     return served(book)
 
@@ -105,8 +106,8 @@ def test_names(server: NameServer, name: str, rdtype: str, addresses: list[str] 
 @pytest.mark.parametrize("rdtype", ["HTTPS", "SVCB", "TXT", "MX", "SRV", "SOA", "NS", "PTR"])
 @pytest.mark.parametrize("name", ["one", "c1", "shop", "web", "web.shop", "web.shop.svc"])
 def test_a_name_that_exists_has_an_empty_answer_for_other_types(name: str, rdtype: str) -> None:
-    book = DnsRecords()
-    book.put_endpoint(endpoint(1, group="one"))
+    book = name_book()
+    book.endpoints.put(endpoint(1, group="one"))
     book.put_service(service())
     book.put_kube_service(WEB)
     reply = asked(served(book), dns.message.make_query(name, rdtype))
@@ -116,8 +117,8 @@ def test_a_name_that_exists_has_an_empty_answer_for_other_types(name: str, rdtyp
 
 def test_a_pods_name_waits_until_services_are_known() -> None:
     """It may be a service's, which comes first."""
-    book = DnsRecords()
-    book.put_endpoint(replace(endpoint(1), labels={POD_NAMESPACE: "shop"}, common_name="web"))
+    book = name_book()
+    book.endpoints.put(replace(endpoint(1), labels={POD_NAMESPACE: "shop"}, common_name="web"))
     server = served(book)
     known: list[bool] = []
     server.follow(lambda: bool(known))
@@ -129,30 +130,30 @@ def test_a_pods_name_waits_until_services_are_known() -> None:
 
 
 def test_any_is_answered_by_ipv6_addresses_where_there_are_no_others() -> None:
-    book = DnsRecords()
-    book.put_endpoint(replace(endpoint(1, v6=True), ip_address=""))
+    book = name_book()
+    book.endpoints.put(replace(endpoint(1, v6=True), ip_address=""))
     assert told(served(book), "c1", "ANY") == ["2001:db8::1"]
 
 
 def test_what_is_asked_again_is_answered_by_what_is_known_then() -> None:
     """Queries and answers are kept: by all that they say, not by who asks, or when."""
-    book = DnsRecords()
-    book.put_endpoint(endpoint(1))
+    book = name_book()
+    book.endpoints.put(endpoint(1))
     made = served(book)
     query = dns.message.make_query("c1", "A").to_wire()
     first, again = (made.resolve(question(number + query[2:])) for number in (b"\0\1", b"\0\2"))
     assert isinstance(first, bytes)
     assert isinstance(again, bytes)
     assert (first[:2], again[:2], first[2:]) == (b"\0\1", b"\0\2", again[2:])
-    book.put_endpoint(replace(endpoint(1), ip_address="10.1.0.99"))
+    book.endpoints.put(replace(endpoint(1), ip_address="10.1.0.99"))
     assert told(made, "c1") == ["10.1.0.99"]
-    book.remove_endpoint(endpoint(1).key)
+    book.endpoints.remove(endpoint(1).key)
     assert told(made, "c1") is None
 
 
 def test_what_differs_in_case_or_edns_is_answered_so() -> None:
-    book = DnsRecords()
-    book.put_endpoint(endpoint(1))
+    book = name_book()
+    book.endpoints.put(endpoint(1))
     made = served(book)
     for name in ("c1", "C1"):
         for edns in (-1, 0):
@@ -254,8 +255,8 @@ MESSAGES = [
 
 @given(st.sampled_from(MESSAGES), st.integers(0, 80), st.binary(max_size=6), st.integers(0, 80))
 def test_no_message_raises(message: bytes, at: int, noise: bytes, end: int) -> None:
-    book = DnsRecords()
-    book.put_endpoint(endpoint(1, group="one", v6=True))
+    book = name_book()
+    book.endpoints.put(endpoint(1, group="one", v6=True))
     server = served(book)
     changed = message[:at] + noise + message[at + len(noise) :]
     for sent in (changed, changed[:end], noise):
@@ -314,10 +315,10 @@ def outside() -> Servers:
 @pytest.fixture
 def cluster(outside: Servers) -> NameServer:
     """Return the only name server of a cluster whose services are known."""
-    book = DnsRecords()
+    book = name_book()
     for one in (WEB, DB, OUTSIDE):
         book.put_kube_service(one)
-    book.put_endpoint(endpoint(9))
+    book.endpoints.put(endpoint(9))
     made = served(book, ClusterDns(OWN, outside))
     made.follow(lambda: True)
     return made
@@ -391,7 +392,7 @@ def test_services_that_are_not_known_yet_are_no_error_of_the_name(
 
 
 def test_beside_another_name_server_it_knows_what_is_not_known_here() -> None:
-    book = DnsRecords()
+    book = name_book()
     book.put_kube_service(OUTSIDE)
     server = served(book)
     server.follow(lambda: True)
@@ -467,7 +468,7 @@ def aliases(*pairs: tuple[str, str]) -> list[KubeService]:
 
 def cluster_of(outside: Servers, *pairs: tuple[str, str]) -> NameServer:
     """Return the only name server of a cluster with two services and these aliases."""
-    book = DnsRecords()
+    book = name_book()
     for one in (WEB, DB, *aliases(*pairs)):
         book.put_kube_service(one)
     made = served(book, ClusterDns(OWN, outside))
@@ -532,7 +533,7 @@ def test_aliases_in_a_circle_and_long_chains_fail(outside: Servers) -> None:
 
 
 def test_an_alias_waits_for_services_that_are_not_known_yet(outside: Servers) -> None:
-    book = DnsRecords()
+    book = name_book()
     for one in aliases(("pay", "absent.shop.svc.cluster.local")):
         book.put_kube_service(one)
     server = served(book, ClusterDns(OWN, outside))
@@ -543,11 +544,11 @@ def test_an_alias_waits_for_services_that_are_not_known_yet(outside: Servers) ->
 
 
 def test_a_tenant_sees_its_own_pods_behind_a_headless_service() -> None:
-    book = DnsRecords()
+    book = name_book()
     book.put_kube_service(DB)
-    book.put_endpoint(replace(endpoint(1), key=key("ours"), common_name="db-0"))
+    book.endpoints.put(replace(endpoint(1), key=key("ours"), common_name="db-0"))
     theirs = replace(endpoint(2, nid=nid_of("n1", "blue")), common_name="db-1")
-    book.put_endpoint(theirs)
+    book.endpoints.put(theirs)
     assert lines(reply_of(served(book), "db.shop.svc.cluster.local", to=SERVER)) == [
         "db.shop.svc.cluster.local. 5 IN A 10.1.0.1"
     ]
@@ -556,7 +557,7 @@ def test_a_tenant_sees_its_own_pods_behind_a_headless_service() -> None:
 
 def test_an_answer_is_as_large_as_its_asker_takes() -> None:
     many = frozenset(member(f"10.1.{number // 250}.{number % 250 + 1}") for number in range(300))
-    book = DnsRecords()
+    book = name_book()
     book.put_kube_service(replace(DB, members=many))
     server = served(book)
     name = "db.shop.svc.cluster.local"
@@ -608,4 +609,4 @@ def told_of(server: NameServer, name: str) -> list[str]:
 
 def test_a_host_is_told_nothing_beside_another_name_server() -> None:
     message = dns.message.make_query("web.shop.svc.cluster.local", "A").to_wire()
-    assert served(DnsRecords()).of_host(message, tcp=False) is Verdict.DROP
+    assert served(name_book()).of_host(message, tcp=False) is Verdict.DROP

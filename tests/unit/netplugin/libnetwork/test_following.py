@@ -16,12 +16,13 @@ from netplugin.libnetwork.engine import EngineFailed
 from netplugin.libnetwork.network_file import KnownNetwork, NetworkFiles
 from netplugin.libnetwork.sync import EngineSync, Followers
 from netplugin.world.bare_names import ALIASES
-from netplugin.world.dns_records import Asker, DnsRecords
+from netplugin.world.dns_records import Asker
 from state.docker_networks import DockerPlace, body_of
 from state.records import DocknetRecord
 from tests.unit.netplugin.agent import Outside, eventually, left_nothing, request
 from tests.unit.netplugin.libnetwork.scene import Drivers, container, drivers, engine_network
 from tests.unit.netplugin.records import endpoint, group, network
+from tests.unit.netplugin.worlds import name_book
 
 pytestmark = pytest.mark.usefixtures("hurried")
 LEAK_GRACE = 100.0
@@ -357,16 +358,16 @@ async def test_aliases_are_told_of_and_taken_back(following: Following) -> None:
 
 
 def test_an_alias_is_a_name_as_the_containers_own() -> None:
-    book = DnsRecords()
-    book.put_endpoint(replace(endpoint(1), common_name="/c1", labels={ALIASES: "db c1 a.b wpad"}))
+    book = name_book()
+    book.endpoints.put(replace(endpoint(1), common_name="/c1", labels={ALIASES: "db c1 a.b wpad"}))
     asker = Asker(TenantName("default"))
     for name in ("c1", "DB"):
         assert book.lookup(asker, name, IPv4Address) == ["10.1.0.1"]
     for name in ("a.b", "wpad", "db c1"):
         assert book.lookup(asker, name, IPv4Address) is None
-    book.put_endpoint(replace(endpoint(1), common_name="/c1", labels={ALIASES: ""}))
+    book.endpoints.put(replace(endpoint(1), common_name="/c1", labels={ALIASES: ""}))
     assert book.lookup(asker, "db", IPv4Address) is None
-    book.remove_endpoint(endpoint(1).key)
+    book.endpoints.remove(endpoint(1).key)
     assert book.lookup(asker, "c1", IPv4Address) is None
 
 

@@ -147,7 +147,7 @@ async def test_nothing_is_removed_while_the_links_cannot_be_read(outside: Outsid
     outside.faults.failing["pod places"] = HostError("netlink: too many open files")
     async with starting(outside, await stored(record)) as agent:
         agent.sup.supervise("resync", resync_of(agent))
-        await eventually(lambda: agent.world.endpoints.get(record.key) is not None)
+        await eventually(lambda: agent.world.endpoint_records.get(record.key) is not None)
         assert "vvport7" in outside.ovsdb.ports()
         del outside.faults.failing["pod places"]
         await eventually(lambda: record.key in outside.journal.entries)

@@ -104,7 +104,7 @@ def test_a_world_that_was_taken_does_not_change(builder: WorldBuilder) -> None:
 def test_the_forwarding_mode_is_the_builders() -> None:
     builder = WorldBuilder(HOST, FwdMode.BRIDGE)
     assert {now(builder, bridge).fwd_mode for bridge in Bridge} == {FwdMode.BRIDGE}
-    assert builder.endpoints.get(EndpointKey("none")) is None
+    assert builder.endpoint_records.get(EndpointKey("none")) is None
 
 
 # -- launches of an ACI fabric -------------------------------------------------------------------

@@ -128,7 +128,7 @@ def test_an_endpoint_that_cannot_be_read_changes_nothing(
         builder.put(bad)
     with pytest.raises(Invalid):
         builder.endpoints.put_port(key("c1"), port(bad))
-    assert builder.endpoints.get(key("c1")) is None
+    assert builder.endpoint_records.get(key("c1")) is None
     assert builder.names.lookup(Asker(TenantName("default")), "c1", IPv4Address) is None
     assert not builder.dirty(Bridge.VXLAN)
 

@@ -6,9 +6,9 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address
 import pytest
 
 from core.ids import EndpointKey, HostLabel, NetworkId, TenantName
+from netplugin.world.endpoint_table import EndpointTable
 from netplugin.world.kube_providers import KubeProviders
 from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
-from netplugin.world.network_tenants import NetworkTenants
 from ofnet.world import Provider, Service
 from state.records import EndpointRecord
 from tests.unit.netplugin.records import endpoint
@@ -46,10 +46,11 @@ def service(*targets: KubeTarget, local: bool = False) -> KubeService:
 
 
 def on_bridge(one: KubeService, *pods: EndpointRecord) -> dict[str, Service]:
-    known = KubeProviders(HERE, NetworkTenants())
+    table = EndpointTable(HERE)
+    known = KubeProviders(HERE, table)
     known.put_service(one)
     for each in pods:
-        assert known.put_endpoint(each) <= {one.key}
+        table.put(each)
     return known.on_bridge(one.key, VRFS, NETWORKS)
 
 
@@ -190,14 +191,19 @@ def test_a_headless_service_is_on_no_bridge() -> None:
 
 
 def test_what_goes_is_forgotten() -> None:
-    known = KubeProviders(HERE, NetworkTenants())
+    altered = list[set[str]]()
+    table = EndpointTable(HERE)
+    known = KubeProviders(HERE, table)
+    table.feed(lambda old, new: altered.append(known.update_endpoint(old, new)))
     one, here = service(target()), pod("red", "web-1")
     known.put_service(one)
-    assert known.put_endpoint(here) == {"shop/web"}
-    assert known.put_endpoint(replace(here, ip_address="10.1.0.9")) == {"shop/web"}
-    assert known.remove_endpoint(here) == set(), "it has another address by now"
+    table.put(here)
+    table.put(replace(here, ip_address="10.1.0.9"))
+    table.remove(here.key)
+    assert altered == [{"shop/web"}, {"shop/web"}, set()], "at last it had another address"
     known.remove_service("shop/web")
-    assert known.put_endpoint(here) == set()
+    table.put(here)
+    assert altered[-1] == set()
     assert known.on_bridge("shop/web", VRFS, NETWORKS) == {}
 
 

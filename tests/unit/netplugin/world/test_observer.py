@@ -15,6 +15,7 @@ import pytest
 from core.ids import NetworkName, TenantName
 from netplugin.world.bridge_state import BridgeState
 from netplugin.world.builder import WorldBuilder
+from netplugin.world.endpoint_table import EndpointRow, EndpointTable
 from netplugin.world.endpoints import Endpoints
 from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
 from netplugin.world.networks import Networks
@@ -33,7 +34,7 @@ from ofnet.world import (
     Uplink,
     Vtep,
 )
-from state.records import ServiceRecord
+from state.records import EndpointRecord, ServiceRecord
 from state.underlay import Kind, UnderlayAddress
 from tests.unit.netplugin.records import NET, PEER, endpoint, group, host, key, network
 from tests.unit.netplugin.worlds import built, drain, port
@@ -100,6 +101,16 @@ def tenant_without_vrf(world: WorldBuilder) -> None:
         world.put(network("n", f"t{number}"))
 
 
+def not_followed(world: WorldBuilder) -> None:
+    """Put an endpoint of which no node is told."""
+    world.endpoint_records.feed()
+    world.put(REMOTE)
+
+
+def row(record: EndpointRecord) -> EndpointRow:
+    return EndpointRow(record, TenantName("default"))
+
+
 def served(world: WorldBuilder) -> None:
     world.put(SERVED)
     world.put(LABELLED)
@@ -119,8 +130,14 @@ CHANGES: Final[dict[Callable[..., object], Change]] = {
     WorldBuilder.set_complete: Change(lambda w: w.set_complete()),
     WorldBuilder.set_revision: Change(lambda w: w.set_revision("/networks/", 5)),
     WorldBuilder.forget_revision: Change(lambda w: w.forget_revision("/networks/")),
-    Endpoints.put: Change(lambda w: w.endpoints.put(REMOTE)),
-    Endpoints.remove: Change(lambda w: w.endpoints.remove(REMOTE.key), lambda w: w.put(REMOTE)),
+    EndpointTable.put: Change(lambda w: w.endpoint_records.put(REMOTE)),
+    EndpointTable.remove: Change(
+        lambda w: w.endpoint_records.remove(REMOTE.key), lambda w: w.put(REMOTE)
+    ),
+    EndpointTable.set_tenant: Change(
+        lambda w: w.endpoint_records.set_tenant(NET, TenantName("blue")), served
+    ),
+    Endpoints.update: Change(lambda w: w.endpoints.update(None, row(REMOTE)), not_followed),
     Endpoints.put_group: Change(lambda w: w.endpoints.put_group(group(dscp=3)), local),
     Endpoints.remove_group: Change(lambda w: w.endpoints.remove_group(group().key), local_of_group),
     Endpoints.networks_changed: Change(
@@ -136,10 +153,9 @@ CHANGES: Final[dict[Callable[..., object], Change]] = {
     Networks.set_complete: Change(lambda w: w.networks.set_complete(), tenant_without_vrf),
     Services.put: Change(lambda w: w.services.put(SERVED)),
     Services.remove: Change(lambda w: w.services.remove(SERVED.key), served),
-    Services.put_endpoint: Change(
-        lambda w: w.services.put_endpoint(LABELLED), lambda w: w.put(SERVED)
+    Services.update_endpoint: Change(
+        lambda w: w.services.update_endpoint(row(LABELLED), None), served
     ),
-    Services.remove_endpoint: Change(lambda w: w.services.remove_endpoint(LABELLED), served),
     Services.tenants_changed: Change(
         lambda w: w.services.tenants_changed([TenantName("default")]), served
     ),
@@ -182,14 +198,22 @@ QUERIES: Final[set[Callable[..., object]]] = {
     WorldBuilder.twin,
     BridgeState.adopt,  # fills a twin, which nobody observes
     Endpoints.contested,
-    Endpoints.get,
+    EndpointTable.all,
+    EndpointTable.at,
+    EndpointTable.feed,  # wires an empty table
+    EndpointTable.get,
+    EndpointTable.here,
+    EndpointTable.labelled,
+    EndpointTable.of_id,
+    EndpointTable.of_pod,
+    EndpointTable.on,
+    EndpointTable.row_of,
+    EndpointTable.tenant_of,
     Endpoints.group,
     Endpoints.groups,
-    Endpoints.here,
-    Endpoints.of_id,
-    Endpoints.on,
     Endpoints.port,
     Endpoints.private_addresses,
+    Endpoints.record,
     Endpoints.revoked,
     Endpoints.routed,
     Endpoints.routed_of,
@@ -209,7 +233,7 @@ QUERIES: Final[set[Callable[..., object]]] = {
 
 
 def test_each_public_method_is_a_change_or_a_query() -> None:
-    kinds = (WorldBuilder, Endpoints, Networks, Services, Peers, BridgeState)
+    kinds = (WorldBuilder, EndpointTable, Endpoints, Networks, Services, Peers, BridgeState)
     public = {
         method
         for kind in kinds

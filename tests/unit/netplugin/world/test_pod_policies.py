@@ -84,6 +84,32 @@ def test_a_pod_is_judged_once_its_port_is_there(world: WorldBuilder) -> None:
     assert subjects(world) == set()
 
 
+def test_what_a_port_says_of_its_pod_holds_until_the_stores_next_record(
+    world: WorldBuilder,
+) -> None:
+    world.pod_policies.put(NETWORK_POLICIES, DENY)
+    stale, granted = pod(1, "db"), pod(1, "db", ip_address="10.1.0.9")
+    world.put(stale)
+    world.put_port(granted.key, port(granted))
+    assert subjects(world) == {PolicySubject(1, IPv4Address("10.1.0.9"))}
+    world.put(stale)
+    assert subjects(world) == {PolicySubject(1, IPv4Address("10.1.0.1"))}
+    world.put_port(granted.key, port(granted))
+    world.remove_port(granted.key)
+    assert subjects(world) == {PolicySubject(1, IPv4Address("10.1.0.1"))}, "the store has it"
+
+
+def test_a_port_that_comes_before_its_tenant_is_known_has_its_vrf_in_the_end(
+    world: WorldBuilder,
+) -> None:
+    world.pod_policies.put(NETWORK_POLICIES, DENY)
+    record = pod(1, "db", network=NetworkId("n1.a.b"))
+    world.put_port(record.key, port(record))
+    assert subjects(world) == set()
+    world.put(network("n1", TenantName("a.b"), tag=2))
+    assert subjects(world) == {PolicySubject(2, IPv4Address("10.1.0.1"))}
+
+
 def test_labels_that_change_are_followed(world: WorldBuilder) -> None:
     world.pod_policies.put(NETWORK_POLICIES, FROM_WEB)
     world.put(pod(1, "db"))
