@@ -1,36 +1,58 @@
 """The groups whose endpoints are announced after a launch on an ACI fabric. Pure: no I/O, no clock.
 
-`netplugin.world.builder` feeds it application profiles and the ends of launches (`state.intents`);
-each change returns the groups whose endpoints must be announced.
+`netplugin.world.graph` feeds it application profiles and the ends of launches (`state.intents`). On
+such a fabric it marks the endpoints of the groups on the vlan bridge.
 """
 
+from collections.abc import Callable, Mapping
+
 from core.ids import GroupKey, group_key
+from netplugin.world.bridge_state import BridgeState
+from netplugin.world.forwarding_mode import ForwardingMode
 from state.intents import Profile
+from state.records import GroupRecord
 
 
 class AciAnnouncements:
-    """The profiles of the cluster."""
+    """The profiles of the cluster. `group` returns the record of a group, None without one."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        group: Callable[[GroupKey], GroupRecord | None],
+        forwarding: ForwardingMode,
+        vlan: BridgeState,
+    ) -> None:
+        self._group = group
+        self._forwarding = forwarding
+        self._vlan = vlan
         self._profiles: dict[str, Profile] = {}
+        self._launches: dict[int, int] = {}
 
-    def put(self, profile: Profile) -> list[GroupKey]:
-        """Add or replace a profile; return its groups if they changed."""
+    @property
+    def launches(self) -> Mapping[int, int]:
+        """How often each group was announced, by its id."""
+        return self._launches
+
+    def put(self, profile: Profile) -> None:
+        """Add or replace a profile."""
         # A profile and the end of its launch arrive in any order, and the launch may have ended
         # before this agent started. So a profile that is new, or has other groups, counts as
         # launched too.
         before = self._profiles.get(profile.key)
         self._profiles[profile.key] = profile
-        changed = before is None or before.groups != profile.groups
-        return self.launched(profile.key) if changed else []
+        if before is None or before.groups != profile.groups:
+            self.launched(profile.key)
 
-    def remove(self, profile: Profile) -> None:
+    def remove(self, key: str) -> None:
         """Remove a profile."""
-        self._profiles.pop(profile.key, None)
+        self._profiles.pop(key, None)
 
-    def launched(self, key: str) -> list[GroupKey]:
-        """Return the groups of a profile whose launch ended; none if it was removed."""
+    def launched(self, key: str) -> None:
+        """Announce the groups of a profile whose launch ended; none if it was removed."""
         profile = self._profiles.get(key)
-        if profile is None:
-            return []
-        return [group_key(group, profile.tenant) for group in profile.groups]
+        if profile is None or not self._forwarding.fabric_enforces:
+            return
+        for name in profile.groups:
+            if (group := self._group(group_key(name, profile.tenant))) is not None:
+                self._launches[group.group_id] = self._launches.get(group.group_id, 0) + 1
+                self._vlan.announce(group.group_id)

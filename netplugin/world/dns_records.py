@@ -23,7 +23,7 @@ from netplugin.world.bare_names import ALIASES, is_bare
 from netplugin.world.endpoint_table import EndpointRow, EndpointTable
 from netplugin.world.kube_names import CLUSTER_DOMAIN, EXISTS, KubeNames, NameRecords
 from netplugin.world.kube_pods import POD_NAMESPACE
-from netplugin.world.kube_services import KubeService, KubeTarget
+from netplugin.world.kube_services import KubeTarget
 from state.records import EndpointRecord, ServiceRecord
 
 Address = IPv4Address | IPv6Address
@@ -90,14 +90,6 @@ class DnsRecords:
             del self._served[name][key]
             if not self._served[name]:
                 del self._served[name]
-
-    def put_kube_service(self, service: KubeService) -> None:
-        """Add or replace a service of Kubernetes."""
-        self.kube.put(service)
-
-    def remove_kube_service(self, key: str) -> None:
-        """Remove a service of Kubernetes."""
-        self.kube.remove(key)
 
     def asker(self, pod: EndpointKey, network: NetworkId) -> Asker:
         """Return who asks, by the endpoint and network that a question came from."""

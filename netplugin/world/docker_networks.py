@@ -1,6 +1,6 @@
 """Which of our networks a docker network is, as netmaster or an agent stored it. Pure.
 
-`netplugin.world.builder` feeds it records; `netplugin.libnetwork.networks` asks it by docker's id.
+`netplugin.world.graph` feeds it records; `netplugin.libnetwork.networks` asks it by docker's id.
 """
 
 from typing import TYPE_CHECKING
@@ -21,9 +21,9 @@ class DockerNetworks:
         """Add or replace a record."""
         self._records[record.id] = record
 
-    def remove(self, record: DocknetRecord) -> None:
+    def remove(self, name: "DocknetId") -> None:
         """Remove a record."""
-        self._records.pop(record.id, None)
+        self._records.pop(name, None)
 
     def of(self, docker_id: str) -> DocknetRecord | None:
         """Return the record of a docker network, None if there is none."""

@@ -1,6 +1,6 @@
 """The records of all endpoints, each once, with the indexes by which they are looked for. Pure.
 
-`netplugin.world.builder` puts records and says which nodes get each change. A node is a function of
+`netplugin.world.graph` puts records and says which nodes get each change. A node is a function of
 `(old, new)`; None stands for an endpoint that is not there. It is called after the table has
 changed, so that it finds in the indexes what it is told.
 """
@@ -19,7 +19,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from core.ids import EndpointKey, HostLabel, NetworkId, TenantName, split_network_id
 from core.multimap import discard
 from netplugin.world.kube_pods import POD_NAME, POD_NAMESPACE
-from state.records import EndpointRecord
+from state.records import EndpointRecord, NetworkRecord
 
 _V = TypeVar("_V")
 _NONE: Final[frozenset[EndpointKey]] = frozenset()
@@ -90,8 +90,15 @@ class EndpointTable:
         if key in self._rows:
             self._replace(key, None)
 
-    def set_tenant(self, nid: NetworkId, tenant: TenantName) -> None:
+    def put_network(self, record: NetworkRecord) -> None:
         """Set the tenant of a network, and with it that of its endpoints."""
+        self._set_tenant(record.id, record.tenant)
+
+    def remove_network(self, nid: NetworkId) -> None:
+        """Forget the tenant of a network: what its id tells holds again."""
+        self._set_tenant(nid, split_network_id(nid)[1])
+
+    def _set_tenant(self, nid: NetworkId, tenant: TenantName) -> None:
         if tenant != self.tenant_of(nid):
             self._tenants.pop(nid, None)
             if tenant != self.tenant_of(nid):

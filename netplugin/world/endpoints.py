@@ -9,11 +9,11 @@ on the bridge that has its network (`netplugin.world.networks`). Its DSCP and VL
 group, its private address from the host's private network.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 
-from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
+from core.ids import EndpointKey, GroupKey, HostLabel
 from netplugin.world.bridge_state import BridgeState
 from netplugin.world.conversion import (
     LocalPort,
@@ -25,6 +25,7 @@ from netplugin.world.conversion import (
 )
 from netplugin.world.endpoint_table import EndpointRow, EndpointTable
 from netplugin.world.host_routes import Address, Contested, HostRoutes, Pod, RoutedAddresses
+from netplugin.world.networks import NetworkChange
 from ofnet.world import AccessPort, Bridge, HostPort, LocalEndpoint, RemoteEndpoint
 from state.records import EndpointRecord, GroupRecord
 
@@ -73,9 +74,9 @@ class Endpoints:
         self._groups.pop(key, None)
         self._update_group(key)
 
-    def networks_changed(self, networks: Iterable[NetworkId]) -> None:
+    def networks_changed(self, change: NetworkChange) -> None:
         """Update the endpoints of networks that were added to a bridge or removed from it."""
-        for nid in networks:
+        for nid in change.networks:
             ports = {key for key, port in self._ports.items() if port.record.network == nid}
             for key in ports.union(one.key for one in self._table.on(nid)):
                 self._update(key)

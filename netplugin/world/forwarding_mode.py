@@ -1,6 +1,6 @@
 """The cluster's settings that determine how every switch forwards. Pure: no I/O, no clock.
 
-`netplugin.world.builder` feeds it the record that netmaster writes. Until the record names a
+`netplugin.world.graph` feeds it the record that netmaster writes. Until the record names a
 forwarding mode, the mode is the one that the agent was started with.
 """
 

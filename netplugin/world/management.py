@@ -1,6 +1,6 @@
 """The addresses and ports of the cluster's management, which pods must not reach. Pure.
 
-`netplugin.world.builder` feeds it the records of hosts; `netplugin.bridges.pod_guard` sets what it
+`netplugin.world.graph` feeds it the records of hosts; `netplugin.bridges.pod_guard` sets what it
 finds on this host, in the store's registry and on the command line. Every source has a name and is
 replaced as a whole. The union is set on the state of both bridges, for `ofnet.pipelines.pod_guard`;
 `closed` and `known` are for what has rules in the host's kernel: `netplugin.bridges.host_guard`,
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import ip_network
 
-from core.ids import EndpointKey
+from core.ids import EndpointKey, HostLabel
 from netplugin.world.bridge_state import BridgeState
 from netplugin.world.conversion import of_host
 from netplugin.world.endpoint_table import EndpointRow
@@ -84,11 +84,12 @@ class Management:
     def put_host(self, record: HostRecord) -> None:
         """Add or replace the addresses of a host."""
         six = further6(record.addresses)
-        self.set_addresses(_host(record), (record.control_ip, record.vtep_ip, *six))
+        addresses = (record.control_ip, record.vtep_ip, *six)
+        self.set_addresses(f"host {record.label}", addresses)
 
-    def remove_host(self, record: HostRecord) -> None:
+    def remove_host(self, label: HostLabel) -> None:
         """Remove the addresses of a host."""
-        self.set_addresses(_host(record), ())
+        self.set_addresses(f"host {label}", ())
 
     def update_endpoint(self, old: EndpointRow | None, new: EndpointRow | None) -> None:
         """Follow an endpoint: that of a host, on an infra network, has a host's address."""
@@ -141,10 +142,6 @@ class Management:
 
 def _endpoint(key: EndpointKey) -> str:
     return f"endpoint {key}"
-
-
-def _host(record: HostRecord) -> str:
-    return f"host {record.label}"
 
 
 def _network(text: str) -> Network | None:

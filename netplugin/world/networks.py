@@ -1,19 +1,18 @@
 """The networks of the cluster, each on its bridge of this host. Pure: no I/O, no clock.
 
-`netplugin.world.builder` feeds it records. A network belongs to the bridge of its encapsulation, in
+`netplugin.world.graph` feeds it records. A network belongs to the bridge of its encapsulation, in
 the VRF of its tenant (`netplugin.world.vrfs`). While all VRF ids are in use, networks of further
 tenants are on no bridge, nor are their endpoints, until a tenant's last network is removed. Each
-change is returned to the builder, for `netplugin.world.endpoints` and `netplugin.world.services`,
-whose values depend on it.
+change goes on to the parts whose values depend on it (`Networks.feed`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from core.ids import NetworkId, TenantName
 from netplugin.world.bridge_state import BridgeState
-from netplugin.world.conversion import check_network, network_of
+from netplugin.world.conversion import network_of
 from netplugin.world.vrfs import VrfIds
 from ofnet.world import Bridge
 from state.records import Encap, NetworkRecord
@@ -41,27 +40,31 @@ class Networks:
         self._records: dict[NetworkId, NetworkRecord] = {}
         self._held: frozenset[NetworkId] | None = None
         self._complete = False
+        self._followers: tuple[Callable[[NetworkChange], None], ...] = ()
 
-    def put(self, record: NetworkRecord) -> NetworkChange:
-        """Add or replace a network. Raises Invalid, changing nothing, if it cannot be read."""
-        check_network(record)
+    def feed(self, *followers: Callable[[NetworkChange], None]) -> None:
+        """Have followers called at each change, in this order."""
+        self._followers = followers
+
+    def put(self, record: NetworkRecord) -> None:
+        """Add or replace a network, whose record was checked."""
         old = self._records.get(record.id, record)
         self._records[record.id] = record
-        return self._update(record.id, {old.tenant, record.tenant})
+        self._update(record.id, {old.tenant, record.tenant})
 
-    def remove(self, nid: NetworkId) -> NetworkChange:
+    def remove(self, nid: NetworkId) -> None:
         """Remove a network; its tenant's VRF id becomes free with the last."""
         old = self._records.pop(nid, None)
-        return self._update(nid, set() if old is None else {old.tenant})
+        self._update(nid, set() if old is None else {old.tenant})
 
-    def hold(self, networks: frozenset[NetworkId]) -> NetworkChange:
+    def hold(self, networks: frozenset[NetworkId]) -> None:
         """Have these networks alone on the bridges, as far as they are known (ADR 27)."""
         before, self._held = self._held, networks
         differing = self._records.keys() if before is None else before ^ networks
         changed = [nid for nid in differing if nid in self._records]
         for nid in changed:
             self._set_on_bridges(nid)
-        return NetworkChange(changed, {self._records[nid].tenant for nid in changed})
+        self._tell(NetworkChange(changed, {self._records[nid].tenant for nid in changed}))
 
     def held_tenants(self) -> frozenset[TenantName] | None:
         """Return the tenants of the networks that concern this host; None if all networks do."""
@@ -70,10 +73,10 @@ class Networks:
         known = (self._records.get(nid) for nid in self._held)
         return frozenset(record.tenant for record in known if record is not None)
 
-    def set_complete(self) -> NetworkChange:
+    def set_complete(self) -> None:
         """Note that all networks are known: tenants without one lose their VRF ids from now on."""
         self._complete = True
-        return self._free_unused()
+        self._tell(self._free_unused())
 
     def get(self, nid: NetworkId) -> NetworkRecord | None:
         """Return the record of a network, None if it is not known here."""
@@ -87,10 +90,14 @@ class Networks:
         """Return whether a bridge has the network; False for one without a VRF id."""
         return any(nid in bridge.networks for bridge in self._bridges.values())
 
-    def _update(self, nid: NetworkId, tenants: set[TenantName]) -> NetworkChange:
+    def _update(self, nid: NetworkId, tenants: set[TenantName]) -> None:
         self._set_on_bridges(nid)
         more = self._free_unused()
-        return NetworkChange([nid, *more.networks], tenants | more.tenants)
+        self._tell(NetworkChange([nid, *more.networks], tenants | more.tenants))
+
+    def _tell(self, change: NetworkChange) -> None:
+        for follow in self._followers:
+            follow(change)
 
     def _set_on_bridges(self, nid: NetworkId) -> None:
         record = self._records.get(nid)

@@ -1,6 +1,6 @@
 """The other hosts of the cluster, and this host's BGP peer. Pure: no I/O, no clock.
 
-`netplugin.world.builder` feeds it records. Each other host has a tunnel end
+`netplugin.world.graph` feeds it records. Each other host has a tunnel end
 (`netplugin.bridges.tunnels` makes the ports, `netplugin.bridges.path_mtu` probes the paths) and a
 MAC address that its uplinks send by, which is set on the vlan bridge. `netplugin.bgp.host` has the
 session with the BGP peer.
@@ -11,7 +11,7 @@ from ipaddress import IPv4Address
 
 from core.ids import HostLabel
 from netplugin.world.bridge_state import BridgeState
-from netplugin.world.conversion import address4, check_host, peering_of
+from netplugin.world.conversion import address4, peering_of
 from ofnet.bgp.peering import Peering
 from state.records import BgpRecord, HostRecord
 from state.underlay import usable
@@ -28,8 +28,7 @@ class Peers:
         self._peering: Peering | None = None
 
     def put(self, record: HostRecord) -> None:
-        """Add or replace a host. Raises Invalid, changing nothing, if it cannot be read."""
-        check_host(record)
+        """Add or replace a host, whose record was checked."""
         self._records[record.label] = record
         self._ends = None
         self._set_peer_mac(record.label)
@@ -48,9 +47,9 @@ class Peers:
         if record.hostname == self._host:
             self._peering = peering_of(record)
 
-    def remove_bgp(self, record: BgpRecord) -> None:
-        """Remove the BGP peering if it is this host's."""
-        if record.hostname == self._host:
+    def remove_bgp(self, host: str) -> None:
+        """Remove the BGP peering of a host if it is this one."""
+        if host == self._host:
             self._peering = None
 
     @property

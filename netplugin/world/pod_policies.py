@@ -14,7 +14,6 @@ from netplugin.world.bridge_state import BridgeState
 from netplugin.world.endpoint_table import (
     EndpointRow,
     EndpointTable,
-    Index,
     PodKey,
     addresses_of,
     pods_of,
@@ -23,6 +22,7 @@ from netplugin.world.kube_objects import KubeObject
 from netplugin.world.kube_pods import named_ports
 from netplugin.world.kube_policies.policies import KubePolicies
 from netplugin.world.kube_policies.rules import PodAddress, PolicyNode, PolicyPod
+from netplugin.world.networks import NetworkChange
 from ofnet.world import Bridge
 from state.records import EndpointRecord
 
@@ -50,8 +50,9 @@ class PodPolicies:
         self._endpoints = endpoints
         self._changed = changed
         self.policies = KubePolicies()
-        self._early: dict[EndpointKey, EndpointRow] = {}
-        self._early_of = Index[PodKey](lambda row: pods_of(row.record))
+        self.early = EndpointTable(host)
+        """Endpoints as their ports have them, while the store says something else or nothing."""
+        self.early.feed(self._follow)
 
     # -- from Kubernetes -----------------------------------------------------------------------
 
@@ -96,9 +97,10 @@ class PodPolicies:
 
     def update_endpoint(self, old: EndpointRow | None, new: EndpointRow | None) -> None:
         """Follow an endpoint, which may be a pod's."""
-        records = [one.record for one in (old, new) if one is not None]
-        early = self._set_early(records[0].key, None)
-        self._update({pod for one in (*early, *records) for pod in pods_of(one)})
+        for row in (old, new):
+            if row is not None:
+                self.early.remove(row.record.key)
+        self._follow(old, new)
 
     def put_port(self, record: EndpointRecord) -> None:
         """Follow an endpoint that has got its port on this host, which is there now.
@@ -106,37 +108,33 @@ class PodPolicies:
         The record holds until the store's next of this endpoint: policies hold from the first
         packet, which may come before the watch has the record.
         """
-        known = self._endpoints.get(record.key)
-        before = [known] if known is not None else []
-        before += self._set_early(record.key, None if known == record else record)
-        self._update({pod for one in (*before, record) for pod in pods_of(one)})
+        if self._endpoints.get(record.key) == record:
+            self.early.remove(record.key)
+        else:
+            self.early.put(record)
 
     def remove_port(self, key: EndpointKey) -> None:
         """Follow an endpoint that has no port on this host any more."""
-        self._update({pod for one in self._set_early(key, None) for pod in pods_of(one)})
+        self.early.remove(key)
 
-    def tenants_changed(self, tenants: Iterable[TenantName]) -> None:
-        """Update the pods of tenants whose VRF ids changed."""
-        found = [row for tenant in tenants for row in self._endpoints.labelled(tenant)]
-        rows = (*found, *self._early.values())
+    def networks_changed(self, change: NetworkChange) -> None:
+        """Update the pods of tenants whose networks or VRF ids changed."""
+        tables = (self._endpoints, self.early)
+        rows = (row for it in tables for tenant in change.tenants for row in it.labelled(tenant))
         self._update({pod for row in rows for pod in pods_of(row.record)})
 
-    def _set_early(self, key: EndpointKey, record: EndpointRecord | None) -> list[EndpointRecord]:
-        """Set or forget what a port says of its endpoint; return what it said before."""
-        before = self._early.pop(key, None)
-        after = None if record is None else self._endpoints.row_of(record)
-        if after is not None:
-            self._early[key] = after
-        self._early_of.update(key, before, after)
-        return [] if before is None else [before.record]
+    def _follow(self, old: EndpointRow | None, new: EndpointRow | None) -> None:
+        records = [row.record for row in (old, new) if row is not None]
+        known = self._endpoints.get(records[0].key)
+        if known is not None:
+            records.append(known)
+        self._update({pod for record in records for pod in pods_of(record)})
 
     def _update(self, pods: Iterable[PodKey]) -> None:
         for pod in pods:
             known = {row.record.key: row for row in self._endpoints.of_pod(pod)}
-            rows = {key: row for key, row in known.items() if key not in self._early}
-            # The tenant may have become known since.
-            early = (self._early[key].record for key in self._early_of.keys(pod))
-            rows |= {one.key: self._endpoints.row_of(one) for one in early}
+            rows = {key: row for key, row in known.items() if self.early.get(key) is None}
+            rows |= {row.record.key: row for row in self.early.of_pod(pod)}
             if rows:
                 self.policies.put_pod(self._policy_pod(pod, [rows[key] for key in sorted(rows)]))
             else:

@@ -1,6 +1,6 @@
 """The policies of the cluster as rules for this host's switches. Pure: no I/O, no clock.
 
-`netplugin.world.builder` feeds it groups, networks, and the policies that `state.intents` decodes.
+`netplugin.world.graph` feeds it groups, networks, and the policies that `state.intents` decodes.
 `state.policy_rules` expands a rule of a policy for each group that has the policy, or once for all
 groups that share their policies (`netplugin.world.policy_classes`); the results are `rules`. Each
 change returns the ids of the rules it added, altered or removed.
@@ -117,8 +117,10 @@ class Policies:
         self._elsewhere.pop(key, None)
         return self._attach(key, self._attachments.pop(key, None), None)
 
-    def hold(self, tenants: frozenset[TenantName]) -> set[str]:
+    def hold(self, tenants: frozenset[TenantName] | None) -> set[str]:
         """Set the tenants whose groups' policies are derived (ADR 27); those of all until then."""
+        if tenants is None or tenants == self._tenants:
+            return set()
         self._tenants = tenants
         here, elsewhere = self._attachments.values(), self._elsewhere.values()
         moving = [one for one in here if one.tenant not in tenants]

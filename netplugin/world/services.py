@@ -14,6 +14,7 @@ from netplugin.world.bridge_state import BridgeState
 from netplugin.world.endpoint_table import EndpointRow, EndpointTable
 from netplugin.world.kube_providers import KubeProviders
 from netplugin.world.kube_services import KubeService
+from netplugin.world.networks import NetworkChange
 from netplugin.world.service_records import ServiceRecords
 from ofnet.world import Bridge
 from state.records import ServiceRecord
@@ -60,9 +61,9 @@ class Services:
         self._mark(self._records.update_endpoint(old, new))
         self._mark_kube(self._kube.update_endpoint(old, new))
 
-    def tenants_changed(self, tenants: Iterable[TenantName]) -> None:
+    def networks_changed(self, change: NetworkChange) -> None:
         """Update the services of tenants whose networks or VRF ids changed."""
-        for tenant in tenants:
+        for tenant in change.tenants:
             self._mark(self._records.of_tenant(tenant))
             self._mark_kube(self._kube.services)
 
@@ -78,8 +79,6 @@ class Services:
 
     def update_bridges(self) -> None:
         """Set the changed services on the bridges."""
-        # This is done when the World is taken, not at each change: an agent that starts reads
-        # endpoints by the thousand, and each one may alter a service of many providers.
         altered, self._altered = self._altered, set()
         for key in altered:
             tenant = self._records.tenant(key)

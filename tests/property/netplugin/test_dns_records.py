@@ -157,8 +157,8 @@ def test_no_object_answers_for_a_name_that_is_anothers(
         service_of = KubeService(
             namespace=namespace, name=name, addresses=(ip_address("10.96.0.1"),)
         )
-        with_objects.put_kube_service(service_of)
-        without.put_kube_service(service_of)
+        with_objects.kube.put(service_of)
+        without.kube.put(service_of)
     for book in (with_objects, without):  # the askers: a container, and a pod
         book.endpoints.put(replace(endpoint(100), common_name=""))
         book.endpoints.put(replace(endpoint(101), common_name="", labels={POD_NAMESPACE: "shop"}))

@@ -187,7 +187,7 @@ class History(RuleBasedStateMachine):
     @rule(bridge=st.sampled_from(Bridge))
     def take_over(self, bridge: Bridge) -> None:
         world, changes = self.builder.take(bridge)
-        assert not self.builder.dirty(bridge)
+        assert not self.builder.take(bridge)[1]
         self.desired[bridge].update(world, changes)
         anew = Desired(bridge)
         anew.update(world, EVERYTHING)

@@ -19,6 +19,11 @@ def drain(builder: WorldBuilder) -> None:
         builder.take(bridge)
 
 
+def altered(builder: WorldBuilder) -> set[Bridge]:
+    """Take what changed; return the bridges of which something did."""
+    return set(builder.take_changed())
+
+
 def now(builder: WorldBuilder, bridge: Bridge = Bridge.VXLAN) -> World:
     return builder.take(bridge)[0]
 

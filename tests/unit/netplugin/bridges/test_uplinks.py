@@ -15,6 +15,7 @@ from netplugin.world.builder import WorldBuilder
 from ofnet.world import Bridge, FwdMode, Uplink
 from tests.unit.netplugin.agent import Outside
 from tests.unit.netplugin.records import HOST
+from tests.unit.netplugin.worlds import altered
 
 MACS = {"eth1": "52:54:00:00:00:01", "eth2": "52:54:00:00:00:02"}
 NUMBERS = {"eth1": 7, "eth2": 8}
@@ -92,7 +93,7 @@ async def test_once_more_and_after_a_restart_nothing_changes(
     await of(cards, world, *names).converge()
     assert rows(cards) == before
     assert cards.faults.reached == asked
-    assert not world.dirty(Bridge.VLAN)
+    assert Bridge.VLAN not in altered(world)
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_a_name_that_exists_has_an_empty_answer_for_other_types(name: str, rdtyp
     book = name_book()
     book.endpoints.put(endpoint(1, group="one"))
     book.put_service(service())
-    book.put_kube_service(WEB)
+    book.kube.put(WEB)
     reply = asked(served(book), dns.message.make_query(name, rdtype))
     assert reply is not None
     assert (reply.rcode(), reply.answer, reply.authority) == (dns.rcode.NOERROR, [], [])
@@ -125,7 +125,7 @@ def test_a_pods_name_waits_until_services_are_known() -> None:
     assert told(server, "web") is None
     known.append(True)
     assert told(server, "web") == ["10.1.0.1"]
-    book.put_kube_service(WEB)
+    book.kube.put(WEB)
     assert told(server, "web") == ["10.96.0.10"]
 
 
@@ -317,7 +317,7 @@ def cluster(outside: Servers) -> NameServer:
     """Return the only name server of a cluster whose services are known."""
     book = name_book()
     for one in (WEB, DB, OUTSIDE):
-        book.put_kube_service(one)
+        book.kube.put(one)
     book.endpoints.put(endpoint(9))
     made = served(book, ClusterDns(OWN, outside))
     made.follow(lambda: True)
@@ -393,7 +393,7 @@ def test_services_that_are_not_known_yet_are_no_error_of_the_name(
 
 def test_beside_another_name_server_it_knows_what_is_not_known_here() -> None:
     book = name_book()
-    book.put_kube_service(OUTSIDE)
+    book.kube.put(OUTSIDE)
     server = served(book)
     server.follow(lambda: True)
     for name in ("new.shop.svc.cluster.local", "pay.shop.svc.cluster.local"):
@@ -470,7 +470,7 @@ def cluster_of(outside: Servers, *pairs: tuple[str, str]) -> NameServer:
     """Return the only name server of a cluster with two services and these aliases."""
     book = name_book()
     for one in (WEB, DB, *aliases(*pairs)):
-        book.put_kube_service(one)
+        book.kube.put(one)
     made = served(book, ClusterDns(OWN, outside))
     made.follow(lambda: True)
     return made
@@ -535,7 +535,7 @@ def test_aliases_in_a_circle_and_long_chains_fail(outside: Servers) -> None:
 def test_an_alias_waits_for_services_that_are_not_known_yet(outside: Servers) -> None:
     book = name_book()
     for one in aliases(("pay", "absent.shop.svc.cluster.local")):
-        book.put_kube_service(one)
+        book.kube.put(one)
     server = served(book, ClusterDns(OWN, outside))
     server.follow(lambda: False)
     reply = reply_of(server, "pay.shop.svc.cluster.local")
@@ -545,7 +545,7 @@ def test_an_alias_waits_for_services_that_are_not_known_yet(outside: Servers) ->
 
 def test_a_tenant_sees_its_own_pods_behind_a_headless_service() -> None:
     book = name_book()
-    book.put_kube_service(DB)
+    book.kube.put(DB)
     book.endpoints.put(replace(endpoint(1), key=key("ours"), common_name="db-0"))
     theirs = replace(endpoint(2, nid=nid_of("n1", "blue")), common_name="db-1")
     book.endpoints.put(theirs)
@@ -558,7 +558,7 @@ def test_a_tenant_sees_its_own_pods_behind_a_headless_service() -> None:
 def test_an_answer_is_as_large_as_its_asker_takes() -> None:
     many = frozenset(member(f"10.1.{number // 250}.{number % 250 + 1}") for number in range(300))
     book = name_book()
-    book.put_kube_service(replace(DB, members=many))
+    book.kube.put(replace(DB, members=many))
     server = served(book)
     name = "db.shop.svc.cluster.local"
     plain = dns.message.make_query(name, "A").to_wire()

@@ -11,13 +11,14 @@ from core.ids import EndpointKey, GroupName, TenantName
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
 from netplugin.world.dns_records import Asker
+from netplugin.world.kube_services import KubeService
 from ofnet.changes import Changes, ObjectKind
 from ofnet.world import Bridge, FwdMode, HostPort
 from state.intents import Fact, Launch, Profile
 from state.records import Encap, Record, TagRangesRecord
 from tests.unit.netplugin.records import HOST, NET, PEER, endpoint, group, host, key, network
 from tests.unit.netplugin.world.test_dns_records import service
-from tests.unit.netplugin.worlds import built, drain, now, port, settings
+from tests.unit.netplugin.worlds import altered, built, drain, now, port, settings
 
 
 def test_what_is_not_known_can_be_removed(builder: WorldBuilder) -> None:
@@ -26,16 +27,16 @@ def test_what_is_not_known_can_be_removed(builder: WorldBuilder) -> None:
     builder.remove(network("never"))
     builder.remove(group())
     builder.remove(host())
-    assert not builder.dirty(Bridge.VXLAN)
+    assert Bridge.VXLAN not in altered(builder)
 
 
 def test_each_type_of_record_has_a_handler(builder: WorldBuilder) -> None:
-    assert builder.record_types == set(get_args(Fact))
+    assert builder.record_types == {*get_args(Fact), KubeService}
     assert set(get_args(Record)) < builder.record_types
     for record in (TagRangesRecord(vlans="1-2", vxlans="3-4"), Launch("never")):
         builder.put(record)
         builder.remove(record)
-    assert not any(builder.dirty(bridge) for bridge in Bridge)
+    assert not altered(builder)
 
 
 def test_an_unchanged_fact_changes_nothing(builder: WorldBuilder) -> None:
@@ -52,7 +53,7 @@ def test_an_unchanged_fact_changes_nothing(builder: WorldBuilder) -> None:
     drain(builder)
     for fact in facts:
         fact()
-    assert not any(builder.dirty(bridge) for bridge in Bridge)
+    assert not altered(builder)
 
 
 def test_names_are_those_of_endpoints_anywhere_and_of_services(builder: WorldBuilder) -> None:
@@ -129,14 +130,14 @@ def test_a_launch_that_ends_concerns_the_groups_endpoints() -> None:
     before = now(builder, Bridge.VLAN)
     assert before.local[key("c1")].group_vlan == 700
     builder.put(Launch(PROFILE.key))
-    assert not builder.dirty(Bridge.VLAN)
+    assert Bridge.VLAN not in altered(builder)
     builder.remove(Launch(PROFILE.key))
     world, changes = builder.take(Bridge.VLAN)
     assert world.launches[7] == before.launches[7] + 1
     assert changes == Changes.of(ObjectKind.LOCAL, {key("c1")})
     builder.remove(PROFILE)
     builder.remove(Launch(PROFILE.key))
-    assert not builder.dirty(Bridge.VLAN)
+    assert Bridge.VLAN not in altered(builder)
 
 
 def test_elsewhere_nothing_is_launched() -> None:

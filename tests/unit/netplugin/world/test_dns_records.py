@@ -173,17 +173,17 @@ def test_a_service_of_kubernetes_is_everybodys_and_comes_first() -> None:
     book = name_book()
     book.put_service(service("web"))
     book.endpoints.put(endpoint(1, group="web", v6=True))
-    book.put_kube_service(kube(six="fd00::1"))
+    book.kube.put(kube(six="fd00::1"))
     for tenant in (DEFAULT, BLUE):
         for name in ("web", "WEB.shop", "web.shop.svc", "web.shop.svc.cluster.local"):
             assert found(book, name, tenant=tenant) == ["10.96.0.1"]
             assert found(book, name, tenant=tenant, family=IPv6Address) == ["fd00::1"]
     assert found(book, "web.blog") is None
-    book.put_kube_service(kube())
+    book.kube.put(kube())
     assert found(book, "web", family=IPv6Address) == []
     assert book.report()["k8sDefaultTenant"] == {"k8sServices": {"web": ["ipv4:10.96.0.1"]}}
     for _ in range(2):
-        book.remove_kube_service("shop/web")
+        book.kube.remove("shop/web")
     assert found(book, "web") == ["10.1.9.1"]
     assert book.report()["k8sDefaultTenant"] == {"k8sServices": {}}
 
@@ -191,19 +191,19 @@ def test_a_service_of_kubernetes_is_everybodys_and_comes_first() -> None:
 def test_of_services_of_one_name_that_of_the_namespace_default_comes_first() -> None:
     book = name_book()
     for namespace, last in (("shop", 1), ("blog", 2), ("default", 3)):
-        book.put_kube_service(kube(namespace=namespace, four=f"10.96.0.{last}"))
+        book.kube.put(kube(namespace=namespace, four=f"10.96.0.{last}"))
         assert found(book, f"web.{namespace}") == [f"10.96.0.{last}"]
     assert found(book, "web") == ["10.96.0.3"]
-    book.remove_kube_service("default/web")
+    book.kube.remove("default/web")
     assert found(book, "web") == ["10.96.0.2"]
 
 
 def test_a_headless_service_is_left_to_others() -> None:
     book = name_book()
-    book.put_kube_service(kube())
-    book.put_kube_service(kube(four=""))
+    book.kube.put(kube())
+    book.kube.put(kube(four=""))
     assert found(book, "web") is None
-    book.remove_kube_service("shop/web")
+    book.kube.remove("shop/web")
     assert book.report() == NOTHING
 
 
@@ -240,7 +240,7 @@ def test_no_object_has_a_name_that_means_something_to_others(name: str) -> None:
 def test_no_service_of_kubernetes_has_such_a_name_for_short(taken: str) -> None:
     book = name_book()
     name, _, namespace = taken.partition(".")
-    book.put_kube_service(kube(name, namespace or "shop"))
+    book.kube.put(kube(name, namespace or "shop"))
     # the search list of any resolver in Kubernetes makes the same of a domain's name
     wanted = ["10.96.0.1"] if taken == "github.com" else []
     assert (found(book, taken) or []) == wanted
@@ -262,7 +262,7 @@ def test_the_name_of_a_pod_of_kubernetes_is_its_namespaces() -> None:
     assert (found(book, "mail", namespace="shop"), found(book, "mail")) == (None, ["10.1.0.3"])
     assert book.asker(key("c1"), NET) == Asker(DEFAULT, NET, "shop")
     assert book.asker(key("c9"), NET) == Asker(DEFAULT, NET, "")
-    book.put_kube_service(kube("db", "shop"))
+    book.kube.put(kube("db", "shop"))
     assert found(book, "db", namespace="shop") == ["10.96.0.1"], "the service wins"
     assert found(book, "db", namespace="evil") == ["10.1.0.2"]
     book.endpoints.put(in_namespace(endpoint(1), "evil", "web"))
@@ -276,8 +276,8 @@ def test_the_name_of_a_pod_of_kubernetes_is_its_namespaces() -> None:
 
 def test_a_bare_name_of_a_service_is_its_namespaces_for_pods_of_kubernetes() -> None:
     book = name_book()
-    book.put_kube_service(kube("web", "shop"))
-    book.put_kube_service(kube("web", "default", "10.96.0.2"))
+    book.kube.put(kube("web", "shop"))
+    book.kube.put(kube("web", "default", "10.96.0.2"))
     assert found(book, "web", namespace="shop") == ["10.96.0.1"]
     assert found(book, "web", namespace="blog") is None
     assert found(book, "web") == ["10.96.0.2"]

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from core.ids import NetworkId, TenantName
+from core.ids import TenantName
 from netplugin.world.endpoint_table import EndpointRow, EndpointTable
 from netplugin.world.kube_pods import POD_NAME, POD_NAMESPACE
 from state.records import EndpointRecord
-from tests.unit.netplugin.records import HOST, NET, PEER, endpoint, nid_of
+from tests.unit.netplugin.records import HOST, NET, PEER, endpoint, network, nid_of
 
-DEFAULT, BLUE = TenantName("default"), TenantName("blue")
+DEFAULT = TenantName("default")
 DOTTED = nid_of("n1", "a.b")
 LABELS = {POD_NAMESPACE: "shop", POD_NAME: "web"}
 POD = replace(endpoint(1, v6=True), labels=LABELS)
@@ -90,9 +90,11 @@ def test_another_tenant_of_a_network_is_a_change_of_its_endpoints(table: Endpoin
     table.put(endpoint(2))
     told = Told()
     table.feed(lambda old, new: told.append((old, new)))
-    for tenant in ("a.b", "a.b", "b"):
-        table.set_tenant(DOTTED, TenantName(tenant))
-        assert records(table.labelled(TenantName(tenant))) == [pod]
+    for _ in range(2):
+        table.put_network(network("n1", "a.b"))
+        assert records(table.labelled(TenantName("a.b"))) == [pod]
+    table.remove_network(DOTTED)
+    assert records(table.labelled(TenantName("b"))) == [pod]
     first, other = EndpointRow(pod, TenantName("b")), EndpointRow(pod, TenantName("a.b"))
     assert told == [(first, other), (other, first)]
 
@@ -101,9 +103,9 @@ def test_what_follows_the_last_dot_is_the_tenant_until_a_record_says_otherwise(
     table: EndpointTable,
 ) -> None:
     assert table.tenant_of(DOTTED) == "b"
-    table.set_tenant(DOTTED, TenantName("a.b"))
+    table.put_network(network("n1", "a.b"))
     assert table.tenant_of(DOTTED) == "a.b"
-    table.set_tenant(DOTTED, TenantName("b"))
-    table.set_tenant(NetworkId("n1.blue"), BLUE)
+    table.put_network(network("n1.a", "b"))
+    table.put_network(network("n1", "blue"))
     assert table.tenant_of(DOTTED) == "b"
     assert table._tenants == {}

@@ -13,7 +13,7 @@ from ofnet.changes import Changes, ObjectKind
 from ofnet.world import Bridge, HostPort
 from state.records import Encap, EndpointRecord
 from tests.unit.netplugin.records import HOST, NET, PEER, endpoint, group, key, network, nid_of
-from tests.unit.netplugin.worlds import built, drain, now, port
+from tests.unit.netplugin.worlds import altered, built, drain, now, port
 
 
 def test_an_endpoint_with_a_port_here_is_local(builder: WorldBuilder) -> None:
@@ -39,7 +39,7 @@ def test_an_endpoint_of_another_host_is_remote(builder: WorldBuilder) -> None:
 
 def test_a_record_of_this_host_without_a_port_is_nothing(builder: WorldBuilder) -> None:
     builder.put(endpoint())
-    assert not builder.dirty(Bridge.VXLAN)
+    assert Bridge.VXLAN not in altered(builder)
 
 
 @pytest.mark.parametrize("missing", ["ip_address", "mac_address"])
@@ -130,7 +130,7 @@ def test_an_endpoint_that_cannot_be_read_changes_nothing(
         builder.endpoints.put_port(key("c1"), port(bad))
     assert builder.endpoint_records.get(key("c1")) is None
     assert builder.names.lookup(Asker(TenantName("default")), "c1", IPv4Address) is None
-    assert not builder.dirty(Bridge.VXLAN)
+    assert Bridge.VXLAN not in altered(builder)
 
 
 # -- with their networks, groups and private addresses ------------------------------------------
@@ -144,7 +144,7 @@ def test_an_endpoint_that_changes_its_network_leaves_the_old_one(builder: WorldB
     assert not now(builder).remote
     assert now(builder, Bridge.VLAN).remote[key("c1")].network == "n2.default"
     builder.remove(network())
-    assert not builder.dirty(Bridge.VLAN)
+    assert Bridge.VLAN not in altered(builder)
     builder.remove(network("n2"))
     assert not now(builder, Bridge.VLAN).remote
 
@@ -192,7 +192,7 @@ def test_a_groups_dscp_reaches_its_endpoints_here(builder: WorldBuilder) -> None
     builder.put(group(dscp=20))
     assert now(builder).local[key("c1")].dscp == 20
     builder.put(group(tenant="blue", dscp=30))
-    assert not builder.dirty(Bridge.VXLAN)
+    assert Bridge.VXLAN not in altered(builder)
     builder.remove(group())
     assert now(builder).local[key("c1")].dscp == 0
 

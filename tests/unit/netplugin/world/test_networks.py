@@ -9,7 +9,7 @@ from ofnet.changes import ObjectKind
 from ofnet.world import Bridge
 from state.records import Encap
 from tests.unit.netplugin.records import NET, PEER, endpoint, key, network, nid_of
-from tests.unit.netplugin.worlds import built, drain, now
+from tests.unit.netplugin.worlds import altered, built, drain, now
 
 
 def test_a_network_belongs_to_the_bridge_of_its_encapsulation(builder: WorldBuilder) -> None:
@@ -37,7 +37,7 @@ def test_a_network_that_cannot_be_read_changes_nothing(builder: WorldBuilder) ->
     with pytest.raises(Invalid, match=r"n2\.default"):
         builder.put(network("n2", gateway="x"))
     assert builder.networks.get(nid_of("n2")) is None
-    assert not builder.dirty(Bridge.VXLAN)
+    assert Bridge.VXLAN not in altered(builder)
 
 
 # -- VRF ids -----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from netplugin.world.builder import WorldBuilder
 from netplugin.world.endpoint_table import EndpointRow, EndpointTable
 from netplugin.world.endpoints import Endpoints
 from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
-from netplugin.world.networks import Networks
+from netplugin.world.networks import NetworkChange, Networks
 from netplugin.world.peers import Peers
 from netplugin.world.services import Services
 from netplugin.world.spared import Spared
@@ -37,7 +37,7 @@ from ofnet.world import (
 from state.records import EndpointRecord, ServiceRecord
 from state.underlay import Kind, UnderlayAddress
 from tests.unit.netplugin.records import NET, PEER, endpoint, group, host, key, network
-from tests.unit.netplugin.worlds import built, drain, port
+from tests.unit.netplugin.worlds import altered, built, drain, port
 
 MAC: Final = "52:54:00:00:00:01"
 IP: Final = IPv4Address("192.0.2.2")
@@ -70,6 +70,7 @@ VTEP: Final = Vtep(host=PEER, ip=IP, ofport=7)
 ACCESS: Final = AccessPort(ofport=8, mac=MAC, ip=IP)
 POD_IP: Final = IPv4Address(LOCAL.ip_address)
 SPARED: Final = Spared({POD_IP: UnderlayAddress(POD_IP, Kind.CONTROL, "master")})
+DOTTED: Final = network("n1", "a.b", tag=2)
 REACHABLE: Final = replace(host(), uplink_macs=(MAC,))
 
 
@@ -92,6 +93,8 @@ def local_of_group(world: WorldBuilder) -> None:
 
 def remote_without_network(world: WorldBuilder) -> None:
     world.put(REMOTE)
+    world.endpoint_records.feed()
+    world.networks.feed()
     world.networks.remove(NET)
 
 
@@ -109,6 +112,17 @@ def not_followed(world: WorldBuilder) -> None:
 
 def row(record: EndpointRecord) -> EndpointRow:
     return EndpointRow(record, TenantName("default"))
+
+
+def dotted(world: WorldBuilder) -> None:
+    """Put a service and a provider, whose network's id does not tell that they have one tenant."""
+    world.put(replace(SERVED, tenant=DOTTED.tenant))
+    world.put(replace(LABELLED, network=DOTTED.id))
+
+
+def dotted_served(world: WorldBuilder) -> None:
+    world.put(DOTTED)
+    dotted(world)
 
 
 def served(world: WorldBuilder) -> None:
@@ -134,14 +148,15 @@ CHANGES: Final[dict[Callable[..., object], Change]] = {
     EndpointTable.remove: Change(
         lambda w: w.endpoint_records.remove(REMOTE.key), lambda w: w.put(REMOTE)
     ),
-    EndpointTable.set_tenant: Change(
-        lambda w: w.endpoint_records.set_tenant(NET, TenantName("blue")), served
+    EndpointTable.put_network: Change(lambda w: w.endpoint_records.put_network(DOTTED), dotted),
+    EndpointTable.remove_network: Change(
+        lambda w: w.endpoint_records.remove_network(DOTTED.id), dotted_served
     ),
     Endpoints.update: Change(lambda w: w.endpoints.update(None, row(REMOTE)), not_followed),
     Endpoints.put_group: Change(lambda w: w.endpoints.put_group(group(dscp=3)), local),
     Endpoints.remove_group: Change(lambda w: w.endpoints.remove_group(group().key), local_of_group),
     Endpoints.networks_changed: Change(
-        lambda w: w.endpoints.networks_changed([NET]), remote_without_network
+        lambda w: w.endpoints.networks_changed(NetworkChange([NET])), remote_without_network
     ),
     Endpoints.put_port: Change(local),
     Endpoints.remove_port: Change(lambda w: w.endpoints.remove_port(LOCAL.key), local),
@@ -156,8 +171,8 @@ CHANGES: Final[dict[Callable[..., object], Change]] = {
     Services.update_endpoint: Change(
         lambda w: w.services.update_endpoint(row(LABELLED), None), served
     ),
-    Services.tenants_changed: Change(
-        lambda w: w.services.tenants_changed([TenantName("default")]), served
+    Services.networks_changed: Change(
+        lambda w: w.services.networks_changed(NetworkChange([], {TenantName("default")})), served
     ),
     Services.put_kube: Change(lambda w: w.services.put_kube(KUBE)),
     Services.remove_kube: Change(
@@ -189,7 +204,6 @@ CHANGES: Final[dict[Callable[..., object], Change]] = {
 }
 
 QUERIES: Final[set[Callable[..., object]]] = {
-    WorldBuilder.dirty,
     WorldBuilder.faults,
     WorldBuilder.observe,
     WorldBuilder.private_addresses,
@@ -218,6 +232,7 @@ QUERIES: Final[set[Callable[..., object]]] = {
     Endpoints.routed,
     Endpoints.routed_of,
     Networks.all,
+    Networks.feed,
     Networks.get,
     Networks.held_tenants,
     Networks.on_bridge,
@@ -260,7 +275,7 @@ def test_a_change_notifies_once_until_the_state_is_taken(method: Callable[..., o
     assert len(calls) == 1
     taken = world.take_changed()
     assert taken.keys() <= set(Bridge)
-    assert not any(world.dirty(bridge) for bridge in Bridge)
+    assert not altered(world)
     world.vxlan.alter_everything()
     assert len(calls) == 2
 

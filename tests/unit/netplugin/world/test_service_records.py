@@ -21,6 +21,7 @@ from ofnet.world import Bridge, FwdMode, Provider, Service, ServicePort
 from state.intents import Fact
 from state.records import Encap, EndpointRecord, ServiceRecord
 from tests.unit.netplugin.records import HOST, PEER, endpoint, network, nid_of
+from tests.unit.netplugin.worlds import altered
 
 KEY = "web:default"
 LABELS = {"app": "web"}
@@ -110,7 +111,7 @@ def test_however_many_come_at_once_a_service_is_made_once(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(ServiceRecords, "on_bridge", counted)
     world = builder(network(), record(), *map(provider, range(1, 100)))
-    assert world.dirty(Bridge.VXLAN)
+    assert Bridge.VXLAN in altered(world)
     assert len(provided(services(world)[KEY])) == 99
     assert made == [KEY] * len(Bridge)
 

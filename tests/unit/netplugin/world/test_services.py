@@ -7,7 +7,7 @@ from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
 from ofnet.changes import ObjectKind
 from ofnet.world import Bridge, Provider, Service, ServicePort
 from tests.unit.netplugin.world.test_dns_records import service
-from tests.unit.netplugin.worlds import built, now
+from tests.unit.netplugin.worlds import altered, built, now
 
 
 def test_both_bridges_serve_services_of_kubernetes(builder: WorldBuilder) -> None:
@@ -33,7 +33,7 @@ def test_both_bridges_serve_services_of_kubernetes(builder: WorldBuilder) -> Non
         }
         assert changes.names(ObjectKind.SERVICE) == {"shop/web"}
     builder.put_kube_service(served)
-    assert not any(builder.dirty(bridge) for bridge in Bridge)
+    assert not altered(builder)
     builder.remove_kube_service("shop/web")
     for bridge in Bridge:
         world, changes = builder.take(bridge)
