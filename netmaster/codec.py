@@ -11,21 +11,8 @@ from typing import Final
 from pydantic_core import to_json
 
 from contivmodel import wire
-from contivmodel.objects import (
-    AciGw,
-    AppProfile,
-    EndpointGroup,
-    ExtContractsGroup,
-    Global,
-    Netprofile,
-    Network,
-    Policy,
-    RestObject,
-    Rule,
-    Tenant,
-)
-from contivmodel.service_objects import Bgp, ServiceLB
-from contivmodel.volume_objects import Volume, VolumeProfile
+from contivmodel.kinds import KINDS
+from contivmodel.objects import RestObject
 from core import keys
 from core.errors import Invalid
 from core.ids import GroupName, HostLabel, NetworkName, TenantName
@@ -48,25 +35,6 @@ from state import codec, lineage, schema
 from state.lineage import Lineage
 from state.reading import RecordFields
 
-KINDS: Final[dict[str, type[RestObject]]] = {
-    model.kind: model
-    for model in (
-        Tenant,
-        Network,
-        EndpointGroup,
-        Global,
-        Policy,
-        Rule,
-        ServiceLB,
-        Bgp,
-        Volume,
-        VolumeProfile,
-        Netprofile,
-        ExtContractsGroup,
-        AppProfile,
-        AciGw,
-    )
-}
 UNREAD: Final = frozenset(
     {
         keys.VLAN_RESOURCE,

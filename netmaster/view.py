@@ -10,6 +10,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from contivmodel.kinds import KINDS
 from contivmodel.objects import Link, RestObject
 from core import ids, keys
 from core.addresses import parse_pool
@@ -75,7 +76,7 @@ _Plain = (
     | PendingEffect
 )
 _LOAD_RANK: Final = {
-    **dict.fromkeys(codec.KINDS.values(), 0),
+    **dict.fromkeys(KINDS.values(), 0),
     TagRangesRecord: 1,
     NetworkRecord: 2,
     GroupRecord: 3,
@@ -110,7 +111,7 @@ class View:
         self._resting = resting or AddressRest()
         self.underlay = underlay or KnownUnderlay()
         """The addresses of hosts, masters and the store, which the leader does not write."""
-        self._rest = RestObjects(codec.KINDS)
+        self._rest = RestObjects(KINDS)
         self.objects = self._rest.objects
         self.claims = self._rest.claims
         self.orphaned_rules = self._rest.orphaned_rules

@@ -2,7 +2,7 @@
 
 `ROUTE_FINDER` dispatches the requests of `netmaster.api.dispatch` from it, `document` describes it
 (`netmaster.api.http.openapi`). A route that is added here is dispatched and documented; an object
-class that is added to `netmaster.api.v1.objects.KINDS` has all its routes.
+class that is added to `contivmodel.kinds.KINDS` has all its routes.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from netmaster.api.http.replies import json_body
 from netmaster.api.http.routes import OperationDoc, Route, RouteFinder
 from netmaster.api.leader.context import ApiRequest, Handler, LeaderContext
 from netmaster.api.v1 import routes as v1
-from netmaster.api.v1.objects import KINDS
+from netmaster.api.v1.objects import OBJECT_CLASSES
 from netmaster.api.v2 import overview, whoami
 from netmaster.api.v2 import routes as v2
 from netmaster.api.v2.diagnostics import (
@@ -58,9 +58,9 @@ _LISTED_ENDPOINTS: Final = OperationDoc(
 _SHOWN_DOCUMENT: Final = OperationDoc(summary="openapi", tag="openapi", answer={"type": "object"})
 
 ROUTES: Final[tuple[Route[Handler], ...]] = (
-    *v1.object_routes(KINDS.values()),
+    *v1.object_routes(OBJECT_CLASSES.values()),
     v1.INSPECT_ENDPOINT,
-    *v2.object_routes(KINDS.values()),
+    *v2.object_routes(OBJECT_CLASSES.values()),
     *v2.other_routes(),
     Route("GET", "/api/v2/endpoints", list_endpoints, _LISTED_ENDPOINTS),
     Route("GET", capture.PATH, capture.answer, capture.OPERATION),

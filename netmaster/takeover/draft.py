@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from contivmodel.kinds import KINDS
 from contivmodel.objects import RestObject
 from core import keys
 from core.bitset import BitSet
 from core.errors import Invalid
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, ServiceKey
-from netmaster import codec
 from netmaster.takeover.findings import Finding, Outcome, refused
 from state.records import (
     BgpRecord,
@@ -32,7 +32,7 @@ class Draft:
     """`marked` are the original's allocation maps, of networks and of groups with a pool."""
 
     objects: dict[str, dict[str, RestObject]] = field(
-        default_factory=lambda: {kind: {} for kind in codec.KINDS}
+        default_factory=lambda: {kind: {} for kind in KINDS}
     )
     settings: GlobalRecord | None = None
     ranges: TagRangesRecord | None = None

@@ -99,6 +99,6 @@ async def test_large_changes_take_more_than_one_commit(subject: Subject) -> None
 
 
 def test_every_kind_has_its_entry() -> None:
-    assert {kind.model.kind for kind in objects.KINDS.values()} == {
+    assert {kind.model.kind for kind in objects.OBJECT_CLASSES.values()} == {
         subject.kind for subject in SUBJECTS if subject.kind not in {"endpoint", "address"}
     } | {subject.kind for subject in NEVER_STORED}

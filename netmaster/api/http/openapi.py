@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
 from contivmodel.answers import described, schema_of
+from contivmodel.kinds import KINDS
 from contivmodel.schema import (
     TEXT,
     Schema,
@@ -18,7 +19,6 @@ from contivmodel.schema import (
 )
 from netmaster.api.http import paging, problems, queries
 from netmaster.api.http.routes import OperationDoc, Route
-from netmaster.codec import KINDS
 from netmaster.stored import CleanupCategory
 
 H = TypeVar("H")

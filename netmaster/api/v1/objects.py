@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from contivmodel.kinds import KINDS
 from contivmodel.objects import (
     AciGw,
     AppProfile,
@@ -72,105 +73,108 @@ class ObjectClass:
         return self.delete_in_swarm or self.delete if mode == SWARM else self.delete
 
 
-KINDS: Final[Mapping[str, ObjectClass]] = {
-    kind.model.plural: kind
-    for kind in (
-        ObjectClass(
-            model=Tenant,
-            create=tenant.create,
-            update=tenant.update,
-            replace=tenant.replace,
-            delete=tenant.delete,
-            inspect=inspect.tenant,
-        ),
-        ObjectClass(
-            model=Network,
-            create=network.create,
-            update=network.update,
-            delete=network.delete,
-            delete_in_swarm=partial(network.delete, in_swarm=True),
-            inspect=inspect.network,
-        ),
-        ObjectClass(
-            model=EndpointGroup,
-            create=group.create,
-            update=group.update,
-            delete=group.delete,
-            delete_in_swarm=partial(group.delete, in_swarm=True),
-            inspect=inspect.group,
-        ),
-        ObjectClass(
-            model=Policy,
-            create=policy.create,
-            update=policy.update,
-            delete=policy.delete,
-            inspect=inspect.policy,
-        ),
-        ObjectClass(
-            model=Rule,
-            create=rule.create,
-            update=rule.update,
-            delete=rule.delete,
-        ),
-        ObjectClass(
-            model=Netprofile,
-            create=netprofile.create,
-            update=netprofile.update,
-            delete=netprofile.delete,
-        ),
-        ObjectClass(
-            model=ExtContractsGroup,
-            create=contracts.create,
-            update=contracts.update,
-            delete=contracts.delete,
-        ),
-        ObjectClass(
-            model=AppProfile,
-            create=app_profile.create,
-            update=app_profile.update,
-            delete=app_profile.delete,
-        ),
-        ObjectClass(
-            model=AciGw,
-            create=aci_gateway.create,
-            update=aci_gateway.update,
-            delete=aci_gateway.delete,
-            inspect=inspect.aci_gateway,
-        ),
-        ObjectClass(
-            model=ServiceLB,
-            create=service.create,
-            update=service.update,
-            delete=service.delete,
-            inspect=inspect.service,
-        ),
-        ObjectClass(
-            model=Bgp,
-            create=bgp.create,
-            update=bgp.update,
-            delete=bgp.delete,
-        ),
-        ObjectClass(
-            model=Volume,
-            create=volume.create,
-            update=volume.create,
-            delete=volume.delete_volume,
-        ),
-        ObjectClass(
-            model=VolumeProfile,
-            create=volume.create,
-            update=volume.create,
-            delete=volume.delete_profile,
-        ),
-        ObjectClass(
-            model=Global,
-            create=settings.create,
-            update=settings.update,
-            delete=settings.delete,
-            inspect=inspect.global_,
-        ),
-    )
+_DECISIONS: Final = (
+    ObjectClass(
+        model=Tenant,
+        create=tenant.create,
+        update=tenant.update,
+        replace=tenant.replace,
+        delete=tenant.delete,
+        inspect=inspect.tenant,
+    ),
+    ObjectClass(
+        model=Network,
+        create=network.create,
+        update=network.update,
+        delete=network.delete,
+        delete_in_swarm=partial(network.delete, in_swarm=True),
+        inspect=inspect.network,
+    ),
+    ObjectClass(
+        model=EndpointGroup,
+        create=group.create,
+        update=group.update,
+        delete=group.delete,
+        delete_in_swarm=partial(group.delete, in_swarm=True),
+        inspect=inspect.group,
+    ),
+    ObjectClass(
+        model=Policy,
+        create=policy.create,
+        update=policy.update,
+        delete=policy.delete,
+        inspect=inspect.policy,
+    ),
+    ObjectClass(
+        model=Rule,
+        create=rule.create,
+        update=rule.update,
+        delete=rule.delete,
+    ),
+    ObjectClass(
+        model=Netprofile,
+        create=netprofile.create,
+        update=netprofile.update,
+        delete=netprofile.delete,
+    ),
+    ObjectClass(
+        model=ExtContractsGroup,
+        create=contracts.create,
+        update=contracts.update,
+        delete=contracts.delete,
+    ),
+    ObjectClass(
+        model=AppProfile,
+        create=app_profile.create,
+        update=app_profile.update,
+        delete=app_profile.delete,
+    ),
+    ObjectClass(
+        model=AciGw,
+        create=aci_gateway.create,
+        update=aci_gateway.update,
+        delete=aci_gateway.delete,
+        inspect=inspect.aci_gateway,
+    ),
+    ObjectClass(
+        model=ServiceLB,
+        create=service.create,
+        update=service.update,
+        delete=service.delete,
+        inspect=inspect.service,
+    ),
+    ObjectClass(
+        model=Bgp,
+        create=bgp.create,
+        update=bgp.update,
+        delete=bgp.delete,
+    ),
+    ObjectClass(
+        model=Volume,
+        create=volume.create,
+        update=volume.create,
+        delete=volume.delete_volume,
+    ),
+    ObjectClass(
+        model=VolumeProfile,
+        create=volume.create,
+        update=volume.create,
+        delete=volume.delete_profile,
+    ),
+    ObjectClass(
+        model=Global,
+        create=settings.create,
+        update=settings.update,
+        delete=settings.delete,
+        inspect=inspect.global_,
+    ),
+)
+_BY_MODEL: Final = {one.model: one for one in _DECISIONS}
+OBJECT_CLASSES: Final[Mapping[str, ObjectClass]] = {
+    model.plural: _BY_MODEL[model] for model in KINDS.values()
 }
+"""The decisions about all classes, by the word of a class in paths."""
+
 ENDPOINTS: Final = "endpoints"
 """Endpoints are no REST objects; they can only be inspected."""
 

@@ -22,7 +22,7 @@ from netmaster.api.dispatch import Leader
 from netmaster.api.http.routes import Route
 from netmaster.api.http.server import RestServer
 from netmaster.api.route_table import ROUTES
-from netmaster.api.v1.objects import KINDS
+from netmaster.api.v1.objects import OBJECT_CLASSES
 from netmaster.api.v2 import idempotency
 from netmaster.external_effects import ExternalEffects
 from netmaster.plan.model import Plan
@@ -288,7 +288,7 @@ ROWS: Final = [(route, what, fault) for route in V2 for what, fault in faults_of
 
 
 def test_the_table_has_every_class_and_route() -> None:
-    assert set(KINDS) == set(BODIES) | READ_ONLY
+    assert set(OBJECT_CLASSES) == set(BODIES) | READ_ONLY
     assert len(V2) == 14 * 6 + 8 + 5
     assert len(ROWS) > 600
 

@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.checks import (
 
 from core.version import VERSION
 from netmaster.api.route_table import document
-from netmaster.api.v1.objects import KINDS
+from netmaster.api.v1.objects import OBJECT_CLASSES
 from netmaster.api.v2.examples import EXAMPLES
 from tests.bed.master import Master
 from tests.bed.store import Store
@@ -81,7 +81,7 @@ def test_every_example_can_be_sent(store: Store, bed_dir: Path) -> None:
             assert shown["application/json"]["example"] == example
             sent = master.ask("POST", f"/api/v2/{plural}", example)
             assert sent.status == 201 or plural == "globals", sent.text
-        assert KINDS.keys() - EXAMPLES.keys() == {"volumes", "volumeProfiles"}
+        assert OBJECT_CLASSES.keys() - EXAMPLES.keys() == {"volumes", "volumeProfiles"}
     finally:
         master.kill()
 
@@ -150,7 +150,7 @@ def _borrow(case: Case) -> None:
 
 def _spell_key(case: Case) -> None:
     """Make a request's path name the object of its body."""
-    kind = KINDS.get(case.path.split("/")[3]) if case.path.startswith("/api/v") else None
+    kind = OBJECT_CLASSES.get(case.path.split("/")[3]) if case.path.startswith("/api/v") else None
     if kind is None or not isinstance(case.body, dict) or not case.path_parameters:
         return
     fields = kind.model.model_fields
@@ -163,7 +163,7 @@ def _spell_key(case: Case) -> None:
 def _everything(master: Master) -> dict[str, list[Any]]:
     """Return all objects, in an order of their own."""
     lists: dict[str, list[Any]] = {}
-    for plural in KINDS:
+    for plural in OBJECT_CLASSES:
         found = master.ask("GET", f"/api/v1/{plural}/").json()
         assert isinstance(found, list)
         lists[plural] = sorted(found, key=lambda each: str(each["key"]))

@@ -11,7 +11,7 @@ import pytest
 from core.errors import ContivError
 from core.ids import NetworkId
 from netmaster.api.v1 import objects
-from netmaster.api.v1.objects import KINDS
+from netmaster.api.v1.objects import OBJECT_CLASSES
 from netmaster.plan.show import inspect
 from state import codec
 from tests.unit.netmaster.scene import Scene
@@ -38,7 +38,7 @@ class Site(Scene):
     def post(self, plural: str, key: str, **body: Any) -> bool:
         """Say whether an object is accepted; `text` is why not."""
         try:
-            self.do(objects.write(KINDS[plural], key, json.dumps(body).encode()))
+            self.do(objects.write(OBJECT_CLASSES[plural], key, json.dumps(body).encode()))
         except ContivError as exc:
             self.text = str(exc)
             return False
@@ -47,7 +47,7 @@ class Site(Scene):
     def gone(self, plural: str, key: str) -> bool:
         """Say whether an object could be deleted."""
         try:
-            self.do(KINDS[plural].delete, key)
+            self.do(OBJECT_CLASSES[plural].delete, key)
         except ContivError as exc:
             self.text = str(exc)
             return False
@@ -376,7 +376,7 @@ def test_a50_settings_that_cannot_be(site: Site, more: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("mode", ["kubernetes", "docker", "swarm-mode"])
 def test_a51_the_cluster_mode_is_shown(site: Site, mode: str) -> None:
-    shown = objects.inspected(site.view, KINDS["globals"], "global", mode)
+    shown = objects.inspected(site.view, OBJECT_CLASSES["globals"], "global", mode)
     assert shown["Oper"]["clusterMode"] == mode
 
 

@@ -8,7 +8,7 @@ import pytest
 from core.errors import ContivError
 from core.ids import GroupKey
 from netmaster.api.v1 import objects
-from netmaster.api.v1.objects import KINDS
+from netmaster.api.v1.objects import OBJECT_CLASSES
 from state.records import GroupRecord
 from tests.unit.netmaster.scene import Scene
 
@@ -28,7 +28,7 @@ class Site(Scene):
     def post(self, plural: str, key: str, **body: Any) -> bool:
         """Say whether an object is accepted."""
         try:
-            self.do(objects.write(KINDS[plural], key, json.dumps(body).encode()))
+            self.do(objects.write(OBJECT_CLASSES[plural], key, json.dumps(body).encode()))
         except ContivError:
             return False
         return True
@@ -36,7 +36,7 @@ class Site(Scene):
     def gone(self, plural: str, key: str) -> bool:
         """Say whether an object could be deleted."""
         try:
-            self.do(KINDS[plural].delete, key)
+            self.do(OBJECT_CLASSES[plural].delete, key)
         except ContivError:
             return False
         return True

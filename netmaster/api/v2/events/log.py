@@ -20,6 +20,7 @@ from functools import cached_property, partial
 from itertools import takewhile
 from typing import Final, cast
 
+from contivmodel.kinds import KINDS
 from contivmodel.objects import RestObject
 from contivmodel.representation import Json, etag, shown
 from contivmodel.wire import dumps
@@ -223,7 +224,7 @@ def _changes(delta: Delta) -> Iterator[ObjectChange]:
     for deleted in delta.deletes:
         with suppress(ValueError, KeyError):
             kind, key = keys.parse_obj(deleted)
-            yield _change(codec.KINDS[kind], key, {"type": "delete"})
+            yield _change(KINDS[kind], key, {"type": "delete"})
 
 
 def _change(model: type[RestObject], key: str, told: Json) -> ObjectChange:

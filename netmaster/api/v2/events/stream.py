@@ -26,6 +26,7 @@ from typing import Final
 
 from aiohttp import web
 
+from contivmodel.kinds import KINDS
 from contivmodel.wire import dumps
 from core.errors import Malformed, StoreUnavailable
 from core.numbers import bounded
@@ -35,7 +36,6 @@ from netmaster.api.http.problems import TooManyWatches
 from netmaster.api.http.queries import parameters
 from netmaster.api.http.server import ROUTE
 from netmaster.api.v2.events.log import LISTS, Event, EventLog, ObjectChange
-from netmaster.codec import KINDS
 from state.lineage import Position
 
 PATH: Final = "/api/v2/events"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from daemons.peers import Role
-from netmaster.api.v1.objects import KINDS
+from netmaster.api.v1.objects import OBJECT_CLASSES
 from netmaster.auth.roles import (
     RIGHTS,
     AccessDenied,
@@ -138,12 +138,12 @@ def test_every_class_of_objects_has_a_class_of_rights() -> None:
     """A kind that is added is a matter of administrators until it is named here."""
     tenants_own = {
         plural
-        for plural in KINDS
+        for plural in OBJECT_CLASSES
         if classify(f"/api/v1/{plural}/{{key}}/") is RouteClass.TENANT_OBJECTS
     }
     assert tenants_own == TENANT_OBJECTS
     others = {"tenants", "globals", "Bgps", "aciGws", "volumes", "volumeProfiles"}
-    assert set(KINDS) - tenants_own == others
+    assert set(OBJECT_CLASSES) - tenants_own == others
 
 
 def test_every_class_has_rights() -> None:

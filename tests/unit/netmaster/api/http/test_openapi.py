@@ -12,7 +12,7 @@ from contivmodel.schema import hoisted, named
 from core.version import VERSION
 from netmaster.api.http import openapi
 from netmaster.api.route_table import ROUTE_FINDER, ROUTES, document
-from netmaster.api.v1.objects import KINDS
+from netmaster.api.v1.objects import OBJECT_CLASSES
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def test_it_is_valid(served: dict[str, Any]) -> None:
     assert served["info"]["version"] == "1.2"
 
 
-@pytest.mark.parametrize("plural", KINDS)
+@pytest.mark.parametrize("plural", OBJECT_CLASSES)
 def test_every_kind_is_there_whole(served: dict[str, Any], plural: str) -> None:
     assert "get" in served["paths"][f"/api/v1/{plural}/"]
     assert "get" in served["paths"][f"/api/v1/inspect/{plural}/{{key}}/"]
@@ -73,7 +73,7 @@ def test_operations_have_names_of_their_own(served: dict[str, Any]) -> None:
 
 def test_a_generated_client_can_change_one_field_of_every_kind(served: dict[str, Any]) -> None:
     """Named once, nullable, and without defaults, which a client would send for other fields."""
-    for plural in KINDS:
+    for plural in OBJECT_CLASSES:
         content = served["paths"][f"/api/v2/{plural}/{{key}}"]["patch"]["requestBody"]["content"]
         (name,) = {media["schema"]["$ref"].rpartition("/")[2] for media in content.values()}
         for field in served["components"]["schemas"][name]["properties"].values():

@@ -7,7 +7,7 @@ from contivmodel.wire import dumps
 from core.errors import Conflict, Invalid, NotFound
 from netmaster.api.leader.state_text import EndpointTexts, inspection
 from netmaster.api.v1 import objects
-from netmaster.api.v1.objects import KINDS
+from netmaster.api.v1.objects import OBJECT_CLASSES
 from netmaster.plan.objects.globals import StartupFlags, startup
 from netmaster.view import View
 
@@ -19,12 +19,12 @@ def view() -> View:
     """Hold the global object and a tenant."""
     view = View()
     view.apply(startup(view, StartupFlags(fwd_mode="routing", infra_type="default")).writes)
-    view.apply(objects.write(KINDS["tenants"], "t", b'{"tenantName":"t"}')(view).writes)
+    view.apply(objects.write(OBJECT_CLASSES["tenants"], "t", b'{"tenantName":"t"}')(view).writes)
     return view
 
 
 def test_every_kind_is_found_by_its_plural() -> None:
-    assert {plural: kind.model.kind for plural, kind in KINDS.items()} == {
+    assert {plural: kind.model.kind for plural, kind in OBJECT_CLASSES.items()} == {
         "Bgps": "Bgp",
         "aciGws": "aciGw",
         "appProfiles": "appProfile",
@@ -43,7 +43,7 @@ def test_every_kind_is_found_by_its_plural() -> None:
 
 
 def test_what_does_not_exist_is_created_and_what_does_is_updated(view: View) -> None:
-    decide = objects.write(KINDS["networks"], "t:n", BODY)
+    decide = objects.write(OBJECT_CLASSES["networks"], "t:n", BODY)
     plan = decide(view)
     assert isinstance(plan.reply, Network)
     view.apply(plan.writes)
@@ -61,26 +61,26 @@ def test_what_does_not_exist_is_created_and_what_does_is_updated(view: View) -> 
 )
 def test_a_bad_body_is_refused_before_anything_is_decided(key: str, body: bytes, text: str) -> None:
     with pytest.raises(Invalid, match=text):
-        objects.write(KINDS["networks"], key, body)
+        objects.write(OBJECT_CLASSES["networks"], key, body)
 
 
 def test_stored_objects_are_read_with_their_links(view: View) -> None:
-    view.apply(objects.write(KINDS["networks"], "t:n", BODY)(view).writes)
-    tenant = objects.stored(view, KINDS["tenants"], "t")
+    view.apply(objects.write(OBJECT_CLASSES["networks"], "t:n", BODY)(view).writes)
+    tenant = objects.stored(view, OBJECT_CLASSES["tenants"], "t")
     assert isinstance(tenant, Tenant)
     assert list(tenant.link_sets.networks) == ["t:n"]
-    assert objects.listed(view, KINDS["tenants"]) == dumps([tenant]) + b"\n"
+    assert objects.listed(view, OBJECT_CLASSES["tenants"]) == dumps([tenant]) + b"\n"
     with pytest.raises(NotFound, match=r"^network not found$"):
-        objects.stored(view, KINDS["networks"], "t:m")
+        objects.stored(view, OBJECT_CLASSES["networks"], "t:m")
 
 
 def test_inspection_shows_object_and_state_and_the_mode_of_the_cluster(view: View) -> None:
-    found = objects.inspected(view, KINDS["globals"], "global", "kubernetes")
+    found = objects.inspected(view, OBJECT_CLASSES["globals"], "global", "kubernetes")
     assert isinstance(found["Config"], Global)
     assert {one: value for one, value in found["Oper"].items() if value} == {
         "clusterMode": "kubernetes"
     }
-    shown = objects.inspected(view, KINDS["tenants"], "t", "x")
+    shown = objects.inspected(view, OBJECT_CLASSES["tenants"], "t", "x")
     assert inspection(shown, EndpointTexts()) == (
         b'{"Config":{"key":"t","tenantName":"t","link-sets":{}},"Oper":{}}'
     )
