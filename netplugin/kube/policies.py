@@ -1,41 +1,16 @@
-"""Puts the network policies of Kubernetes into the World.
+"""Puts what the network policies of Kubernetes name by labels into the World.
 
-In come policies, namespaces and nodes (`netplugin.kube.feed`); out they go to
-`netplugin.world.pod_policies`, which has the pods from the store.
+In come namespaces and nodes (`netplugin.kube.feed`); out they go to `netplugin.world.pod_policies`,
+which takes the policies itself and has the pods from the store.
 """
 
-import logging
 from collections.abc import Container, Iterable
 
-from core.logs import fields
 from netplugin.kube.feed import KubeHandler
 from netplugin.kube.resources import NAMESPACES, NODES
-from netplugin.world.kube_objects import KubeObject, key_of
+from netplugin.world.kube_objects import KubeObject
 from netplugin.world.kube_pods import namespace_of, node_of
 from netplugin.world.pod_policies import PodPolicies
-
-log = logging.getLogger(__name__)
-
-
-class PolicyHandler:
-    """A `KubeHandler` of policies."""
-
-    def __init__(self, policies: PodPolicies) -> None:
-        self._policies = policies
-
-    def put(self, resource: str, received: KubeObject) -> None:
-        """As `KubeHandler.put`."""
-        self._policies.put(resource, received)
-        for text in self._policies.policies.unfollowed_of(resource, key_of(received)):
-            log.warning("Kubernetes policy rule not followed", extra=fields(error=text))
-
-    def remove(self, resource: str, key: str) -> None:
-        """As `KubeHandler.remove`."""
-        self._policies.remove(resource, key)
-
-    def retain(self, resource: str, keys: Container[str]) -> None:
-        """As `KubeHandler.retain`."""
-        self._policies.retain(resource, keys)
 
 
 class PeerHandler:

@@ -22,7 +22,7 @@ from netplugin.kube.config import KubeConfig
 from netplugin.kube.discovery import access_of
 from netplugin.kube.feed import KubeFeed
 from netplugin.kube.pods import PodHandler, PodPlacement
-from netplugin.kube.policies import FanOut, PeerHandler, PolicyHandler
+from netplugin.kube.policies import FanOut, PeerHandler
 from netplugin.kube.policy_kinds import PolicyKinds
 from netplugin.kube.resources import NAMESPACES, NODES, POLICIES, SERVICES, SLICES, pods_of
 from netplugin.kube.services import ServiceHandler
@@ -64,7 +64,7 @@ def build_kubernetes(
     node = config.node_name(environ)
     services, pods = ServiceHandler(dataplane.world, node), PodHandler()
     pod_policies = dataplane.world.pod_policies
-    policies, peers = PolicyHandler(pod_policies), PeerHandler(pod_policies)
+    peers = PeerHandler(pod_policies)
     own_pods = pods_of(node)
     feed = KubeFeed(
         api,
@@ -76,7 +76,7 @@ def build_kubernetes(
             own_pods: pods,
             NAMESPACES: FanOut((pods, peers)),
             NODES: FanOut((peers, services)),
-            **dict.fromkeys(POLICIES, policies),
+            **dict.fromkeys(POLICIES, pod_policies),
         },
     )
     by_pod = context.settings.tenant_labels is TenantLabels.PODS

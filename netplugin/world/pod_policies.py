@@ -1,15 +1,18 @@
 """Kubernetes' policies for the pods of the cluster, as the bridges of this host need them. Pure.
 
-In come policies and namespaces (`netplugin.kube.policies`), and the records of endpoints, whose
-labels name their pods and have the pods' own labels (`netplugin.world.kube_pods`). So a host knows
-the pods of other hosts by the store alone, and asks the API server for its own. Out come entries
-and subjects (`netplugin.world.kube_policies`), with the VRFs of the pods' tenants.
+In come policies (`netplugin.kube.feed`), namespaces and nodes (`netplugin.kube.policies`), and the
+records of endpoints, whose labels name their pods and have the pods' own labels
+(`netplugin.world.kube_pods`). So a host knows the pods of other hosts by the store alone, and asks
+the API server for its own. Out come entries and subjects (`netplugin.world.kube_policies`), with
+the VRFs of the pods' tenants.
 """
 
+import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from ipaddress import ip_address
 
 from core.ids import EndpointKey, HostLabel, TenantName
+from core.logs import fields
 from netplugin.world.bridge_state import BridgeState
 from netplugin.world.endpoint_table import (
     EndpointRow,
@@ -18,13 +21,15 @@ from netplugin.world.endpoint_table import (
     addresses_of,
     pods_of,
 )
-from netplugin.world.kube_objects import KubeObject
+from netplugin.world.kube_objects import KubeObject, key_of
 from netplugin.world.kube_pods import named_ports
 from netplugin.world.kube_policies.policies import KubePolicies
 from netplugin.world.kube_policies.rules import PodAddress, PolicyNode, PolicyPod
 from netplugin.world.networks import NetworkChange
 from ofnet.world import Bridge
 from state.records import EndpointRecord
+
+log = logging.getLogger(__name__)
 
 
 class PodPolicies:
@@ -59,6 +64,8 @@ class PodPolicies:
     def put(self, resource: str, received: KubeObject) -> None:
         """Add or replace a policy. Raises Invalid, changing nothing, if it cannot be read."""
         self.policies.put(resource, received)
+        for text in self.policies.unfollowed_of(resource, key_of(received)):
+            log.warning("Kubernetes policy rule not followed", extra=fields(error=text))
         self._tell()
 
     def remove(self, resource: str, key: str) -> None:

@@ -20,7 +20,7 @@ from netplugin.kube.api import KubeApi, KubeList
 from netplugin.kube.cache import KubeCache
 from netplugin.kube.feed import KubeFeed, KubeHandler
 from netplugin.kube.pods import PodHandler
-from netplugin.kube.policies import FanOut, PeerHandler, PolicyHandler
+from netplugin.kube.policies import FanOut, PeerHandler
 from netplugin.kube.resources import (
     ENDPOINTS,
     NAMESPACES,
@@ -158,14 +158,14 @@ def mutated(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
 
 def feed_of(world: WorldBuilder, directory: Path) -> KubeFeed:
     services, pods = ServiceHandler(world), PodHandler()
-    policies, peers = PolicyHandler(world.pod_policies), PeerHandler(world.pod_policies)
+    peers = PeerHandler(world.pod_policies)
     followed: Mapping[Resource, KubeHandler] = {
         SERVICES: services,
         SLICES: services,
         PODS: pods,
         NAMESPACES: FanOut((pods, peers)),
         NODES: peers,
-        **dict.fromkeys(POLICIES, policies),
+        **dict.fromkeys(POLICIES, world.pod_policies),
     }
     api = KubeApi(KubeAccess(servers=("http://192.0.2.1",)))
     return KubeFeed(api, KubeCache(directory), followed, lambda: 0.0)
