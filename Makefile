@@ -100,8 +100,9 @@ check: setup
 format-check:
 	@$(PYTHON) -m ruff format --check .
 
-lint:
+lint: setup
 	@$(PYTHON) -m ruff check .
+	@$(PYTHON) scripts/dead-names
 
 types:
 	@$(PYTHON) -m mypy

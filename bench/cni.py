@@ -35,7 +35,6 @@ DEBIAN = Path("/usr/lib/cni")
 NETWORK = ("--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
 TARGETS = {"ADD": {1: 1.5, 10: 1.5, 50: 1.5}, "DEL": {1: 0.8, 10: 1.0, 50: 1.0}}
 """At most so many times the reference's time, by how many run at once."""
-LINK = "management"
 
 
 def rows() -> Iterable[Row]:

@@ -125,7 +125,9 @@ class Probe:
 _rounds = itertools.count()
 
 
-async def outage(masters: list[Master], how: signal.Signals, also: "Also | None" = None) -> float:
+async def outage(
+    masters: list[Master], how: signal.Signals, also: Callable[[], None] | None = None
+) -> float:
     """Send the leader a signal; return the longest time in ms that nobody was served."""
     leader = await _leader(masters)
     other = next(master for master in masters if master is not leader)
@@ -246,7 +248,6 @@ def _rows(what: str, outages: Sequence[float], reference: float, within: float) 
 
 
 Measure = Callable[[Store, Server, list[Master]], Coroutine[None, None, list[Row]]]
-Also = Callable[[], None]
 
 
 if __name__ == "__main__":

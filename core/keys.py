@@ -210,11 +210,6 @@ def service(name: str, address: str, port: int) -> str:
     return f"{SERVICES}{name}/{address}:{port}"
 
 
-def oper(label: HostLabel, name: str) -> str:
-    """Return the key of operational state that the agent of a host reports."""
-    return f"{ROOT}oper/{label}/{name}"
-
-
 def commit(writer: str) -> str:
     """Return a writer's marker key: it identifies the writer's last applied commit."""
     return COMMITS + writer

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from core.addresses import ipv4, ipv4_text
 from state.creation import is_bounded
-from state.records import Encap, GrantOwner, GrantRecord, NetworkRecord
+from state.records import GrantOwner, GrantRecord, NetworkRecord
 
 Span = tuple[int, int]
 """First and last of a run of whole numbers."""
@@ -28,14 +28,6 @@ class AddressLists:
 
     allocated: str
     available: str
-
-
-@dataclass(frozen=True, slots=True)
-class TagsInUse:
-    """`vlansInUse` and `vxlansInUse`."""
-
-    vlans: str
-    vxlans: str
 
 
 def network_addresses(
@@ -71,16 +63,6 @@ def group_addresses(pool: str, granted: Iterable[str]) -> AddressLists:
 def address_count(grants: Iterable[GrantRecord]) -> int:
     """Return `allocatedAddressesCount` of a network: all grants except those of its gateways."""
     return sum(grant.owner is not GrantOwner.GATEWAY for grant in grants)
-
-
-def tags_in_use(networks: Iterable[NetworkRecord]) -> TagsInUse:
-    """Return the VLANs of vlan networks and the VNIs of vxlan networks."""
-    tags: dict[Encap, list[int]] = {Encap.VLAN: [], Encap.VXLAN: []}
-    for network in networks:
-        tags[network.encap].append(
-            network.pkt_tag if network.encap is Encap.VLAN else network.ext_pkt_tag
-        )
-    return TagsInUse(number_list(tags[Encap.VLAN]), number_list(tags[Encap.VXLAN]))
 
 
 def number_list(numbers: Iterable[int]) -> str:

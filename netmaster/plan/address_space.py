@@ -95,14 +95,6 @@ def reserved(view: View, network: NetworkRecord) -> frozenset[int]:
     return frozenset(int(one.taken.address) for one in found)
 
 
-def check_address(view: View, network: NetworkRecord, text: str) -> None:
-    """Refuse an address of the underlay for an endpoint or service. Raises Conflict."""
-    address = usable(text)
-    for one in overlaps([network], view.underlay.all, _given(view, network)):
-        if one.taken.address == address:
-            raise Conflict(f"ip address {text} is not available: it is {one.taken.what}")
-
-
 class NetworkFault(NamedTuple):
     """A network that would be refused, why, and the host whose address it takes, if any."""
 

@@ -218,11 +218,6 @@ def question_for(name: str, rdtype: str) -> bytes:
     return dns.message.make_query(name, rdtype, use_edns=0, payload=PAYLOAD).to_wire()
 
 
-def is_truncated(reply: bytes) -> bool:
-    """Return whether a reply says that something was left out of it."""
-    return bool(int.from_bytes(reply[2:4], "big") & dns.flags.TC)
-
-
 def _asked(question: dns.rrset.RRset) -> Asked:
     name = question.name.to_text(omit_final_dot=True).lower()
     known = question.rdclass == RdataClass.IN

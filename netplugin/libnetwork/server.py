@@ -42,7 +42,6 @@ class PluginServer:
     # request into one that a restarted agent has closed. It repeats such a request without body.
 
     def __init__(self, scope: str, *, ready_wait: float = READY_WAIT) -> None:
-        self._scope = scope
         self._ready_wait = ready_wait
         self._handlers: Mapping[str, Handler] = {}
         self._ready = asyncio.Event()

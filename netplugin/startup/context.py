@@ -21,8 +21,6 @@ class Timing:
     """The OVSDB server must answer within this time, or the start fails."""
     ovsdb_lock_wait: float = patient(10.0)
     """Another agent on the same switch must have ended within this time, or the start fails."""
-    settings_reminder: float = 10.0
-    """Pause between log messages while netmaster has not written the cluster's settings."""
     kubernetes_wait: float = patient(5.0)
     """The start continues without the services of Kubernetes after this time."""
     switch_wait: float = 10.0

@@ -9,7 +9,7 @@ exist are passed in as arguments (`netplugin.ovsdb` has them).
 
 import hashlib
 import re
-from collections.abc import Collection, Container
+from collections.abc import Container
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address
 from pathlib import Path
 from typing import Final
@@ -136,16 +136,6 @@ def is_name_port(name: str) -> bool:
 def name_spaces(directory: Path) -> dict[str, Path]:
     """Return the ports of the name service, and the files of the namespaces behind them."""
     return {name: directory / f"{name}.netns" for name in _NAME_PORTS}
-
-
-def is_ours(name: str, external_ids: Collection[str] = ()) -> bool:
-    """Return whether a port was created by the agent; all others are never touched."""
-    return (
-        ENDPOINT_ID in external_ids
-        or pod_number(name) is not None
-        or name == HOST_PORT
-        or is_vtep(name)
-    )
 
 
 def is_vtep(name: str) -> bool:

@@ -36,8 +36,6 @@ _FLAGS: Final = 0xE0
 """The three flags above the offset of a fragment."""
 
 _HOPS: Final = 64
-_RST: Final = 0x04
-_FRAGMENT: Final = 0x1FFF
 _IPV6: Final = 40
 _ADVERT: Final = 24
 """Bytes of an ICMPv6 neighbour advertisement before its options."""
@@ -69,18 +67,6 @@ class Neighbour:
 
     address: IPv4Address | IPv6Address
     mac: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """The ends of a TCP or UDP packet over IPv4; `reset` is TCP's RST flag."""
-
-    protocol: int
-    source: IPv4Address
-    destination: IPv4Address
-    source_port: int
-    destination_port: int
-    reset: bool = False
 
 
 def load() -> None:
@@ -403,25 +389,6 @@ def checksum(data: bytes) -> int:
     while total > 0xFFFF:
         total = (total & 0xFFFF) + (total >> 16)
     return total ^ 0xFFFF
-
-
-def parse_segment(frame: bytes) -> Segment | None:
-    """Return the ends of a frame's TCP or UDP packet; None without them, as for fragments."""
-    body = _payload(frame)
-    if ether_type(frame) != oxm.ETH_IPV4 or len(body) < _IPV4_MIN:
-        return None
-    transport = body[(body[0] & 0xF) * 4 :]
-    fragment = int.from_bytes(body[6:8], "big") & _FRAGMENT
-    if body[9] not in {oxm.PROTO_TCP, oxm.PROTO_UDP} or len(transport) < _UDP or fragment:
-        return None
-    return Segment(
-        protocol=body[9],
-        source=IPv4Address(body[12:16]),
-        destination=IPv4Address(body[16:20]),
-        source_port=int.from_bytes(transport[:2], "big"),
-        destination_port=int.from_bytes(transport[2:4], "big"),
-        reset=body[9] == oxm.PROTO_TCP and bool(transport[13:14] and transport[13] & _RST),
-    )
 
 
 def source(frame: bytes) -> tuple[str, IPv4Address | IPv6Address]:

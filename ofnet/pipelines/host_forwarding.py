@@ -76,7 +76,6 @@ _KNOWN: Final = CtState(
 _FOREIGN: Final = FROM_HOST.put(0)
 _OF_HOST: Final = Load(FROM_HOST, 1)
 _AGAIN: Final = Lookup(TableId.INGRESS_GROUP)
-_ON: Final = goto(TableId.DST_GRP)
 
 
 def own_sources(port: HostPort) -> Iterator[Flow]:

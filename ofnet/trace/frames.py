@@ -18,7 +18,6 @@ from ofnet.trace.evaluator import Packet
 
 MARK: Final = 8
 """Bytes of a mark."""
-SENT: Final = frozenset({oxm.PROTO_ICMP, oxm.PROTO_TCP})
 """The protocols that are sent; ICMP stands for ICMPv6 too."""
 
 _TEXT: Final = b"contiv live trace\0\0\0\0\0\0\0"

@@ -18,7 +18,6 @@ def test_keys_are_the_originals() -> None:
     assert keys.service("netplugin", "10.0.0.1", 9002) == (
         "/contiv.io/service/netplugin/10.0.0.1:9002"
     )
-    assert keys.oper(HostLabel("h1"), "x") == "/contiv.io/oper/h1/x"
     assert keys.host(HostLabel("h1")) == "/contiv.io/host/h1"
     assert keys.commit("w") == "/contiv.io/commit/w"
 
@@ -52,7 +51,6 @@ def test_what_others_write_is_not_the_leaders() -> None:
         keys.COMPACTION,
         keys.host(HostLabel("h")),
         keys.service("netplugin", "a", 1),
-        keys.oper(HostLabel("h"), "x"),
         keys.LEADER_LOCK,
     ]
     assert not [key for key in written if key.startswith(keys.LEADER_PREFIXES)]

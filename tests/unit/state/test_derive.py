@@ -123,13 +123,6 @@ def test_a_large_network_costs_what_is_in_it_not_its_size() -> None:
     assert lists.available == "10.0.0.2-10.200.0.0, 10.200.0.2-10.255.255.254"
 
 
-def test_tags_in_use_are_vlans_and_vnis() -> None:
-    networks = [network("10.0.0.0/24", encap=Encap.VLAN, pkt_tag=t) for t in (100, 1, 4094)]
-    networks += [network("10.0.0.0/24", pkt_tag=1, ext_pkt_tag=t) for t in (1000, 6, 2, 3, 5, 4)]
-    assert derive.tags_in_use(networks) == derive.TagsInUse("1, 100, 4094", "2-6, 1000")
-    assert derive.tags_in_use([]) == derive.TagsInUse("", "")
-
-
 def grant(owner: GrantOwner) -> GrantRecord:
     return GrantRecord(owner=owner, owner_id="", seq=1)
 

@@ -31,24 +31,6 @@ def test_other_names_have_no_number(name: str) -> None:
     assert port_names.number_of(name) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "ids", "ours"),
-    [
-        ("vvport1", {}, True),
-        ("vxif192168772", {}, True),
-        ("contivh0", {}, True),
-        ("inb01", {"endpoint-id": "hostinb01"}, True),
-        ("inb01", {}, False),
-        ("infra-net", {"endpoint-id": "x"}, True),
-        ("uplink0", {}, False),
-        ("vxif", {}, False),
-        ("vport1", {"iface-id": "x"}, False),
-    ],
-)
-def test_our_ports_are_told_from_foreign_ones(name: str, ids: dict[str, str], ours: bool) -> None:
-    assert port_names.is_ours(name, ids) is ours
-
-
 def test_numbers_go_round_and_pass_over_what_is_in_use() -> None:
     assert port_names.next_number(0, set()) == 1
     assert port_names.next_number(1, {2, 3}) == 4
