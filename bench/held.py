@@ -34,8 +34,8 @@ from netplugin.world.conversion import LocalPort
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
 from ofnet.world import Bridge, FwdMode, Vtep
-from state.concern import Concern
-from state.watch import Changed, Event, Held, RecordFeed, Removed
+from state.watch import Changed, Event, RecordFeed, Removed, ScopeChanged
+from state.watch_scope import WatchScope
 from tests.bed.etcd import Etcd
 
 CLUSTER: Final = Cluster(tenants=20, networks=5, endpoints=100_000, hosts=1_000)
@@ -106,10 +106,10 @@ def _highest(pid: int) -> float:
 async def _hold(url: str, which: str) -> None:
     tune_garbage_collector()
     store = client("etcd", url)
-    concern = Concern(HERE) if which == "concerned" else None
-    if concern is not None:  # what the host's journal says
-        concern.follow(lambda: [CLUSTER.endpoint(number).network for number in range(PODS)])
-    feed = RecordFeed(store, concern=concern)
+    scope = WatchScope(HERE) if which == "concerned" else None
+    if scope is not None:  # what the host's journal says
+        scope.follow(lambda: [CLUSTER.endpoint(number).network for number in range(PODS)])
+    feed = RecordFeed(store, scope=scope)
     world = WorldBuilder(HERE, FwdMode.ROUTING)
     async with background("records", feed.run()):
         while not feed.complete:
@@ -127,7 +127,7 @@ async def _hold(url: str, which: str) -> None:
 
 
 def _apply(world: WorldBuilder, event: Event) -> None:
-    if isinstance(event, Held):
+    if isinstance(event, ScopeChanged):
         world.hold(event.networks)
     elif isinstance(event, Changed):
         world.put(event.record)

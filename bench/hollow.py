@@ -49,9 +49,9 @@ from objdb.shared_lease import SharedLease
 from ofnet.desired import Desired
 from ofnet.rpc.jsonrpc import RpcClient
 from ofnet.world import Bridge, FwdMode, Vtep
-from state.concern import Concern
 from state.records import HostRecord, ServiceInstance
 from state.watch import RecordFeed
+from state.watch_scope import WatchScope
 
 if TYPE_CHECKING:
     from ofnet.agent import BridgeAgent
@@ -111,9 +111,9 @@ class Hollow:
         self._supervisor = sup
         self._stack = stack
         self._store = client("etcd", url)
-        concern = Concern(self.label)
-        concern.follow(lambda: [network_of(number)])  # what the host's journal says
-        self._feed = RecordFeed(self._store, concern=concern)
+        scope = WatchScope(self.label)
+        scope.follow(lambda: [network_of(number)])  # what the host's journal says
+        self._feed = RecordFeed(self._store, scope=scope)
         self.world = WorldBuilder(self.label, FwdMode.ROUTING)
         switches = {bridge: cast("BridgeAgent", Switch()) for bridge in Bridge}
         self._progress = Progress(switches, self._feed.unreadable)
@@ -152,7 +152,7 @@ class Hollow:
         revisions, histories = self.world.revisions, self._progress.histories
         for bridge, (world, changes) in self.world.take_changed().items():
             self.desired[bridge].update(world, changes)
-        self._progress.handed_over(revisions, histories)
+        self._progress.mark_sent(revisions, histories)
         now = time.monotonic()
         for network in self.world.networks.all():
             self.seen.setdefault(network.id, now)

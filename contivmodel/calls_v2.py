@@ -2,7 +2,7 @@
 
 In come models of `contivmodel.objects` and what a user asks for; out come `Call`s, which
 `contivmodel.client_v2` sends blocking and `contivmodel.client_async` awaits. A `Change` is what is
-to be made; it can be foretold (a dry run) and made, and has an idempotency key of its own, so that
+to be made; it can be previewed (a dry run) and made, and has an idempotency key of its own, so that
 making it again after an unknown outcome makes it once. Errors are those of `core.errors`, with
 netmaster's detail and remedy.
 """
@@ -127,7 +127,7 @@ class Packet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change(Generic[M]):
-    """A change of one object, to be foretold or made; made again, it is made once."""
+    """A change of one object, to be previewed or made; made again, it is made once."""
 
     model: type[M]
     method: str
@@ -138,7 +138,7 @@ class Change(Generic[M]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Foretold(Generic[M]):
+class DryRunResult(Generic[M]):
     """What a change would be answered with, and its effects."""
 
     status: int
@@ -269,13 +269,13 @@ def making(change: Change[M]) -> Call[Versioned[M] | None]:
     )
 
 
-def foretelling(change: Change[M]) -> Call[Foretold[M]]:
+def preview(change: Change[M]) -> Call[DryRunResult[M]]:
     """Return the call that tells what a change would do. It raises what making it would."""
 
-    def foretold(answered: Answered) -> Foretold[M]:
+    def result(answered: Answered) -> DryRunResult[M]:
         told = _json(answered)
         obj = told["object"]
-        return Foretold(
+        return DryRunResult(
             status=told["status"],
             obj=loaded(change.model, obj) if obj else None,
             effects=told["effects"],
@@ -284,7 +284,7 @@ def foretelling(change: Change[M]) -> Call[Foretold[M]]:
     return Call(
         method=change.method,
         path=f"{change.path}?dryRun=true",
-        read=foretold,
+        read=result,
         payload=_payload(change.body),
         headers=change.headers,
     )

@@ -16,10 +16,10 @@ from contivmodel import calls_v2
 from contivmodel.calls_v2 import (
     Call,
     Change,
+    DryRunResult,
     EventReader,
     Events,
     Followed,
-    Foretold,
     Listing,
     Versioned,
 )
@@ -105,9 +105,9 @@ class AsyncApiClient:
         """
         return await self.ask(calls_v2.making(change))
 
-    async def foretell(self, change: Change[M]) -> Foretold[M]:
+    async def preview(self, change: Change[M]) -> DryRunResult[M]:
         """Return what a change would do. Raises what making it would."""
-        return await self.ask(calls_v2.foretelling(change))
+        return await self.ask(calls_v2.preview(change))
 
     async def follow(self, model: type[M]) -> AsyncIterator[Mapping[str, M]]:
         """Yield all objects of a class by key, as `ApiClient.follow` does."""

@@ -11,10 +11,10 @@ from contivmodel import calls_v2
 from contivmodel.calls_v2 import (
     Call,
     Change,
+    DryRunResult,
     EventReader,
     Events,
     Followed,
-    Foretold,
     Listing,
     Versioned,
 )
@@ -77,9 +77,9 @@ class ApiClient:
         """
         return self.ask(calls_v2.making(change))
 
-    def foretell(self, change: Change[M]) -> Foretold[M]:
+    def preview(self, change: Change[M]) -> DryRunResult[M]:
         """Return what a change would do. Raises what making it would."""
-        return self.ask(calls_v2.foretelling(change))
+        return self.ask(calls_v2.preview(change))
 
     def follow(self, model: type[M]) -> Iterator[Mapping[str, M]]:
         """Yield all objects of a class by key, as they are now, and again after each change.

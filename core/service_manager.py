@@ -36,7 +36,7 @@ def notify(state: str, environ: Mapping[str, str] = os.environ) -> None:
             sender.sendto(state.encode(), target)
         except OSError as exc:
             # It cannot be told otherwise; where a state must be known, it ends the daemon itself.
-            log.warning("service manager not told", extra=fields(state=state, error=exc))
+            log.warning("sd_notify failed", extra=fields(state=state, error=exc))
 
 
 def watchdog_interval(environ: Mapping[str, str] = os.environ) -> float | None:

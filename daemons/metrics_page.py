@@ -47,7 +47,7 @@ class MetricsPage:
     async def text(self) -> bytes:
         """Return the page of this moment."""
         # One at a time: a page is read at once from what the loop's thread changes, and written in
-        # a thread, so that a cluster of many networks holds up nobody.
+        # a thread, so that a cluster of many networks does not block the event loop.
         async with self._writing:
             readings = [one for source in self._sources for one in await source.read()]
             return await asyncio.to_thread(self._write, readings)

@@ -7,14 +7,14 @@ import click
 Json = dict[str, Any]
 
 
-def show_effects(foretold: Json) -> None:
-    """Print the effects that netmaster has foretold; nothing was changed."""
-    click.echo("\n".join(lines(foretold)))
+def show_effects(preview: Json) -> None:
+    """Print the effects of a dry run."""
+    click.echo("\n".join(lines(preview)))
 
 
-def lines(foretold: Json) -> list[str]:
+def lines(preview: Json) -> list[str]:
     """Return the effects as lines: what is written, who could talk to whom, flows by host."""
-    effects = foretold["effects"]
+    effects = preview["effects"]
     found = ["Nothing was changed. The change would write:"]
     found += [f"  {one['action']} {one['key']}" for one in effects["writes"]]
     if not effects["complete"]:

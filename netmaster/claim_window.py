@@ -25,7 +25,7 @@ waits longer than this for a leader."""
 
 
 class ClaimWindow:
-    """One per master, also while another leads: this one may lead next.
+    """Exists on followers too: its state must survive a failover.
 
     `reports` is what agents report over the control channel.
     """

@@ -22,7 +22,7 @@ from core.service_manager import READY, STOPPING, feed_watchdog, notify
 from core.tasks import supervisor
 from daemons import metrics_page
 from daemons.browsers import BrowserPolicy
-from daemons.diagnosis import Part, as_json, log_lines, told
+from daemons.diagnosis import Part, as_json, constant_text, log_lines
 from daemons.health import Health
 from daemons.listen_address import ListenAddress
 from daemons.memory import reclaim_regularly
@@ -165,8 +165,8 @@ async def run(settings: Settings, version: str) -> None:
         page = MetricsPage(metrics)
         server.own[metrics_page.PATH] = metrics_route(page, parties.access)
         parts: dict[str, Part] = {
-            "version.txt": partial(told, f"{version}\n"),
-            "settings.json": partial(told, as_json(settings)),
+            "version.txt": partial(constant_text, f"{version}\n"),
+            "settings.json": partial(constant_text, as_json(settings)),
             "health.json": Health(health.checks(backend, loops), faults=loops.faults).report,
             "store.json": partial(diagnosis.key_counts, backend),
             "metrics.txt": page.plain_text,

@@ -246,7 +246,7 @@ FLAGS: Final = (
         names=("kube-proxy",),
         env="KUBE_PROXY",
         help="serve hosts and the outside in the place of kube-proxy (replace), or leave it to it "
-        "(beside)",
+        "(coexist)",
         default="replace",
         generation=Generation.OURS,
     ),
@@ -336,7 +336,7 @@ class KubeProxy(StrEnum):
     REPLACE = "replace"
     """This agent: no kube-proxy is needed."""
 
-    BESIDE = "beside"
+    COEXIST = "coexist"
     """kube-proxy, which runs beside it; pods use the switch in any case."""
 
 
@@ -553,7 +553,7 @@ def _kube_proxy(text: str) -> KubeProxy:
     try:
         return KubeProxy(text)
     except ValueError as exc:
-        raise UsageError(f"kube-proxy must be replace or beside, got {text}") from exc
+        raise UsageError(f"kube-proxy must be replace or coexist, got {text}") from exc
 
 
 def _mtu(values: Values) -> int | None:

@@ -1,8 +1,8 @@
 """Several watched prefixes as one queue of typed events.
 
 Takes the snapshots and deltas of `objdb`, one stream per prefix, and delivers the changes of
-records to one reader. `state.intents` decodes the values. With a `state.concern`, endpoints that
-concern no pod of this host are neither decoded nor kept. Next is the agent's
+records to one reader. `state.intents` decodes the values. With a `state.watch_scope`, endpoints
+that concern no pod of this host are neither decoded nor kept. Next is the agent's
 `netplugin.world.builder` or the leader's view.
 
 Unknown keys and undecodable values are logged and counted.
@@ -22,10 +22,10 @@ from core.logs import fields
 from core.retry import REMOTE, STORE, Loop, Pace, retry
 from objdb.api import Backend, Delta, Entry, Snapshot
 from state import intents
-from state.concern import Concern
 from state.intents import Fact
 from state.lineage import Lineage
 from state.records import EndpointRecord
+from state.watch_scope import WatchScope
 
 log = logging.getLogger(__name__)
 
@@ -37,23 +37,24 @@ log = logging.getLogger(__name__)
 # A resync (a later snapshot after lost events) has no delete events. What the snapshot lacks was
 # deleted, so it is compared with all keys known under its prefix, undecodable ones included.
 #
-# `Rewound` comes before all changes that are not taken yet, and thus before any of its history: an
-# agent must not take a revision of the old history for one of the new.
+# `StoreRolledBack` comes before all changes that are not taken yet, and thus before any of its
+# history: an agent must not take a revision of the old history for one of the new.
 #
 # The lineage (`state.lineage`) is read before all else. When it has a new term, it shows which
 # prefixes were read further than what this history shares with the last one known. A watch may not
 # have noticed, or not yet, that the store went back: those prefixes are read anew. The revision of
 # a snapshot may be beyond the last commit, so a change of leader alone may cause that as well.
 #
-# `Reached` follows the changes that it covers: a reader that has taken Reached(prefix, rev) has all
-# changes under that prefix up to `rev`. It is queued anew behind each item, never left in place.
-# Each prefix has its own stream and its own revision; a prefix without changes keeps an old one.
+# `SyncedTo` follows the changes that it covers: a reader that has taken SyncedTo(prefix, rev) has
+# all changes under that prefix up to `rev`. It is queued anew behind each item, never left in
+# place. Each prefix has its own stream and its own revision; a prefix without changes keeps an old
+# one.
 #
 # A value that cannot be decoded leaves the last good record in force until the key is deleted. One
 # bad write must not remove a network from a host while its pods use it.
 #
-# With a concern, an item that brings a network of interest is followed by a read of the endpoints
-# on that network, before `Reached` says that the item is delivered: who waits for the revision of a
+# With a scope, an item that brings a network of interest is followed by a read of the endpoints on
+# that network, before `SyncedTo` says that the item is delivered: who waits for the revision of a
 # new pod's endpoint has all endpoints that the pod may meet. No item is applied meanwhile
 # (`_applying`), so that no change that was read is undone by an older one for good: what the watch
 # delivers after the read may be older than it, but all up to what was read is delivered in the end.
@@ -111,7 +112,7 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class SyncedTo:
     """All changes under a prefix up to a revision have been delivered.
 
     The first one of a prefix means that its snapshot has been delivered.
@@ -122,33 +123,33 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True)
-class Rewound:
+class StoreRolledBack:
     """The store has another history: revisions of a prefix that were reached mean nothing.
 
-    The changes and `Reached` of the new history follow.
+    The changes and `SyncedTo` of the new history follow.
     """
 
     prefix: str
 
 
 @dataclass(frozen=True, slots=True)
-class Doubted:
+class HistoryUnverified:
     """The revisions of a prefix that were reached may be of another history: they mean nothing.
 
-    The prefix is read anew; its changes and `Reached` follow.
+    The prefix is read anew; its changes and `SyncedTo` follow.
     """
 
     prefix: str
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ScopeChanged:
     """The networks of which this host holds the endpoints; of others it has its own alone."""
 
     networks: frozenset[NetworkId]
 
 
-Event = Changed | Removed | Reached | Rewound | Doubted | Held
+Event = Changed | Removed | SyncedTo | StoreRolledBack | HistoryUnverified | ScopeChanged
 
 
 def _on(nid: NetworkId) -> str:
@@ -180,7 +181,7 @@ def _reading(what: str, pace: Pace) -> Loop:
 class RecordFeed:
     """Watches prefixes for one reader; run `run` as a supervised task, read with `take`.
 
-    With a `concern` it holds the endpoints of the networks that concern the host, and of those that
+    With a `scope` it holds the endpoints of the networks that concern the host, and of those that
     did until `release`; without, all.
     """
 
@@ -188,19 +189,19 @@ class RecordFeed:
         self,
         backend: Backend,
         prefixes: Sequence[str] = AGENT_PREFIXES,
-        concern: Concern | None = None,
+        scope: WatchScope | None = None,
         *,
         look_after: float = LOOK_AFTER,
     ) -> None:
         self._backend = backend
         self._prefixes = tuple(prefixes)
         self._current: dict[str, Fact] = {}
-        self._pending: dict[str, Fact | Reached | None] = {}
-        self._rewound: dict[str, Rewound | Doubted] = {}
+        self._pending: dict[str, Fact | SyncedTo | None] = {}
+        self._rewound: dict[str, StoreRolledBack | HistoryUnverified] = {}
         self._reached: dict[str, int] = {}
         self._lineage = Lineage()
         self._watches: dict[str, asyncio.Task[None]] = {}
-        self._concern = concern
+        self._scope = scope
         self._held: frozenset[NetworkId] = frozenset()
         self._told: frozenset[NetworkId] | None = None
         self._read_of: frozenset[NetworkId] = frozenset()
@@ -242,15 +243,15 @@ class RecordFeed:
                 self._watch(group, first)
                 await self._lineage_read.wait()
             for prefix in self._prefixes:
-                if prefix == keys.ENDPOINTS and self._concern is not None:
+                if prefix == keys.ENDPOINTS and self._scope is not None:
                     continue
                 if prefix != first:
                     self._watch(group, prefix)
-            if self._concern is not None:
+            if self._scope is not None:
                 await self._networks_read.wait()
-                self._held = self._concern.networks
+                self._held = self._scope.networks
                 self._watch(group, keys.ENDPOINTS)
-                group.create_task(self._look_elsewhere(self._concern), name="endpoints elsewhere")
+                group.create_task(self._look_elsewhere(self._scope), name="endpoints elsewhere")
 
     def _watch(self, group: asyncio.TaskGroup, prefix: str) -> None:
         """Watch a prefix, in place of its watch before."""
@@ -266,9 +267,9 @@ class RecordFeed:
             await self._changed.wait()
             events: list[Event] = [*self._rewound.values()]
             self._rewound.clear()
-            if self._concern is not None and self._told != self._held:
+            if self._scope is not None and self._told != self._held:
                 self._told = self._held
-                events.append(Held(self._held))
+                events.append(ScopeChanged(self._held))
             events += [event for key in self._first(limit) if (event := self._event(key))]
             if not self._pending:
                 self._changed.clear()
@@ -281,7 +282,7 @@ class RecordFeed:
     def _event(self, key: str) -> Event | None:
         """Take a key off the queue; None if its record is as the reader knew it."""
         known = self._pending.pop(key)
-        if isinstance(known, Reached):
+        if isinstance(known, SyncedTo):
             self._unread.discard(known.prefix)
             return known
         record = self._current.get(key)
@@ -296,13 +297,13 @@ class RecordFeed:
                 await self._apply(prefix, item)
             doubted = self._doubted() if prefix == keys.MASTER_CONFIG else ()
             for one in doubted:
-                log.info("store has another history, reading anew", extra=fields(key=one))
-                self._forget(one, Doubted(one))
+                log.info("store history changed, resyncing", extra=fields(key=one))
+                self._forget(one, HistoryUnverified(one))
                 self._watch(group, one)
             if prefix in doubted:
                 return  # its place has been taken
             self._pending.pop(prefix, None)  # requeued behind the changes of this item
-            self._pending[prefix] = Reached(prefix, item.rev)
+            self._pending[prefix] = SyncedTo(prefix, item.rev)
             self._reached[prefix] = item.rev
             self._changed.set()
             self._lineage_read.set()
@@ -318,7 +319,7 @@ class RecordFeed:
             case Delta():
                 await self._put_all(item.puts)
                 self._remove_all(item.deletes)
-        if self._concern is None:
+        if self._scope is None:
             return
         if prefix == keys.ENDPOINTS and isinstance(item, Snapshot):
             self._set_held(self._read_of)
@@ -326,19 +327,19 @@ class RecordFeed:
             self._look_due.set()
             # A pod that came while the snapshot was read may be in it, and its network not. The
             # journal has it before the store.
-            self._concern.refresh()
+            self._scope.refresh()
         if self._endpoints_read:
-            await self._hold(self._concern.networks)
+            await self._hold(self._scope.networks)
 
     def _on_rewound(self, prefix: str) -> None:
-        log.warning("store went back to another history", extra=fields(key=prefix))
-        self._forget(prefix, Rewound(prefix))
+        log.warning("store was rolled back", extra=fields(key=prefix))
+        self._forget(prefix, StoreRolledBack(prefix))
 
-    def _forget(self, prefix: str, event: Rewound | Doubted) -> None:
+    def _forget(self, prefix: str, event: StoreRolledBack | HistoryUnverified) -> None:
         """Forget what was reached of a prefix, and tell the reader before all else."""
         self._reached.pop(prefix, None)
         self._pending.pop(prefix, None)
-        if not isinstance(self._rewound.get(prefix), Rewound):
+        if not isinstance(self._rewound.get(prefix), StoreRolledBack):
             self._rewound[prefix] = event
         self._changed.set()
 
@@ -372,13 +373,13 @@ class RecordFeed:
                 await asyncio.sleep(0)
 
     def _put(self, key: str, record: Fact, more: frozenset[NetworkId]) -> None:
-        if self._concern is not None:
-            if isinstance(record, EndpointRecord) and not self._concern.holds(
+        if self._scope is not None:
+            if isinstance(record, EndpointRecord) and not self._scope.holds(
                 record, self._held | more
             ):
                 self._remove_all([key])
                 return
-            self._concern.put(record)
+            self._scope.put(record)
         self._mark(key)
         self._current[key] = record
 
@@ -388,8 +389,8 @@ class RecordFeed:
             if key in self._current:
                 self._mark(key)
                 record = self._current.pop(key)
-                if self._concern is not None:
-                    self._concern.remove(record)
+                if self._scope is not None:
+                    self._scope.remove(record)
 
     def _mark(self, key: str) -> None:
         """Queue a key that is about to change, with the record that the reader knows."""
@@ -400,21 +401,21 @@ class RecordFeed:
 
     @property
     def held(self) -> frozenset[NetworkId]:
-        """The networks whose endpoints are held; without a concern, none."""
+        """The networks whose endpoints are held; without a scope, none."""
         return self._held
 
     async def extend(self) -> None:
         """Read the endpoints of networks that concern this host and are not held yet."""
-        if self._concern is not None and self._endpoints_read:
+        if self._scope is not None and self._endpoints_read:
             async with self._applying:
-                await self._hold(self._concern.networks)
+                await self._hold(self._scope.networks)
 
     async def release(self, networks: Set[NetworkId]) -> None:
         """Drop the endpoints of networks that concern this host no more, but its own."""
-        if self._concern is None:
+        if self._scope is None:
             return
         async with self._applying:
-            gone = networks - self._concern.networks
+            gone = networks - self._scope.networks
             self._set_held(self._held - gone)
             self._remove_all(
                 [
@@ -422,7 +423,7 @@ class RecordFeed:
                     for key, record in self._current.items()
                     if isinstance(record, EndpointRecord)
                     and record.network in gone
-                    and not self._concern.holds(record, self._held)
+                    and not self._scope.holds(record, self._held)
                 ]
             )
 
@@ -457,10 +458,10 @@ class RecordFeed:
         return _all_on(self._read_of)
 
     def _in_parts(self, prefix: str) -> bool:
-        """Return whether snapshots of a prefix have parts of it: endpoints, with a concern."""
-        return prefix == keys.ENDPOINTS and self._concern is not None
+        """Return whether snapshots of a prefix have parts of it: endpoints, with a scope."""
+        return prefix == keys.ENDPOINTS and self._scope is not None
 
-    async def _look_elsewhere(self, concern: Concern) -> None:
+    async def _look_elsewhere(self, scope: WatchScope) -> None:
         """Find endpoints of this host on networks that are not held, after each snapshot."""
         while True:
             await self._look_due.wait()
@@ -469,20 +470,20 @@ class RecordFeed:
             hosts = sum(key.startswith(keys.HOSTS) for key in self._current)
             spread = max(1.0, hosts / _HOSTS_AT_ONCE) * random.uniform(1, 2)  # noqa: S311 - no secret
             await asyncio.sleep(self._look_after * spread)
-            await retry(_reading("networks elsewhere", _SLOWLY), lambda: self._look(concern))
+            await retry(_reading("networks elsewhere", _SLOWLY), lambda: self._look(scope))
 
-    async def _look(self, concern: Concern) -> None:
-        found = await self._backend.snapshot(keys.ENDPOINTS, lambda _, value: concern.names(value))
+    async def _look(self, scope: WatchScope) -> None:
+        found = await self._backend.snapshot(keys.ENDPOINTS, lambda _, value: scope.names(value))
         async with self._applying:
             for key in sorted(found.entries.keys() - self._current.keys()):
                 if (entry := await self._backend.get(key)) is not None:
                     await self._put_all([entry])
-            await self._hold(concern.networks)
+            await self._hold(scope.networks)
 
     def _may_hold(self, entry: Entry, more: frozenset[NetworkId]) -> bool:
-        if self._concern is None or not entry.key.startswith(keys.ENDPOINTS):
+        if self._scope is None or not entry.key.startswith(keys.ENDPOINTS):
             return True
-        return self._concern.may_hold(entry.key, entry.value, self._held | more)
+        return self._scope.may_hold(entry.key, entry.value, self._held | more)
 
     def _decoded(self, entry: Entry) -> Fact | None:
         try:

@@ -66,7 +66,7 @@ async def load(backend: Backend, text: str, *, replace: bool) -> int:
     def check(before: Mapping[str, bytes]) -> bool:
         if before and not replace:
             raise Conflict(
-                f"the store holds {len(before)} keys of netmaster's: --replace gives them up"
+                f"the store holds {len(before)} keys of netmaster's: --replace deletes them"
             )
         return True
 

@@ -131,7 +131,7 @@ def _check(held: Mapping[str, bytes], *, replace: bool) -> bool:
     if held and not replace:
         raise Conflict(
             f"the store holds {len(held)} keys of netmaster's, and not what would be imported: "
-            "--replace gives them up"
+            "--replace deletes them"
         )
     return bool(held)
 

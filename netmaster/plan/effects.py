@@ -40,7 +40,7 @@ class PlanEffects(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Foretold:
+class ChangePreview:
     """The writes of a change in all its parts, and who could talk to whom.
 
     `complete` is false for a change that is too large to be told whole.
@@ -59,7 +59,7 @@ class Foretold:
         }
 
 
-def foretold(before: View, plan: Plan) -> Foretold:
+def preview(before: View, plan: Plan) -> ChangePreview:
     """Return the effects of a plan that was decided on a view, which stays as it is."""
     after = before.copy()
     writes: list[Write] = []
@@ -68,7 +68,7 @@ def foretold(before: View, plan: Plan) -> Foretold:
         after.apply(part.writes)
         writes += part.writes
         part = part.then(after) if part.then else None
-    return Foretold(tuple(writes), part is None, reach_changes.compare(before, after))
+    return ChangePreview(tuple(writes), part is None, reach_changes.compare(before, after))
 
 
 def _shown(write: Write) -> ShownWrite:

@@ -1,4 +1,4 @@
-"""What a change means for who may talk to whom, as a dry run tells it. Pure.
+"""Changes of reachability between groups, for dry runs. Pure.
 
 In come the view before a change and the one after; out come the pairs of groups between which
 traffic becomes allowed or denied, with the rules that decide and how many endpoints it concerns.
@@ -41,7 +41,7 @@ class ReachChanges(TypedDict):
 
 
 MOST_CHANGES: Final = 1000
-"""Pairs of groups that are told."""
+"""Limit of reported group pairs."""
 
 MOST_WORK: Final = 1_000_000
 """Endpoints times addresses of rules that are looked at: a second of the leader's time or less."""

@@ -6,5 +6,5 @@ carries changes of the World to the switches, in rounds; `port_reconciler` runs 
 `uplinks` (with `nics`) on changes of OVSDB, and restores `bridges`. `host_access`, `infra` (both by
 `host_ports`) and `service_access` each keep one kind of object, by a `reconcile_loop`: idempotent
 work that is repeated after each change, failure and interval. `path_mtu` probes the paths to other
-hosts, `lanes` keeps them open.
+hosts, `tunnel_neighbours` keeps their next hops resolved.
 """

@@ -40,7 +40,7 @@ class ProbeTiming:
 
 
 class PathMtu:
-    """The paths to other hosts. `peers` are their tunnel ends, `size` is the longest packet.
+    """The paths to other hosts. `peers` are their tunnel endpoints, `size` is the longest packet.
 
     `report_faults` is given all faults after each round of probes, by host; `on_silence` each host
     that answers no probe at all.

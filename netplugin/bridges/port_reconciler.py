@@ -82,7 +82,7 @@ class PortReconciler:
         except SwitchRefused as exc:
             refused = exc
         faults = self._uplinks.faults.items()
-        self._progress.show(
+        self._progress.set_faults(
             "uplink", (f"uplink card {card} is out of use: {why}" for card, why in faults)
         )
         await self._tunnels.converge()

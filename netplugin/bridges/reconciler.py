@@ -158,12 +158,12 @@ class Reconciler:
         # Both are read without an await between them: the revisions are those of the World taken.
         revisions, histories = self._world.revisions, self._progress.histories
         changed = self._world.take_changed()
-        self._progress.show("underlay", self._world.faults())
+        self._progress.set_faults("underlay", self._world.faults())
         results = await asyncio.gather(
             *(self._agents[bridge].update(*change) for bridge, change in changed.items()),
             return_exceptions=True,
         )
-        self._progress.handed_over(revisions, histories)
+        self._progress.mark_sent(revisions, histories)
         for result in results:
             if isinstance(result, BaseException):
                 raise result

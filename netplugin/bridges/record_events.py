@@ -20,7 +20,15 @@ from netplugin.world.builder import WorldBuilder
 from netplugin.world.vrfs import MAX_VRF
 from state.lineage import Lineage, Position
 from state.records import GlobalRecord, GroupRecord, HostRecord, NetworkRecord
-from state.watch import Changed, Doubted, Event, Held, Reached, Removed, Rewound
+from state.watch import (
+    Changed,
+    Event,
+    HistoryUnverified,
+    Removed,
+    ScopeChanged,
+    StoreRolledBack,
+    SyncedTo,
+)
 
 log = logging.getLogger(__name__)
 
@@ -59,21 +67,21 @@ class RecordEvents:
 
         A record that cannot be read is reported; the last good one stays in force.
         """
-        if isinstance(event, Reached):
+        if isinstance(event, SyncedTo):
             # The revision is set after the records it covers: a round that takes the World with
             # this revision has their flows. Masters rely on it (ADR 12).
-            self._progress.told(event.prefix, event.rev)
+            self._progress.observed(event.prefix, event.rev)
             self._world.set_revision(event.prefix, event.rev)
             if event.prefix in self._in_doubt:
                 self._in_doubt.discard(event.prefix)
                 self._histories.notify()
-        elif isinstance(event, Held):
+        elif isinstance(event, ScopeChanged):
             self._world.hold(event.networks)
-        elif isinstance(event, Rewound | Doubted):
+        elif isinstance(event, StoreRolledBack | HistoryUnverified):
             self._progress.rewound(event.prefix)
             self._world.forget_revision(event.prefix)
             self._in_doubt.add(event.prefix)
-            if isinstance(event, Rewound) and event.prefix == keys.ENDPOINTS:
+            if isinstance(event, StoreRolledBack) and event.prefix == keys.ENDPOINTS:
                 self.rewinds += 1
         else:
             if isinstance(event, Changed) and isinstance(event.record, Lineage):
@@ -91,9 +99,9 @@ class RecordEvents:
                 self._world.remove(event.record)
         except Invalid as exc:
             log.warning("invalid record, the last valid one stays", extra=fields(error=exc))
-            self._progress.misunderstood(event.key, str(exc))
+            self._progress.mark_invalid(event.key, str(exc))
             return
-        self._progress.understood(event.key)
+        self._progress.clear_invalid(event.key)
         notifier = self._by_type.get(type(event.record))
         if notifier is not None:
             notifier.notify()

@@ -31,7 +31,7 @@ SHOWN: Final = 500
 
 
 def routes(parts: Mapping[str, Part]) -> list[web.RouteDef]:
-    """Return the route; `parts` are what is told."""
+    """Return the route; `parts` are the files of the bundle."""
     one_at_a_time = asyncio.Lock()
 
     async def answer(request: web.Request) -> web.Response:

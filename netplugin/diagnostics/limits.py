@@ -1,4 +1,4 @@
-"""Who may ask what costs this host much, and how often at the same time.
+"""Authorization and concurrency limits of costly diagnostics.
 
 For routes of `netplugin.diagnostics` that read packets, send them, or compute for long. netmaster
 alone may ask them, since it knows who may ask in whose name.

@@ -46,7 +46,7 @@ AT_ONCE: Final = 4
 LONGEST: Final = patient(5.0)
 """Seconds that are looked for a packet at most."""
 MOST: Final = 100
-"""Sightings of a packet that are told: one that goes round is seen on and on."""
+"""Limit of reported observations; a looping packet has no end of them."""
 
 _FRAME: Final = 1 << 16
 

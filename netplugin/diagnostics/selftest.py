@@ -60,7 +60,7 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfTest:
-    """What a host tests. `peers` are the others' tunnel ends, `size` a tunnel's longest packet.
+    """What a host tests. `peers` are the tunnel endpoints of others, `size` the MTU.
 
     `tunnel_faults` says what probes inside the tunnels found, `settle` is how many seconds flows
     may differ from what is wanted.

@@ -24,7 +24,10 @@ _COMPLETE: Final = 0x2
 
 
 def ask(link: str, address: IPv4Address, target: IPv4Address) -> None:
-    """Broadcast by a link who has `target`, for the owner of `address`. Raises HostError."""
+    """Broadcast an ARP request for `target` on a link, for the owner of `address`.
+
+    Raises HostError.
+    """
     try:
         with _opened(link) as (door, mac):
             door.send(request(mac, address, target))

@@ -110,6 +110,6 @@ class Heartbeat:
             # The link is gone, or not up: `netplugin.bridges.name_ports` finds that and stops
             # this one. Requests go on to their servers meanwhile.
             if not failing:
-                log.warning("no sign of life by the name service's port", extra=fields(error=exc))
+                log.warning("DNS port heartbeat not sent", extra=fields(error=exc))
             return True
         return False

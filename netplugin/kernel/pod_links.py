@@ -95,7 +95,7 @@ def _namespace(path: str) -> AbstractContextManager[int]:
 
 
 def _leave_to_switch(name: str) -> None:
-    """Have the host's own network stack neither answer nor hear what comes by a pod's link."""
+    """Disable IP processing on the pod's host-side link."""
     # With the userspace datapath the kernel sees a frame of the pod as well as the switch does. A
     # pod that learns the MAC address of its link's host end would reach the host by it, past all
     # flows. IPv4 itself is dropped by a rule of `netplugin.bridges.pod_guard`.

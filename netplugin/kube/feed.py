@@ -151,7 +151,7 @@ class KubeFeed:
             yield from state.invalid.values()
 
     async def ready(self) -> None:
-        """Return if Kubernetes is known and was heard. Raises OrchestratorUnavailable."""
+        """Raise OrchestratorUnavailable unless all is listed and watches are fresh."""
         if faults := self.faults(GRACE if self.complete else 0.0):
             raise OrchestratorUnavailable("; ".join(faults))
         if not self.complete:

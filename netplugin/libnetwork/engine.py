@@ -3,7 +3,7 @@
 Out come the networks of our driver, the running containers and their endpoints, and a wake-up for
 each event that concerns them. The API version is negotiated with the engine. What an answer lacks
 makes it unreadable: an endpoint that is missing by mistake would be released
-(`netplugin.libnetwork.census`).
+(`netplugin.libnetwork.endpoint_check`).
 """
 
 import logging

@@ -3,8 +3,8 @@
 In come the engine's events (`netplugin.libnetwork.engine`); out goes its state to all that follow
 it: docker's networks (`netplugin.libnetwork.docknets`), what netmaster is told of containers
 (`netplugin.libnetwork.containers`), and the endpoints that docker has forgotten
-(`netplugin.libnetwork.census`). An engine that is away is waited for: whatever happened meanwhile,
-the first look shows what has become of it.
+(`netplugin.libnetwork.endpoint_check`). An engine that is away is waited for: whatever happened
+meanwhile, the first look shows what has become of it.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ from core.grace_period import GracePeriod
 from core.retry import REMOTE, Loop, retry
 from netplugin.bridges.reconcile_loop import set_on_change
 from netplugin.bridges.record_events import RecordEvents
-from netplugin.libnetwork.census import Census
 from netplugin.libnetwork.containers import Containers
 from netplugin.libnetwork.docknets import Docknets
+from netplugin.libnetwork.endpoint_check import EndpointCheck
 from netplugin.libnetwork.endpoints import NetworkDriver
 from netplugin.libnetwork.engine import Engine, EngineState
 from netplugin.libnetwork.networks import Networks
@@ -104,14 +104,14 @@ class EngineSync:
         try:
             state = await self._engine.state()
         except ContivError:
-            self._followers.census.reset()
+            self._followers.endpoint_check.reset()
             self._gone.reset()
             raise
         for network in state.networks:
             await self._names.learn(network)
         await self._forget(state)
         await self._renew(state)
-        doubt = await self._followers.census.take(state)
+        doubt = await self._followers.endpoint_check.take(state)
         if self._followers.docknets is not None:
             doubt = await self._followers.docknets.converge(state) or doubt
         await self._followers.containers.converge(state)
@@ -139,6 +139,6 @@ class Followers:
     """What is given the engine's state at each look."""
 
     containers: Containers
-    census: Census
+    endpoint_check: EndpointCheck
     docknets: Docknets | None
     """None where netmaster alone makes docker's networks."""

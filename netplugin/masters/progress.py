@@ -67,10 +67,10 @@ class Progress:
         self._unsettled = False
         self._agents = agents
         self._unreadable = unreadable
-        self._told: dict[str, int] = {}
+        self._observed: dict[str, int] = {}
         self._handed: Mapping[str, int] = {}
         self._realised: Mapping[str, int] = {}
-        self._misunderstood: dict[str, str] = {}
+        self._invalid: dict[str, str] = {}
         self._faults: dict[str, tuple[str, ...]] = {}
         self._changed = ChangeNotifier()
         self.histories = 0
@@ -109,7 +109,7 @@ class Progress:
         counts = {subject: len(faults) for subject, faults in self._faults.items()}
         counts["flows refused"] = sum(len(agent.refused) for agent in self._agents.values())
         counts["objects"] = sum(len(agent.faults) for agent in self._agents.values())
-        counts["records"] = len(self._unreadable) + len(self._misunderstood)
+        counts["records"] = len(self._unreadable) + len(self._invalid)
         return counts
 
     def late(self, revisions: Mapping[str, int], history: str = "") -> str:
@@ -122,7 +122,7 @@ class Progress:
         # Endpoints need only have been read from the store: the World hands them to the switches
         # before any port that is put later, and a refused flow of one endpoint does not affect
         # another.
-        there = {**self._realised, keys.ENDPOINTS: self._told.get(keys.ENDPOINTS, 0)}
+        there = {**self._realised, keys.ENDPOINTS: self._observed.get(keys.ENDPOINTS, 0)}
         behind = (
             f"{prefix} at {reached} of {rev}"
             for prefix, rev in revisions.items()
@@ -144,9 +144,9 @@ class Progress:
         self._claimed_in = history
         self._changed.notify()
 
-    def told(self, prefix: str, rev: int) -> None:
+    def observed(self, prefix: str, rev: int) -> None:
         """Note that all events of a prefix up to a revision have been read."""
-        self._told[prefix] = rev
+        self._observed[prefix] = rev
         if self._sample is None and rev > self._realised.get(prefix, 0):
             self._sample = prefix, rev, self._clock()
 
@@ -155,12 +155,12 @@ class Progress:
         self.histories += 1
         if self._sample is not None and self._sample[0] == prefix:
             self._sample = None
-        self._told.pop(prefix, None)
+        self._observed.pop(prefix, None)
         self._handed = _without(self._handed, prefix)
         self._realised = _without(self._realised, prefix)
         self._changed.notify()
 
-    def handed_over(self, revisions: Mapping[str, int], histories: int) -> None:
+    def mark_sent(self, revisions: Mapping[str, int], histories: int) -> None:
         """Note that the bridges were given all changes up to these revisions.
 
         `histories` is what it was when the revisions were read: they may be of the past by now.
@@ -170,15 +170,15 @@ class Progress:
             self._unsettled = True
         self._update()
 
-    def understood(self, key: str) -> None:
+    def clear_invalid(self, key: str) -> None:
         """Note that a record was applied or removed."""
-        self._misunderstood.pop(key, None)
+        self._invalid.pop(key, None)
 
-    def misunderstood(self, key: str, reason: str) -> None:
+    def mark_invalid(self, key: str, reason: str) -> None:
         """Note that a record is invalid, with the reason."""
-        self._misunderstood[key] = reason
+        self._invalid[key] = reason
 
-    def show(self, subject: str, faults: Iterable[str]) -> None:
+    def set_faults(self, subject: str, faults: Iterable[str]) -> None:
         """Replace the faults of one subject, such as tunnels."""
         found = tuple(faults)
         if found != self._faults.get(subject, ()):
@@ -219,7 +219,7 @@ class Progress:
             for oid, reason in agent.faults.items():
                 yield f"bridge {bridge}: {oid.name} has no flows: {reason}"
         yield from chain.from_iterable(self._faults.values())
-        for key, reason in {**self._unreadable, **self._misunderstood}.items():
+        for key, reason in {**self._unreadable, **self._invalid}.items():
             yield f"{key}: {reason}"
 
 

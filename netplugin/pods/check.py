@@ -43,7 +43,7 @@ class PodCheck:
 
         Raises InterfaceDiffers, or another ContivError if that cannot be told.
         """
-        # Under the container's lock an ADD or DEL is over, and nothing it works on seems amiss.
+        # Under the container's lock an ADD or DEL is over, and nothing it works on seems faulty.
         async with self._host.registry.lock(request.spec.container_id):
             found = [fault async for fault in self._faults(request)]
         if found:
@@ -51,7 +51,7 @@ class PodCheck:
             raise InterfaceDiffers(f"{about}: {'; '.join(found)}")
 
     async def faults_of(self, key: EndpointKey) -> list[str]:
-        """Return what is amiss with an endpoint's port and the pod's links, without its ADD.
+        """Return the faults of an endpoint's port and the pod's links, without its ADD.
 
         Nothing is said of one that a call is working on. Raises a ContivError if it cannot be told.
         """

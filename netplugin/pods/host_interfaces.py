@@ -45,9 +45,7 @@ class HostInterfaces:
         """
         host = self._world.endpoints.host_port
         if host is None:
-            raise SwitchUnavailable(
-                f"{port_names.HOST_PORT} is not there yet, by which a pod is to go"
-            )
+            raise SwitchUnavailable(f"host port {port_names.HOST_PORT} does not exist yet")
         name, mac = (
             port_names.access_name(entry.port),
             port_names.private_mac(host.subnet, entry.port),

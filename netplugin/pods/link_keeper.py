@@ -45,7 +45,7 @@ class LinkKeeper:
         self._reading = Loop(log, "links of pods not read")
 
     async def whole(self) -> None:
-        """Return if no pod's link is amiss. Raises HostError."""
+        """Return if no pod's link has a fault. Raises HostError."""
         if self._faults:
             raise HostError("; ".join(self._faults))
 
@@ -120,7 +120,7 @@ class LinkKeeper:
         new = tuple(faults)
         for fault in new:
             if fault not in self._faults:
-                log.warning("link of pod amiss", extra=fields(error=fault))
+                log.warning("pod link faulty", extra=fields(error=fault))
         self._faults = new
         self._show(SUBJECT, new)
 

@@ -59,7 +59,7 @@ from netplugin.startup.resync import resync
 from netplugin.startup.servers import start_servers
 from ofnet.openflow import packets
 from ofnet.world import FwdMode
-from state.concern import Concern
+from state.watch_scope import WatchScope
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -125,9 +125,9 @@ async def _start(context: Context, kube_config: KubeConfig) -> None:
     in_kubernetes = settings.k8s_config is not None
     # A node of Kubernetes reaches every pod, and its services and policies know no tenants.
     a_node = in_kubernetes and access_of(kube_config, os.environ) is not None
-    concern = Concern(settings.host) if settings.own_tenants_only and not a_node else None
+    scope = WatchScope(settings.host) if settings.own_tenants_only and not a_node else None
     fwd_mode = FwdMode(cluster.fwd_mode)
-    dataplane = await build_dataplane(context, clients, switches, fwd_mode, macs, concern=concern)
+    dataplane = await build_dataplane(context, clients, switches, fwd_mode, macs, scope=scope)
     master = _follow_leader(context, clients)
     host_services = build_host_services(context, clients, dataplane, master)
     kubernetes = build_kubernetes(context, dataplane, kube_config) if in_kubernetes else None

@@ -39,8 +39,8 @@ from ofnet.agent import BridgeAgent
 from ofnet.channel.switch import Switch
 from ofnet.channel.workload import Workload
 from ofnet.world import Bridge, FwdMode
-from state.concern import Concern
 from state.watch import RecordFeed
+from state.watch_scope import WatchScope
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Dataplane:
     """The parts that turn records into flows; `datapath` is the datapath type of the bridges."""
 
     feed: RecordFeed
-    concern: Concern | None
+    scope: WatchScope | None
     progress: Progress
     world: WorldBuilder
     names: NameServer
@@ -110,11 +110,11 @@ async def build_dataplane(
     fwd_mode: FwdMode,
     macs: Mapping[str, str],
     *,
-    concern: Concern | None,
+    scope: WatchScope | None,
 ) -> Dataplane:
     """Ensure both bridges and build the parts that forward.
 
-    `macs` are the uplinks' by name; without a `concern` all endpoints of the cluster are held.
+    `macs` are the uplinks' by name; without a `scope` all endpoints of the cluster are held.
     """
     settings = context.settings
     datapath = await choose_datapath(clients.links)
@@ -141,16 +141,16 @@ async def build_dataplane(
     names = _name_server(context, world)
     policy_log = PolicyLog(world.endpoints, partial(datetime.now, UTC))
     agents = _build_agents(switches, world, names, policy_log, settings.audit_interval)
-    feed = RecordFeed(clients.store, concern=concern)
+    feed = RecordFeed(clients.store, scope=scope)
     purger = MegaflowPurger(clients.vswitchd)
     settle = purger.request if datapath == USERSPACE else at_once
     progress = Progress(agents, feed.unreadable, settle)
-    context.loops.report_to(progress.show)
+    context.loops.report_to(progress.set_faults)
     tunnels = Tunnels(
         ovsdb=clients.ovsdb,
         world=world,
         vxlan_port=settings.vxlan_port,
-        report_faults=partial(progress.show, "tunnels"),
+        report_faults=partial(progress.set_faults, "tunnels"),
     )
     records = RecordEvents(world, progress)
     ended = EndedConnections(clients.vswitchd, Bridge.VXLAN)
@@ -166,7 +166,7 @@ async def build_dataplane(
         ovsdb=clients.ovsdb,
         specs=specs,
         connected=lambda bridge: agents[Bridge(bridge)].connected,
-        report_faults=partial(progress.show, "bridges"),
+        report_faults=partial(progress.set_faults, "bridges"),
         on_restored=reconciler.on_bridges_recreated,
     )
     ports = PortReconciler(
@@ -179,7 +179,7 @@ async def build_dataplane(
     )
     return Dataplane(
         feed=feed,
-        concern=concern,
+        scope=scope,
         progress=progress,
         world=world,
         names=names,

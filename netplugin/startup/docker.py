@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
-from netplugin.libnetwork.census import Census
 from netplugin.libnetwork.containers import Containers
 from netplugin.libnetwork.docknets import Docknets
+from netplugin.libnetwork.endpoint_check import EndpointCheck
 from netplugin.libnetwork.endpoints import NetworkDriver
 from netplugin.libnetwork.engine import Engine
 from netplugin.libnetwork.network_file import NetworkFiles
@@ -54,11 +54,11 @@ async def start_docker(
     in_swarm = docker.scope is DockerScope.SWARM
     ipam = IpamDriver(host.master, world, in_swarm=in_swarm)
     driver = NetworkDriver(pod_services.pods, names, ipam, world)
-    faults = dataplane.progress.show
+    faults = dataplane.progress.set_faults
     own = docker.scope is DockerScope.LOCAL
     followers = Followers(
         containers=Containers(host.registry, world, host.master),
-        census=Census(
+        endpoint_check=EndpointCheck(
             host.registry,
             pod_services.pods.release,
             partial(faults, "docker endpoints"),

@@ -1,4 +1,4 @@
-"""Keeps what the agent holds of the cluster to the networks that concern its pods (ADR 27).
+"""Stops watching networks without local pods, after a delay (ADR 27).
 
 Calls `state.watch`, which reads the endpoints of networks that came to be of concern with a new pod
 by itself, before the pod's ADD goes on. What is of no concern any more is dropped after a while:
@@ -12,37 +12,37 @@ from typing import Final
 
 from core.grace_period import GracePeriod
 from core.ids import NetworkId
-from state.concern import Concern
 from state.watch import RecordFeed
+from state.watch_scope import WatchScope
 
 KEPT: Final = 600.0
-"""Seconds for which networks are held that concern no pod any more."""
+"""Seconds for which a network without local pods is still watched."""
 
 PAUSE: Final = 30.0
 """Seconds between looks."""
 
 
 class HeldNetworks:
-    """Keeps what `feed` holds to what `concern` names; `clock` is monotonic."""
+    """Keeps what `feed` holds to what `scope` names; `clock` is monotonic."""
 
     def __init__(
         self,
         feed: RecordFeed,
-        concern: Concern,
+        scope: WatchScope,
         *,
         kept: float = KEPT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._feed = feed
-        self._concern = concern
+        self._scope = scope
         self._idle = GracePeriod[NetworkId](kept)
         self._clock = clock
 
     async def converge(self) -> None:
         """Hold what is used, and drop what has been of no concern for long."""
-        self._concern.refresh()
+        self._scope.refresh()
         await self._feed.extend()
-        idle = self._feed.held - self._concern.networks
+        idle = self._feed.held - self._scope.networks
         await self._feed.release(frozenset(self._idle.observe(idle, self._clock())))
 
     async def run(self) -> None:

@@ -172,6 +172,6 @@ def build_host_checks(
                 silence="the kernel does not say whether it forwards IPv6",
             ),
         ],
-        dataplane.progress.show,
+        dataplane.progress.set_faults,
         hosts=dataplane.world.peers.count,
     )

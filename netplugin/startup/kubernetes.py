@@ -101,7 +101,7 @@ async def follow_kubernetes(
     context.supervisor.supervise(
         "faults of kubernetes",
         feed.report_faults(
-            partial(dataplane.progress.show, "Kubernetes"),
+            partial(dataplane.progress.set_faults, "Kubernetes"),
             lambda: (*kubernetes.kinds.faults, *policies.unfollowed()),
         ),
     )
@@ -143,7 +143,7 @@ def start_kubernetes_loops(
         address=context.settings.vtep_ip,
         interval=interval,
         replace=context.settings.kube_proxy is KubeProxy.REPLACE,
-        show=dataplane.progress.show,
+        show=dataplane.progress.set_faults,
         firewall_lost=clients.firewall_watch.lost,
     )
     labels = PodLabels(host, kubernetes.pods, interval)

@@ -107,7 +107,7 @@ async def build_pod_services(
         world=dataplane.world,
         reconciler=dataplane.reconciler,
         registry=registry,
-        show=dataplane.progress.show,
+        show=dataplane.progress.set_faults,
         blocks=blocks,
         place=place,
         timing=context.timing.pods,
@@ -118,7 +118,7 @@ async def build_pod_services(
         vtep_ip=settings.vtep_ip,
         uplinks=settings.uplinks,
         wanted=settings.mtu,
-        report_faults=partial(dataplane.progress.show, "MTU"),
+        report_faults=partial(dataplane.progress.set_faults, "MTU"),
     )
     await mtus.read()
     ports = PodPorts(host, teardown)
@@ -138,7 +138,7 @@ async def build_pod_services(
     )
     pod_add = PodAdd(host, mtus, ports, host_interfaces, mappings)
     claims = Claims(
-        host, ports, partial(dataplane.progress.show, "claims"), dataplane.progress.claimed
+        host, ports, partial(dataplane.progress.set_faults, "claims"), dataplane.progress.claimed
     )
     pods = Pods(host, pod_add, ports, teardown, mappings, report=claims.report)
     # The journal is taken over before any port number is handed out: numbers of endpoints that
@@ -180,7 +180,7 @@ def _tunnel_probes(settings: Settings, dataplane: Dataplane, mtus: PodMtus) -> T
 
     def report_faults(faults: Mapping[HostLabel, str]) -> None:
         told = (f"tunnel to {host}: {fault}" for host, fault in sorted(faults.items()))
-        dataplane.progress.show("tunnel probes", told)
+        dataplane.progress.set_faults("tunnel probes", told)
 
     return TunnelProbes(
         own=settings.host,
@@ -212,7 +212,7 @@ def _name_ports(
         world=dataplane.world,
         records=dataplane.records,
         interval=context.settings.audit_interval,
-        show=dataplane.progress.show,
+        show=dataplane.progress.set_faults,
         firewall_lost=clients.firewall_watch.lost,
         routing_lost=clients.route_watch.lost,
         underlay_changed=clients.underlay_routes.changed,

@@ -18,9 +18,9 @@ from core.ids import EndpointKey, HostLabel, NetworkId
 from core.logs import fields
 from core.retry import Loop, retry
 from netplugin.bridges.bridges import USERSPACE
-from netplugin.bridges.lanes import Lanes
 from netplugin.bridges.path_mtu import PathMtu, ProbeTiming
 from netplugin.bridges.record_events import RecordEvents
+from netplugin.bridges.tunnel_neighbours import TunnelNeighbours
 from netplugin.kernel import arp, icmp
 from netplugin.pods.host import PodHost
 from netplugin.pods.mtu import VXLAN_OVERHEAD, PodMtus
@@ -34,8 +34,8 @@ from netplugin.startup.pod_services import PodServices
 from netplugin.world import port_names
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge
-from state.concern import networks_in
 from state.watch import RecordFeed
+from state.watch_scope import networks_in
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +55,8 @@ async def resync(
     # of objects that are not in it are deleted. So it comes only after every record and every
     # existing port is there: a port that is missing then loses its flows, and a running pod its
     # network.
-    if dataplane.concern is not None:
-        dataplane.concern.follow(partial(_used_networks, pod_services.host))
+    if dataplane.scope is not None:
+        dataplane.scope.follow(partial(_used_networks, pod_services.host))
     await _read_records(context, dataplane)
     await clients.underlay_routes.start(clients.store)
     await _adopt_pods(pod_services)
@@ -69,8 +69,8 @@ async def resync(
     _start_flow_tasks(context, dataplane)
     await _wait_for_flows(dataplane, context.timing.switch_wait)
     _start_loops(context, clients, dataplane, host_services, pod_services)
-    if dataplane.concern is not None:
-        held = HeldNetworks(dataplane.feed, dataplane.concern)
+    if dataplane.scope is not None:
+        held = HeldNetworks(dataplane.feed, dataplane.scope)
         context.supervisor.supervise("held networks", held.run())
     # Last: this removes what the journal does not know, and by now the journal has been read
     # and compared with OVSDB.
@@ -201,11 +201,11 @@ def _start_loops(
     supervise("claims", pod_services.claims.run())
     supervise("address blocks", pod_services.blocks.run())
     supervise("MTU", pod_services.mtus.run())
-    lanes = _build_lanes(context.settings, clients, dataplane)
+    neighbours = _build_tunnel_neighbours(context.settings, clients, dataplane)
     if dataplane.datapath == USERSPACE:
-        supervise("lanes", lanes.run())
+        supervise("neighbours", neighbours.run())
     if context.settings.probe_interval:
-        path_mtu = _build_path_mtu(context.settings, dataplane, pod_services.mtus, lanes)
+        path_mtu = _build_path_mtu(context.settings, dataplane, pod_services.mtus, neighbours)
         supervise("path MTU", path_mtu.run())
         supervise("tunnel probes", pod_services.tunnel_probes.run())
     if context.settings.source_guard:
@@ -221,16 +221,20 @@ async def _keep_underlay(context: Context, clients: Clients, dataplane: Dataplan
         lost=clients.route_watch.lost,
         pods=clients.host_ports.pods,
         is_ours=partial(is_host_port, clients.ovsdb),
-        show=dataplane.progress.show,
+        show=dataplane.progress.set_faults,
         interval=context.settings.audit_interval,
     )
 
 
-def _build_lanes(settings: Settings, clients: Clients, dataplane: Dataplane) -> Lanes:
+def _build_tunnel_neighbours(
+    settings: Settings, clients: Clients, dataplane: Dataplane
+) -> TunnelNeighbours:
     def report_faults(faults: Mapping[HostLabel, str]) -> None:
-        dataplane.progress.show("lanes", (f"lane to {host}: {why}" for host, why in faults.items()))
+        dataplane.progress.set_faults(
+            "tunnel neighbours", (f"tunnel to {host}: {why}" for host, why in faults.items())
+        )
 
-    return Lanes(
+    return TunnelNeighbours(
         peers=dataplane.world.peers.tunnel_ends,
         own=settings.vtep_ip,
         control=clients.vswitchd,
@@ -240,10 +244,12 @@ def _build_lanes(settings: Settings, clients: Clients, dataplane: Dataplane) -> 
 
 
 def _build_path_mtu(
-    settings: Settings, dataplane: Dataplane, mtus: PodMtus, lanes: Lanes
+    settings: Settings, dataplane: Dataplane, mtus: PodMtus, neighbours: TunnelNeighbours
 ) -> PathMtu:
     def report_faults(faults: Mapping[HostLabel, str]) -> None:
-        dataplane.progress.show("paths", (f"path to {host}: {why}" for host, why in faults.items()))
+        dataplane.progress.set_faults(
+            "paths", (f"path to {host}: {why}" for host, why in faults.items())
+        )
 
     return PathMtu(
         peers=dataplane.world.peers.tunnel_ends,
@@ -251,7 +257,7 @@ def _build_path_mtu(
         probe=partial(icmp.passes, source=settings.vtep_ip),
         timing=ProbeTiming(interval=settings.probe_interval),
         report_faults=report_faults,
-        on_silence=lanes.suspect,
+        on_silence=neighbours.suspect,
     )
 
 

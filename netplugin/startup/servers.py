@@ -9,7 +9,7 @@ from functools import partial
 
 from core.errors import ContivError
 from core.retry import Loop, retry
-from daemons.diagnosis import as_json, log_lines, told
+from daemons.diagnosis import as_json, constant_text, log_lines
 from daemons.health import Health
 from daemons.metrics_page import MetricsPage
 from daemons.request_stats import RequestStats
@@ -39,7 +39,7 @@ from netplugin.startup.inspect import Inspector
 from netplugin.startup.metrics import AgentMetrics
 from netplugin.startup.pod_services import PodServices
 from netplugin.trace.asides import Asides
-from netplugin.trace.standing import Standing
+from netplugin.trace.dataplane_checks import DataplaneChecks
 from netplugin.trace.tracer import Tracer
 from objdb.registration import TTL
 from objdb.shared_lease import SharedLease
@@ -147,8 +147,8 @@ async def start_servers(
         *dataplane.policy_log.routes(dataplane.agents),
         *rule_hits.routes(dataplane.agents, dataplane.world.pod_policies.policies),
         *diagnosis.routes({
-            "version.txt": partial(told, f"{context.version}\n"),
-            "settings.json": partial(told, as_json(settings)),
+            "version.txt": partial(constant_text, f"{context.version}\n"),
+            "settings.json": partial(constant_text, as_json(settings)),
             "health.json": health.report,
             "inspect.json": inspector.text,
             "links.json": partial(_links, clients),
@@ -175,7 +175,7 @@ async def _links(clients: Clients) -> str:
 def _tracer(
     context: Context, clients: Clients, dataplane: Dataplane, pod_services: PodServices
 ) -> Tracer:
-    standing = Standing(
+    checks = DataplaneChecks(
         agents=dataplane.agents,
         ovsdb=clients.ovsdb,
         links=clients.links,
@@ -186,7 +186,7 @@ def _tracer(
         host=context.settings.host,
         agents=dataplane.agents,
         control=clients.vswitchd,
-        standing=standing,
+        checks=checks,
         asides=Asides(pod_services.guard_drops.note, conntrack.entries).of,
         policies=dataplane.world.pod_policies.policies,
     )

@@ -13,8 +13,8 @@ from typing import Any, Final, Protocol
 from core.errors import ContivError, Invalid, NotFound, SwitchUnavailable
 from core.ids import EndpointKey, HostLabel
 from netplugin.trace import names
+from netplugin.trace.dataplane_checks import DataplaneChecks
 from netplugin.trace.request import TraceRequest
-from netplugin.trace.standing import Standing
 from netplugin.world.kube_policies.policies import KubePolicies
 from ofnet.agent import BridgeAgent
 from ofnet.flows import Flow
@@ -68,14 +68,14 @@ class Tracer:
         host: HostLabel,
         agents: Mapping[Bridge, BridgeAgent],
         control: Control,
-        standing: Standing,
+        checks: DataplaneChecks,
         policies: KubePolicies,
         asides: Callable[[TraceRequest], Awaitable[list[str]]] = _no_asides,
     ) -> None:
         self._host = host
         self._agents = agents
         self._control = control
-        self._standing = standing
+        self._checks = checks
         self._policies = policies
         self._asides = asides
         self._turn = asyncio.Semaphore(AT_ONCE)
@@ -195,9 +195,9 @@ class Tracer:
 
     async def _around(self, asked: TraceRequest) -> list[str]:
         """Return more about an entry that is missing."""
-        found = [fault for bridge in Bridge for fault in self._standing.of_bridge(bridge)]
+        found = [fault for bridge in Bridge for fault in self._checks.of_bridge(bridge)]
         if asked.kind == "endpoint":
-            found += await self._standing.of_endpoint(EndpointKey(asked.name))
+            found += await self._checks.of_endpoint(EndpointKey(asked.name))
         return found
 
     # -- the way -------------------------------------------------------------------------------
@@ -208,13 +208,13 @@ class Tracer:
         agent = self._agents[entry.bridge]
         flows = tuple(agent.flows.values())
         journey = await _journey(flows, entry.world, [*asked.before, entry.packet])
-        faults += self._standing.of_bridge(entry.bridge)
+        faults += self._checks.of_bridge(entry.bridge)
         if entry.sender is not None:
-            faults += await self._standing.of_endpoint(entry.sender.key)
+            faults += await self._checks.of_endpoint(entry.sender.key)
             faults += [one async for one in self._neighbour(entry, entry.sender, flows)]
         faults += await self._differences(agent, journey)
         for leaving in journey.exits:
-            faults += await self._standing.of_place(leaving.place, entry.world, leaving.port)
+            faults += await self._checks.of_place(leaving.place, entry.world, leaving.port)
         faults += await self._not_towards(asked, entry, journey)
         return {
             "host": self._host,
@@ -253,11 +253,11 @@ class Tracer:
         if any(one.place.name == asked.host for one in journey.exits):
             return []
         if entry.bridge is Bridge.VXLAN and HostLabel(asked.host) not in entry.world.vteps:
-            return await self._standing.of_tunnel(asked.host, entry.world)
+            return await self._checks.of_tunnel(asked.host, entry.world)
         return []
 
     async def _differences(self, agent: BridgeAgent, journey: Journey) -> list[str]:
-        """Return what the switch does otherwise; what is on its way to the switch gets its time."""
+        """Compare wanted and installed flows, after pending flow-mods; return differences."""
         found: list[str] = []
         for attempt in range(TRIES):
             if attempt:

@@ -1,6 +1,6 @@
 """The other hosts of the cluster, and this host's BGP peer. Pure: no I/O, no clock.
 
-`netplugin.world.graph` feeds it records. Each other host has a tunnel end
+`netplugin.world.graph` feeds it records. Each other host has a tunnel endpoint
 (`netplugin.bridges.tunnels` makes the ports, `netplugin.bridges.path_mtu` probes the paths) and a
 MAC address that its uplinks send by, which is set on the vlan bridge. `netplugin.bgp.host` has the
 session with the BGP peer.
@@ -66,7 +66,7 @@ class Peers:
         return len(self._records)
 
     def tunnel_ends(self) -> Mapping[HostLabel, IPv4Address]:
-        """Return the addresses of the tunnel ends of other hosts, by host.
+        """Return the addresses of the tunnel endpoints of other hosts, by host.
 
         It is the same object until a host's record changes.
         """

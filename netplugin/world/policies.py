@@ -13,7 +13,7 @@ from typing import Final
 
 from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName, group_key, network_id
 from core.multimap import discard
-from netplugin.world.contrary_rules import ContraryRules
+from netplugin.world.conflicting_rules import ConflictingRules
 from netplugin.world.policy_classes import PolicyClasses
 from ofnet.openflow.fields import Flags
 from ofnet.world import PolicyClass, Rule
@@ -57,7 +57,7 @@ class Policies:
         self._derived: dict[tuple[GroupKey, PolicyKey, str], tuple[str, ...]] = {}
         self._classes = PolicyClasses()
         self._classed: set[GroupKey] = set()
-        self._contrary = ContraryRules()
+        self._contrary = ConflictingRules()
 
     @property
     def rules(self) -> Mapping[str, Rule]:

@@ -128,7 +128,7 @@ class HistoryReader:
             await self._read_at(key, at.rev, at.cluster)
 
     async def _verify_seen(self, seen: Seen, cluster: int) -> None:
-        """Look for what a stream's watches saw last, unless another look began since the call."""
+        """Verify the revisions last seen by a stream's watches, unless a newer check started."""
         begun = seen.begun
         async with seen.looking:
             if seen.found > begun or seen.last is None:

@@ -1,4 +1,4 @@
-"""The arrival guard: what comes from beyond this host comes from whom it names as its sender.
+"""The arrival guard drops packets from other hosts with spoofed sources.
 
 Flows of table 2, the receiving half of the source guard (`ofnet.pipelines.source_guard`), and on
 with it. By a tunnel comes what the endpoints of that tunnel's host send, and nothing else. By an

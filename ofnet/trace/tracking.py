@@ -1,4 +1,4 @@
-"""A model of a switch that remembers: connection tracking with NAT, groups, dealing, learned flows.
+"""A stateful switch model: connection tracking, NAT, group selection, learned flows.
 
 In come flows and packets, one after the other; out comes what leaves where. `ofnet.trace.evaluator`
 looks flows up and does what needs no memory; here is the rest, written from Open vSwitch's

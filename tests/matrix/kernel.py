@@ -135,7 +135,7 @@ PORTIONS: Final[Mapping[str, Sequence[str]]] = {
             "test_no_management_port_is_reached[routing-vlan]",
         ),
     ),
-    # left out: bundles and foretold changes, which no datapath hears of
+    # left out: bundles and dry runs, which no datapath hears of
     "trace": (
         "tests/system/test_trace.py",
         *_some(

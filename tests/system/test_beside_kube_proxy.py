@@ -73,7 +73,7 @@ def bed(
         next(bed_dirs),
         request.param,
         tmp_path_factory,
-        more=["--kube-proxy=beside"],
+        more=["--kube-proxy=coexist"],
         groups=[f"apis/{proxies.DISCOVERY}"],
     )
     with site as bed:

@@ -125,8 +125,8 @@ def told_flows(text: str) -> dict[str, dict[str, int]]:
     }
 
 
-def test_a_change_is_foretold_to_the_flow(bed: Bed) -> None:
-    """Each change is tried, then made; the switches gain and lose what was foretold."""
+def test_a_dry_run_names_the_flows(bed: Bed) -> None:
+    """Each change is tried, then made; the switches gain and lose what its dry run said."""
     bed.netctl("policy", "create", "tried")
     bed.netctl("group", "create", "default-net", "tried")
     bed.netctl("group", "create", "default-net", "other")

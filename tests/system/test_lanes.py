@@ -55,7 +55,7 @@ def forget(host: Host, peer: Host) -> bool:
 
 def named(bed: Bed, host: Host, peer: Host) -> bool:
     text = bed.netctl("host", "inspect", host.label)
-    return f"lane to {peer.label}: Open vSwitch does not know the MAC of {peer.address}" in text
+    return f"tunnel to {peer.label}: Open vSwitch does not know the MAC of {peer.address}" in text
 
 
 def test_a_closed_lane_is_named_and_heals(bed: Bed) -> None:

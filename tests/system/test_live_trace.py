@@ -72,7 +72,7 @@ def test_a_packet_that_is_allowed_arrives(bed: Bed, network: str, family: tuple[
         end = "refused the connection (RST)" if words[-1:] == ("8080",) else "came back"
         assert end in found["verdict"], found
         assert found["seen"].keys() == {"h1", "h2"}
-        assert found["silent"] == {}
+        assert found["unreachable"] == {}
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_an_agent_that_is_down_is_named(bed: Bed, lost: int, told: str) -> None:
     try:
         found = sent(bed, "vxlan")
         assert found["verdict"].startswith(told), found
-        assert bed.hosts[lost].label in found["silent"]
+        assert bed.hosts[lost].label in found["unreachable"]
     finally:
         bed.agents[lost].resume()
     arrives(bed)

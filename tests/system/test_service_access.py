@@ -106,7 +106,7 @@ def test_beside_kube_proxy_pods_alone_are_served(bed: Bed, api: ApiServer, pods:
         pod = bed.add_pod(first, "mapped", host_ports=[mapped])
         assert contiv_rules(first.namespace)
         agent.kill()
-        agent.command.append("--kube-proxy=beside")
+        agent.command.append("--kube-proxy=coexist")
         try:
             agent.start()
             gone = lambda: not contiv_rules(first.namespace)  # noqa: E731 - a condition
@@ -119,7 +119,7 @@ def test_beside_kube_proxy_pods_alone_are_served(bed: Bed, api: ApiServer, pods:
                 assert dials(bed.fabric.namespace, first.address, 8099), "a host port stays"
         finally:
             agent.kill()
-            agent.command.remove("--kube-proxy=beside")
+            agent.command.remove("--kube-proxy=coexist")
             agent.start()
             bed.delete_pod(pod)
         back = partial(dials, bed.fabric.namespace, first.address, NODE_PORT, SILENCE)

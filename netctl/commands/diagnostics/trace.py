@@ -53,7 +53,7 @@ def _live(live: Mapping[str, Any]) -> Iterator[str]:
             answer = f"the answer {one.get('what', '')}".rstrip() + " "
             what = answer if one["answer"] else ""
             yield f"  host {host}  {what}{one['direction']} by link {one['link']}{where}"
-    for host, why in live["silent"].items():
+    for host, why in live["unreachable"].items():
         yield f"  !! host {host} did not look: {why}"
     yield live["verdict"]
 

@@ -30,10 +30,10 @@ _NAMES: Final = ("tenant", "network", "group", "container")
 def policy_log(
     master: MasterConnection, /, *, last: int | None, since: datetime | None, **by: str
 ) -> None:
-    """Print the last records, then how many packets have none; names silent hosts on stderr."""
+    """Print the last records, then how many packets have none; unreachable hosts on stderr."""
     asked = {name: value for name, value in by.items() if value}
     found = master.client().policy_log(asked, flags.count(last, since, SHOWN))
-    for host, reason in found.get("silent", {}).items():
+    for host, reason in found.get("unreachable", {}).items():
         click.echo(f"no records of {host}: {reason}", err=True)
     records = flags.not_older(found.get("items", []), since)[::-1]
     without = found.get("unrecorded", [])

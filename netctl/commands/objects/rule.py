@@ -135,7 +135,7 @@ def kube_stats(master: MasterConnection) -> None:
 def _hits(client: "RestClient", tenant: str, policy: str) -> Json:
     """Return the hits of rules; hosts that did not answer are named on standard error."""
     found = client.rule_hits(tenant, policy)
-    for host, reason in found.get("silent", {}).items():
+    for host, reason in found.get("unreachable", {}).items():
         click.echo(f"no counters of {host}: {reason}", err=True)
     return found
 

@@ -65,10 +65,10 @@ _BGP: Final = TypeAdapter[dict[str, Any] | None](dict[str, Any] | None)
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What all hosts said to one question: the answer's body, or why there is none, by host."""
+    """What all hosts replies to one question: the answer's body, or why there is none, by host."""
 
-    said: Mapping[str, bytes]
-    silent: Mapping[str, str]
+    replies: Mapping[str, bytes]
+    unreachable: Mapping[str, str]
 
 
 class RegisteredAgents:
@@ -154,8 +154,8 @@ class RegisteredAgents:
         StoreUnavailable.
         """
         hosts = await host_inventory.read(self._backend)
-        said: dict[str, bytes] = {}
-        silent: dict[str, str] = {}
+        replies: dict[str, bytes] = {}
+        unreachable: dict[str, str] = {}
         places = asyncio.Semaphore(ASKED_AT_ONCE)
         method = "GET" if body is None else "POST"
 
@@ -165,12 +165,12 @@ class RegisteredAgents:
                     address = _rest_address(label, hosts)
                     url = f"{address}{path}"
                     opened = self._open(label, method, url, seconds=seconds, body=body)
-                    said[label] = await _body(label, opened, most)
+                    replies[label] = await _body(label, opened, most)
                 except (AgentUnavailable, Invalid) as exc:
-                    silent[label] = str(exc)
+                    unreachable[label] = str(exc)
 
         await asyncio.gather(*map(ask, hosts.known))
-        return Answers(dict(sorted(said.items())), dict(sorted(silent.items())))
+        return Answers(dict(sorted(replies.items())), dict(sorted(unreachable.items())))
 
     @asynccontextmanager
     async def stream(
@@ -200,8 +200,8 @@ class RegisteredAgents:
         cannot be read: agents have no right to write those.
         """
         found = await self._backend.snapshot(keys.services(keys.SERVICE_NETMASTER))
-        said: dict[str, bytes] = {}
-        silent: dict[str, str] = {}
+        replies: dict[str, bytes] = {}
+        unreachable: dict[str, str] = {}
 
         async def ask(master: ServiceInstance) -> None:
             address = f"{master.address}:{master.port}"
@@ -213,13 +213,13 @@ class RegisteredAgents:
                     seconds=seconds,
                     headers={FORWARDED_IDENTITY: client},
                 )
-                said[address] = await _body("of a master", answer)
+                replies[address] = await _body("of a master", answer)
             except AgentUnavailable as exc:
-                silent[address] = str(exc)
+                unreachable[address] = str(exc)
 
         masters = (codec.decode_service(key, one.value) for key, one in found.entries.items())
         await asyncio.gather(*map(ask, masters))
-        return Answers(dict(sorted(said.items())), dict(sorted(silent.items())))
+        return Answers(dict(sorted(replies.items())), dict(sorted(unreachable.items())))
 
     async def _ask(
         self, method: str, host: str, path: str, body: Mapping[str, Any] | None = None

@@ -16,7 +16,7 @@ from netmaster.api.leader import flow_effects
 from netmaster.api.leader.context import LeaderContext
 from netmaster.api.leader.flow_effects import Effects
 from netmaster.plan import effects
-from netmaster.plan.effects import Foretold
+from netmaster.plan.effects import ChangePreview
 from netmaster.plan.model import Plan
 from netmaster.view import View
 
@@ -39,18 +39,18 @@ def is_asked(query: str) -> bool:
     }
 
 
-async def tried(decide: Callable[[View], Plan], leader: LeaderContext) -> tuple[object, Effects]:
+async def preview(decide: Callable[[View], Plan], leader: LeaderContext) -> tuple[object, Effects]:
     """Return what a change would reply, and its effects."""
 
-    def look(view: View) -> tuple[object, Foretold]:
+    def look(view: View) -> tuple[object, ChangePreview]:
         plan = decide(view)
-        return plan.reply, effects.foretold(view, plan)
+        return plan.reply, effects.preview(view, plan)
 
     reply, found = await leader.committer.read(look)
     return reply, await flow_effects.effects(leader.agents, found)
 
 
-async def foretold(decide: Callable[[View], Plan], leader: LeaderContext) -> dict[str, Any]:
+async def v1_answer(decide: Callable[[View], Plan], leader: LeaderContext) -> dict[str, Any]:
     """Return the object as it would be, None for a deleted one, and the effects."""
-    reply, found = await tried(decide, leader)
+    reply, found = await preview(decide, leader)
     return {"object": shown(reply) if isinstance(reply, RestObject) else None, "effects": found}

@@ -1,6 +1,6 @@
 """What a change would do to the flows of every host's switches, for a dry run.
 
-In come the writes that `netmaster.plan.effects` has foretold. The agents of all hosts are asked
+In come the writes that `netmaster.plan.effects` has computed. The agents of all hosts are asked
 (`netplugin.diagnostics.dry_run`), each for its own switches: only an agent knows its ports, and
 its code makes the flows. The leader computes nothing.
 """
@@ -19,7 +19,7 @@ from core.patience import patient
 from netmaster import agent_answers, codec
 from netmaster.agent_answers import Name
 from netmaster.api.leader.agents import Answers
-from netmaster.plan.effects import Foretold, PlanEffects
+from netmaster.plan.effects import ChangePreview, PlanEffects
 from netmaster.stored import Write
 from state.watch import AGENT_PREFIXES
 
@@ -73,25 +73,25 @@ class Agents(Protocol):
         """Return what all hosts answer to one question."""
 
 
-async def effects(agents: Agents, foretold: Foretold) -> Effects:
+async def effects(agents: Agents, preview: ChangePreview) -> Effects:
     """Return all effects of a change: those of the plan, and `flows` by host.
 
     A figure is missing for a host that does not answer; of a change that is not followed whole all
     are. Flows that depend on what hosts do later (a port they make, a route they learn) are not
     counted, nor those of the policies of Kubernetes.
     """
-    flows: FlowEffects = {"hosts": {}, "missing": {}, "complete": foretold.complete}
-    asked = [write for write in foretold.writes if write.key.startswith(AGENT_PREFIXES)]
-    if asked and foretold.complete:
+    flows: FlowEffects = {"hosts": {}, "missing": {}, "complete": preview.complete}
+    asked = [write for write in preview.writes if write.key.startswith(AGENT_PREFIXES)]
+    if asked and preview.complete:
         question = await asyncio.to_thread(_question, asked)
         answers = await agents.ask_all(ASKED, seconds=SECONDS, body=question)
-        flows["missing"] = dict(answers.silent)
-        for host, body in answers.said.items():
+        flows["missing"] = dict(answers.unreachable)
+        for host, body in answers.replies.items():
             try:
                 flows["hosts"][host] = _sum(host, body)
             except AgentUnavailable as exc:
                 flows["missing"][host] = str(exc)
-    return {**foretold.shown(), "flows": flows}
+    return {**preview.shown(), "flows": flows}
 
 
 def _question(writes: Iterable[Write]) -> bytes:

@@ -77,10 +77,10 @@ async def delete_object(
 async def _change(
     decide: Callable[[View], Plan], leader: LeaderContext, request: ApiRequest
 ) -> web.Response:
-    """Make a change, or foretell it."""
+    """Make a change, or a dry run of it."""
     decide = request.allowed(decide)
     if dry_run.is_asked(request.query):
-        return json_reply(await dry_run.foretold(decide, leader))
+        return json_reply(await dry_run.v1_answer(decide, leader))
     return json_reply(await leader.change(recorded(decide, request.origin, leader.now())))
 
 

@@ -78,7 +78,7 @@ def _operational_state(config: Schema | None = None) -> Schema:
 
 
 def _page(summary: str, tag: str) -> OperationDoc:
-    """Return what is told of a page that the original sends as text, JSON or not."""
+    """Return the OpenAPI operation of a text route, whose text may be JSON."""
     return OperationDoc(summary=summary, tag=tag, media=TEXT)
 
 

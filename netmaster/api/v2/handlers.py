@@ -232,10 +232,10 @@ async def _change(
     decide: Decide,
     body: bytes = b"",
 ) -> web.Response:
-    """Make a change, once for each idempotency key, or foretell it."""
+    """Make a change, once for each idempotency key, or a dry run of it."""
     decide = request.allowed(decide)
     if is_dry_run(parameters(request.query, {DRY_RUN})):
-        return json_reply(await _foretold(decide, leader))
+        return json_reply(await _dry_run(decide, leader))
     keyed = _keyed(request, body)
     if keyed is not None:
         decide = idempotency.once(decide, keyed, leader.now())
@@ -251,8 +251,8 @@ async def _change(
             raise TypeError(f"a change replied {reply!r}")
 
 
-async def _foretold(decide: Decide, leader: LeaderContext) -> DryRunAnswer:
-    answer, found = await dry_run.tried(decide, leader)
+async def _dry_run(decide: Decide, leader: LeaderContext) -> DryRunAnswer:
+    answer, found = await dry_run.preview(decide, leader)
     if not isinstance(answer, Answer):
         raise TypeError(f"a change replied {answer!r}")
     return {

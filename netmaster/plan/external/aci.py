@@ -48,7 +48,7 @@ class ProfileOperation:
 
     @property
     def effect(self) -> PendingProfile:
-        """What is pending until the operation is known to be done."""
+        """The stored intent, deleted on success."""
         return PendingProfile(self.profile)
 
 

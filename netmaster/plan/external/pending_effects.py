@@ -16,7 +16,7 @@ class EffectOperation(Protocol):
 
     @property
     def effect(self) -> PendingEffect:
-        """What is pending until the operation is known to be done."""
+        """The stored intent, deleted on success."""
 
 
 def recorded(view: View, operations: Iterable[EffectOperation]) -> tuple[Write, ...]:

@@ -25,12 +25,12 @@ TO_KERNEL: Final = frozenset({"contivh0", "contivv0"})
 def live_verdict(
     way: Sequence[str],
     seen: Mapping[str, Sightings],
-    silent: Mapping[str, str],
+    unreachable: Mapping[str, str],
     source: End,
     destination: End,
 ) -> TraceVerdict:
     """Return what became of a packet; `way` are the hosts from the sender's to the receiver's."""
-    found = _first_end(way, seen, silent, source, destination)
+    found = _first_end(way, seen, unreachable, source, destination)
     told = "" if found.outcome in {"delivered", "left"} else _error_told(way, seen)
     return TraceVerdict(found.outcome, f"{found.text}{told}")
 
@@ -38,7 +38,7 @@ def live_verdict(
 def _first_end(
     way: Sequence[str],
     seen: Mapping[str, Sightings],
-    silent: Mapping[str, str],
+    unreachable: Mapping[str, str],
     source: End,
     destination: End,
 ) -> TraceVerdict:
@@ -48,8 +48,8 @@ def _first_end(
         if (receiver := _receiver(here, destination)) is not None:
             text = f"delivered to endpoint {receiver} on host {host}"
             return TraceVerdict("delivered", text + _answered(way, seen, receiver, host))
-        if host in silent:
-            return TraceVerdict("unknown", f"{_until(way, at)}; host {host}: {silent[host]}")
+        if host in unreachable:
+            return TraceVerdict("unknown", f"{_until(way, at)}; host {host}: {unreachable[host]}")
         if at and not _passed(here, "in"):
             return TraceVerdict(LOST, f"{LOST} between host {way[at - 1]} and host {host}")
         out = next((one["link"] for one in here if _is_way(one, "out")), None)

@@ -90,7 +90,7 @@ class PolicyLog(TypedDict):
         list[UnrecordedPackets],
         Field(description="packets that such rules decided about without a record"),
     ]
-    silent: Annotated[
+    unreachable: Annotated[
         dict[str, str],
         Field(description="the hosts whose records or counters are missing, with the reason"),
     ]
@@ -113,14 +113,14 @@ class LogQuery:
 class LogPage:
     """A page of records, and the place to go on from; None at the end.
 
-    `unrecorded` has packets without a record, by host and rule; `silent` the hosts that did not
-    answer, with the reason.
+    `unrecorded` has packets without a record, by host and rule; `unreachable` the hosts that did
+    not answer, with the reason.
     """
 
     items: list[LogEntry]
     next: Place | None
     unrecorded: list[UnrecordedPackets]
-    silent: dict[str, str]
+    unreachable: dict[str, str]
 
 
 class _Read(NamedTuple):
@@ -137,9 +137,9 @@ def of_agents(asked: LogQuery) -> dict[str, str]:
     return having if asked.before else {**having, "limit": str(asked.limit + 1)}
 
 
-def page(said: Mapping[str, bytes], silent: Mapping[str, str], asked: LogQuery) -> LogPage:
-    """Return the newest records that are asked for. `said` is by host."""
-    read, unread = _read(said)
+def page(replies: Mapping[str, bytes], unreachable: Mapping[str, str], asked: LogQuery) -> LogPage:
+    """Return the newest records that are asked for. `replies` is by host."""
+    read, unread = _read(replies)
     records = [one for answer in read.values() for one in answer.records if _fits(one, asked)]
     records.sort(key=_place, reverse=True)
     older = (one for one in records if asked.before is None or _place(one) < asked.before)
@@ -151,7 +151,7 @@ def page(said: Mapping[str, bytes], silent: Mapping[str, str], asked: LogQuery) 
         unrecorded=[
             one for answer in read.values() for one in answer.unrecorded if _fits(one, asked)
         ],
-        silent=dict(sorted({**silent, **unread}.items())),
+        unreachable=dict(sorted({**unreachable, **unread}.items())),
     )
 
 
@@ -183,11 +183,11 @@ def _hidden(end: LogEnd, tenants: Collection[str]) -> LogEnd:
     return {**end, "tenant": "", "network": "", "group": "", "endpoint": "", "container": ""}
 
 
-def _read(said: Mapping[str, bytes]) -> tuple[dict[str, _Read], dict[str, str]]:
-    """Return the answers, and why hosts have none; a bridge that is missing makes one silent."""
+def _read(replies: Mapping[str, bytes]) -> tuple[dict[str, _Read], dict[str, str]]:
+    """Return the answers, and why hosts have none; a host with a missing bridge counts as such."""
     read: dict[str, _Read] = {}
     unread: dict[str, str] = {}
-    for host, body in said.items():
+    for host, body in replies.items():
         try:
             answer = agent_answers.read(host, "a policy log", body, _ANSWER)
         except AgentUnavailable as exc:

@@ -49,7 +49,7 @@ class RuleHits(TypedDict):
 
     items: list[HitsOfRule]
     kubernetes: list[HitsOfKubernetes]
-    silent: Annotated[
+    unreachable: Annotated[
         dict[str, str],
         Field(description="the hosts whose counters are missing, with the reason"),
     ]
@@ -74,8 +74,8 @@ _ANSWER: Final = TypeAdapter(_Hits)
 
 def hits(
     view: View,
-    said: Mapping[str, bytes],
-    silent: Mapping[str, str],
+    replies: Mapping[str, bytes],
+    unreachable: Mapping[str, str],
     *,
     tenant: str = "",
     policy: str = "",
@@ -83,12 +83,12 @@ def hits(
 ) -> RuleHits:
     """Return the hits of every rule of a tenant and policy, "" for any.
 
-    `said` is by host, `silent` has the hosts without an answer, with the reason. `tenants` are
-    those the client may see, None for all; only who may see all is shown rules of Kubernetes.
+    `replies` is by host, `unreachable` has the hosts without an answer, with the reason. `tenants`
+    are those the client may see, None for all; only who may see all is shown rules of Kubernetes.
     """
     # Policies are applied by the sender's host, and again by the receiver's if it knows the sender
     # (ADR 6), so that a packet between two hosts counts on both. The sum by host shows which.
-    read, unread = _read(said)
+    read, unread = _read(replies)
     by_rule: dict[str, dict[str, RuleCounts]] = {
         key: {}
         for key, rule in view.objects[Rule.kind].items()
@@ -108,14 +108,14 @@ def hits(
     return {
         "items": [{"rule": key, **_total(hosts)} for key, hosts in sorted(by_rule.items())],
         "kubernetes": _of_kubernetes(read) if tenants is None else [],
-        "silent": dict(sorted({**silent, **unread}.items())),
+        "unreachable": dict(sorted({**unreachable, **unread}.items())),
     }
 
 
-def _read(said: Mapping[str, bytes]) -> tuple[dict[str, _Hits], dict[str, str]]:
-    """Return the answers, and why hosts have none; a bridge that is missing makes one silent."""
+def _read(replies: Mapping[str, bytes]) -> tuple[dict[str, _Hits], dict[str, str]]:
+    """Return the answers, and why hosts have none; a host with a missing bridge counts as such."""
     read, unread = {}, {}
-    for host, body in said.items():
+    for host, body in replies.items():
         try:
             read[host] = answer = agent_answers.read(host, "an answer about rules", body, _ANSWER)
         except AgentUnavailable as exc:

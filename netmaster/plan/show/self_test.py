@@ -55,7 +55,7 @@ _ANSWER: Final = TypeAdapter[dict[str, _Outcome]](
 
 
 def report(
-    said: Mapping[str, bytes], silent: Mapping[str, str], known: Iterable[Mapping[str, Any]]
+    replies: Mapping[str, bytes], unreachable: Mapping[str, str], known: Iterable[Mapping[str, Any]]
 ) -> SelfTest:
     """Return whether all is well, and for each host its checks by kind.
 
@@ -64,8 +64,8 @@ def report(
     """
     behind = {str(host["label"]): _behind(host) for host in known}
     hosts: list[tuple[str, dict[str, Check]]] = []
-    for host in sorted({*said, *silent, *behind}):
-        fault, read = _read(host, said, silent)
+    for host in sorted({*replies, *unreachable, *behind}):
+        fault, read = _read(host, replies, unreachable)
         checks: dict[str, Check] = {"agent": _check(fault), **read}
         checks["applied"] = _check(behind.get(host, {"record": "the host has no record"}))
         hosts.append((host, checks))
@@ -85,13 +85,13 @@ def _check(faults: Mapping[str, str]) -> Check:
 
 
 def _read(
-    host: str, said: Mapping[str, bytes], silent: Mapping[str, str]
+    host: str, replies: Mapping[str, bytes], unreachable: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, Check]]:
     """Return why a host has no checks, and the checks in its answer."""
-    if host not in said:
-        return {"answer": silent.get(host, "no netplugin is registered")}, {}
+    if host not in replies:
+        return {"answer": unreachable.get(host, "no netplugin is registered")}, {}
     try:
-        answer = agent_answers.read(host, "an answer about a self-test", said[host], _ANSWER)
+        answer = agent_answers.read(host, "an answer about a self-test", replies[host], _ANSWER)
     except AgentUnavailable as exc:
         return {"answer": str(exc)}, {}
     return {}, {

@@ -2,7 +2,7 @@
 
 In come the answers of the agents on the way (`netplugin.trace.tracer`) and the ends; out comes the
 outcome: `delivered`, `left` the cluster, `agent` for what an agent answers itself, `dropped`,
-`astray` for what arrives somewhere else, `broken`.
+`misdelivered` for what arrives somewhere else, `broken`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ Hop = Mapping[str, Any]
 
 DELIVERED: Final = "delivered"
 _INSIDE: Final = frozenset({"endpoint", "unused"})
-"""Ends that are in a network: what arrives elsewhere went astray."""
+"""Ends that are in a network: what arrives elsewhere is misdelivered."""
 _GOOD: Final = frozenset({DELIVERED, "left", "agent"})
 
 
@@ -92,7 +92,7 @@ def _left(last: Hop, out: Mapping[str, Any], source: End, destination: End) -> T
     if not right:
         why = unreachable(source, destination)
         told = f"{why}: {arrived}" if why else f"{arrived}, not for {destination.text}"
-        return TraceVerdict("astray", f"astray: {told}")
+        return TraceVerdict("misdelivered", f"misdelivered: {told}")
     return TraceVerdict(DELIVERED if kind in {"endpoint", "access"} else "left", arrived)
 
 
@@ -132,4 +132,4 @@ def _no_route(hop: Hop, destination: End) -> str:
 
 
 def _answer(back: TraceVerdict) -> str:
-    return back.text.removeprefix("astray: ")
+    return back.text.removeprefix("misdelivered: ")

@@ -51,8 +51,8 @@ function isOf(rule, policy) {
 function open(policy, signal) {
   const counts = h("div", {}, progress("Asking the hosts how often each rule applied").node);
   ask("rule-hits", { query: { tenant: policy.tenantName, policy: policy.policyName }, signal }).then(
-    ({ items, silent }) => counts.replaceChildren(ruleTable(policy, new Map(items.map((one) => [one.rule, one.packets]))),
-      h("ul", {}, Object.entries(silent).map(([host, why]) => h("li", {}, `Host ${host} did not count: ${why}`)))),
+    ({ items, unreachable }) => counts.replaceChildren(ruleTable(policy, new Map(items.map((one) => [one.rule, one.packets]))),
+      h("ul", {}, Object.entries(unreachable).map(([host, why]) => h("li", {}, `Host ${host} did not count: ${why}`)))),
     (error) => counts.replaceChildren(ruleTable(policy, new Map()), h("p", {}, error.message)));
   return [h("h2", {}, policy.key), h("p", {}, `Groups: ${policy.groups.join(", ") || "none, so it decides nothing"}`), counts];
 }

@@ -109,11 +109,11 @@ function ofServices(services) {
 }
 
 /* What the policies of Kubernetes say, which hosts know alone: as flows of theirs, with what they have counted. */
-function ofKubernetes({ kubernetes, silent }) {
+function ofKubernetes({ kubernetes, unreachable }) {
   const rows = kubernetes.map((one) => [
     one.policies.join(", "), one.rule, h("span", { class: `badge ${one.verdict === "allow" ? "good" : "bad"}` }, one.verdict),
     one.packets.toLocaleString("en"), Object.keys(one.hosts).join(", ")]);
-  const mute = Object.entries(silent).map(([host, why]) => h("li", {}, `Host ${host} did not answer: ${why}`));
+  const mute = Object.entries(unreachable).map(([host, why]) => h("li", {}, `Host ${host} did not answer: ${why}`));
   if (!rows.length && !mute.length) return [];
   return [
     h("h2", {}, "What NetworkPolicies say"),

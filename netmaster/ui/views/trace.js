@@ -59,10 +59,10 @@ function named(trace) {
 }
 
 /* What became of a packet that was sent, and on which links it was seen. */
-function sent({ outcome, verdict, seen, silent }) {
+function sent({ outcome, verdict, seen, unreachable }) {
   const rows = Object.entries(seen).flatMap(([host, some]) =>
     some.map((one) => [host, one.link, one.direction, one.answer ? "answer" : "packet", one.endpoint]));
-  const mute = Object.entries(silent).map(([host, why]) => h("li", {}, `Host ${host} did not look: ${why}`));
+  const mute = Object.entries(unreachable).map(([host, why]) => h("li", {}, `Host ${host} did not look: ${why}`));
   return [
     h("h2", {}, "The packet that was sent"),
     h("p", { class: `verdict ${COLOURS[outcome] || "bad"}` }, h("b", {}, outcome), ` ${verdict}`), h("ul", {}, mute),

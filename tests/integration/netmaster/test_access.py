@@ -17,7 +17,7 @@ import uvloop
 
 from contivmodel.objects import Tenant
 from core import keys
-from daemons.diagnosis import told
+from daemons.diagnosis import constant_text
 from daemons.health import PATHS, Health
 from daemons.http_client import Connector
 from daemons.listen_address import ListenAddress
@@ -161,7 +161,7 @@ async def leading(
         server.role = Leader(context).answer
         server.own["/metrics"] = metrics_route(MetricsPage(), control)
         server.own[stream.PATH] = EventStreams(changed(), control, streams).answer
-        server.own[OWN] = own_route({"version.txt": partial(told, "python_info")}, control)
+        server.own[OWN] = own_route({"version.txt": partial(constant_text, "python_info")}, control)
         address = await server.listen(
             ListenAddress(LOOPBACK, 0), TlsContexts(files).server(certificate_optional=True)
         )

@@ -159,12 +159,12 @@ async def test_all_hosts_are_asked_and_the_silent_are_named() -> None:
         key = keys.host(HostLabel("h2"))
         await asker._backend.commit([Change((), (Put(key, codec.encode(lost)),))])
         found = await asker.ask_all("/inspect/rules")
-        assert found.said == {"h1": b'{"rules": {}}'}
-        assert found.silent == {"h2": "host h2: no netplugin is registered"}
+        assert found.replies == {"h1": b'{"rules": {}}'}
+        assert found.unreachable == {"h2": "host h2: no netplugin is registered"}
         agent.silent.clear()
         found = await asker.ask_all("/inspect/rules", seconds=0.05)
-        assert found.said == {}
-        assert "does not answer" in found.silent["h1"]
+        assert found.replies == {}
+        assert "does not answer" in found.unreachable["h1"]
     assert agent.asked == ["GET /inspect/rules"] * 2
 
 
@@ -173,7 +173,7 @@ async def test_an_answer_without_end_is_not_read() -> None:
     agent.answer = answers("x" * 101)
     async with asking(agent) as asker:
         found = await asker.ask_all("/inspect/rules", most=100)
-        assert found.silent == {"h1": "host h1: the answer is longer than 100 bytes"}
+        assert found.unreachable == {"h1": "host h1: the answer is longer than 100 bytes"}
 
 
 async def test_a_stream_is_passed_on_as_it_comes_and_a_refusal_told() -> None:

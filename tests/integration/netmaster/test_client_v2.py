@@ -10,8 +10,8 @@ from contivmodel import calls_v2
 from contivmodel.calls_v2 import (
     Call,
     Change,
+    DryRunResult,
     Events,
-    Foretold,
     Listing,
     Packet,
     Versioned,
@@ -67,8 +67,8 @@ class Awaited:
     def make(self, change: Change[M]) -> Versioned[M] | None:
         return self._runner.run(self._client.make(change))
 
-    def foretell(self, change: Change[M]) -> Foretold[M]:
-        return self._runner.run(self._client.foretell(change))
+    def preview(self, change: Change[M]) -> DryRunResult[M]:
+        return self._runner.run(self._client.preview(change))
 
     def events(self, after: str | None = None) -> Iterator[Events]:
         return self._all(self._client.events(after))
@@ -174,9 +174,9 @@ def test_a_change_of_what_changed_meanwhile_is_refused(client: Client) -> None:
     assert restored == settings
 
 
-def test_a_change_is_foretold(client: Client, own: str) -> None:
+def test_a_change_is_previewed(client: Client, own: str) -> None:
     change = creation(Policy(tenant_name="default", policy_name=own))
-    told = client.foretell(change)
+    told = client.preview(change)
     assert (told.status, told.effects["complete"]) == (201, True)
     assert told.obj is not None
     assert [write["action"] for write in told.effects["writes"]] == ["put"]

@@ -98,7 +98,7 @@ class Cluster:
         for path in ROUTES:
             await self.get(path)
         hits = await self.get("/api/v2/rule-hits")
-        assert "h2" not in hits["silent"]
+        assert "h2" not in hits["unreachable"]
         (rule,) = hits["kubernetes"]
         assert rule["hosts"] == {"h2": {"packets": 1, "bytes": 2}}
         return {
@@ -240,7 +240,7 @@ async def test_what_it_answers_is_blamed_on_it_alone(
 ) -> None:
     there.answer = answer
     assert await there.all_is_shown() == {"h1": [], "h2": []}
-    assert (await there.get("/api/v2/rule-hits"))["silent"]["h1"]
+    assert (await there.get("/api/v2/rule-hits"))["unreachable"]["h1"]
     test = await there.get("/api/v2/selftest")
     failed = {one["host"]: one["checks"]["agent"]["failed"] for one in test["hosts"]}
     assert failed["h2"] == {}

@@ -35,7 +35,7 @@ async def test_refused_rules_are_an_error_of_the_host_until_they_are_set(
     host.run(["nft", "add table ip raw"])
     host.run(["nft", TAKEN])
     loops, progress = begin_loops(), Progress({}, {})
-    loops.report_to(progress.show)
+    loops.report_to(progress.set_faults)
     world = WorldBuilder(HOST, FwdMode.ROUTING)
 
     async def addresses() -> set[str]:

@@ -73,7 +73,7 @@ async def test_a_refused_watch_is_an_error_of_the_host_until_it_works(
     name: str,
 ) -> None:
     loops, progress = begin_loops(), Progress({}, {})
-    loops.report_to(progress.show)
+    loops.report_to(progress.set_faults)
     async with AsyncExitStack() as stack:
         with no_open_files():
             await stack.enter_async_context(background("watch", watch()))

@@ -1,6 +1,6 @@
 """An agent that holds what concerns its pods treats every packet of theirs as if it held all.
 
-Two agents of one host read one store, one of them with a concern (`state.concern`). After random
+Two agents of one host read one store, one of them with a scope (`state.watch_scope`). After random
 changes, of the store and of the host's pods, packets that the pods send, and packets that arrive
 for them, are followed through the flows of both.
 """
@@ -40,9 +40,9 @@ from ofnet.trace.packets import SYN, Talk, from_endpoint, question
 from ofnet.trace.tracking import TrackingSwitch
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, RemoteEndpoint, Uplink, Vtep, World
 from state import codec
-from state.concern import Concern, networks_in
 from state.records import Encap, EndpointRecord, GlobalRecord, NetworkType, ServiceRecord
-from state.watch import AGENT_PREFIXES, Changed, Event, Held, Reached, RecordFeed, Removed
+from state.watch import AGENT_PREFIXES, Changed, Event, RecordFeed, Removed, ScopeChanged, SyncedTo
+from state.watch_scope import WatchScope, networks_in
 from tests.bed.waiting import WITHIN
 from tests.unit.netplugin.records import HOST, PEER, endpoint, group, host, network
 
@@ -117,9 +117,9 @@ operations = st.one_of(
 class Agent:
     """One agent's feed, World and flows."""
 
-    def __init__(self, store: MemoryStore, mode: FwdMode, concern: Concern | None) -> None:
-        self.concern = concern
-        self.feed = RecordFeed(MemoryBackend(store), AGENT_PREFIXES, concern)
+    def __init__(self, store: MemoryStore, mode: FwdMode, scope: WatchScope | None) -> None:
+        self.scope = scope
+        self.feed = RecordFeed(MemoryBackend(store), AGENT_PREFIXES, scope)
         tenants = {TenantName(one): number for number, one in enumerate(TENANTS, 1)}
         self.world = WorldBuilder(HOST, mode, tenants)
         self.world.vxlan.set_vteps(VTEPS)
@@ -143,9 +143,9 @@ class Agent:
 
     def _apply(self, event: Event) -> None:
         match event:
-            case Reached():
+            case SyncedTo():
                 self.reached[event.prefix] = event.rev
-            case Held():
+            case ScopeChanged():
                 self.world.hold(event.networks)
             case Changed():
                 self.world.put(event.record)
@@ -170,12 +170,12 @@ class Cluster:
         self.store = MemoryStore()
         self.revisions: dict[str, int] = {}
         self.ports: dict[EndpointKey, EndpointRecord] = {}
-        self.concern = Concern(HOST)
+        self.scope = WatchScope(HOST)
         self.journal: set[EndpointKey] = set()
-        self.concern.follow(lambda: {nid for key in self.journal for nid in networks_in(key)})
+        self.scope.follow(lambda: {nid for key in self.journal for nid in networks_in(key)})
         self.full, self.ours = (
             Agent(self.store, mode, None),
-            Agent(self.store, mode, self.concern),
+            Agent(self.store, mode, self.scope),
         )
         self.turns = count()
 
@@ -242,9 +242,9 @@ class Cluster:
                 self.delete(keys.service_lb(_service(tenant).key))
             case ("release",):
                 await self.settle()
-                self.concern.refresh()
+                self.scope.refresh()
                 await self.ours.feed.extend()
-                await self.ours.feed.release(self.ours.feed.held - self.concern.networks)
+                await self.ours.feed.release(self.ours.feed.held - self.scope.networks)
             case _:
                 assert operation == ("resync",)
                 self.store.lose_continuity()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import HostError
-from daemons.diagnosis import HIDDEN, Part, as_json, collect, cut, redacted, told
+from daemons.diagnosis import HIDDEN, Part, as_json, collect, constant_text, cut, redacted
 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMG\nabc=\n-----END PRIVATE KEY-----\n"
 ADDRESS = IPv4Address("10.0.0.1")
@@ -82,7 +82,7 @@ async def test_a_part_that_fails_or_hangs_is_a_text_that_says_so() -> None:
         await asyncio.Event().wait()
         return ""
 
-    parts: dict[str, Part] = {"a": partial(told, "fine"), "b": fails, "c": hangs}
+    parts: dict[str, Part] = {"a": partial(constant_text, "fine"), "b": fails, "c": hangs}
     assert await collect(parts, seconds=0.01) == {
         "a": "fine",
         "b": "not available: no such link\n",
@@ -91,7 +91,7 @@ async def test_a_part_that_fails_or_hangs_is_a_text_that_says_so() -> None:
 
 
 async def test_every_text_has_its_share_of_the_whole() -> None:
-    parts = {"long": partial(told, "ä" * 5000), "short": partial(told, "x")}
+    parts = {"long": partial(constant_text, "ä" * 5000), "short": partial(constant_text, "x")}
     found = await collect(parts, most=2000)
     assert len(found["long"].encode()) <= 1000
     assert found["long"].endswith("(cut: 10000 bytes in all)\n")

@@ -34,7 +34,7 @@ from objdb.api import Change, Delete, Delta, Fence, Parts, Put, Snapshot
 from objdb.memory import Faults, LostAnswer, MemoryBackend, MemoryStore
 from ofnet.rpc.control import Node, Report
 from state.records import GrantOwner, GrantRecord
-from state.watch import Reached, RecordFeed
+from state.watch import RecordFeed, SyncedTo
 from tests.unit.netmaster.scene import a_group, a_policy, shown
 from tests.unit.netmaster.term import Term, idle, load, outcome, term
 
@@ -471,7 +471,7 @@ async def test_revisions_are_those_that_agents_reach(lead: Term) -> None:
             assert unapplied_reason(Applicable(marks), [said(reached)])
             while unapplied_reason(Applicable(marks), [said(reached)]):
                 events = await feed.take()
-                reached |= {e.prefix: e.rev for e in events if isinstance(e, Reached)}
+                reached |= {e.prefix: e.rev for e in events if isinstance(e, SyncedTo)}
     assert marks.keys() == {keys.MASTER_CONFIG, keys.NETWORKS, keys.ENDPOINTS}
 
 

@@ -276,7 +276,7 @@ async def build_agent(
     )
     clients = outside.clients(store or MemoryBackend())
     dataplane = await build_dataplane(
-        context, clients, outside.switches, FwdMode.ROUTING, macs, concern=None
+        context, clients, outside.switches, FwdMode.ROUTING, macs, scope=None
     )
     for record in networks:
         dataplane.world.put(record)

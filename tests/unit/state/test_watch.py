@@ -20,13 +20,13 @@ from state.records import EndpointRecord, GlobalRecord, HostRecord, Record
 from state.watch import (
     AGENT_PREFIXES,
     Changed,
-    Doubted,
     Event,
-    Held,
-    Reached,
+    HistoryUnverified,
     RecordFeed,
     Removed,
-    Rewound,
+    ScopeChanged,
+    StoreRolledBack,
+    SyncedTo,
 )
 from tests.bed.waiting import WITHIN
 from tests.unit.state.test_codec import ENDPOINT, HOST, NETWORK
@@ -67,9 +67,9 @@ async def take_until_complete(feed: RecordFeed) -> list[Event]:
     return events
 
 
-def reached(store: MemoryStore, prefix: str) -> Reached:
+def reached(store: MemoryStore, prefix: str) -> SyncedTo:
     """Return the event that follows all current content of the store."""
-    return Reached(prefix, store.snapshot(prefix).rev)
+    return SyncedTo(prefix, store.snapshot(prefix).rev)
 
 
 async def take_all(feed: RecordFeed, store: MemoryStore, prefix: str = keys.HOSTS) -> list[Event]:
@@ -77,7 +77,7 @@ async def take_all(feed: RecordFeed, store: MemoryStore, prefix: str = keys.HOST
     last, events = reached(store, prefix), list[Event]()
     while last not in events:
         events += await take(feed)
-    return [event for event in events if not isinstance(event, Reached)]
+    return [event for event in events if not isinstance(event, SyncedTo)]
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ async def test_an_agent_reads_every_source_once_then_it_is_complete(store: Memor
         events = await take_until_complete(feed)
     changed = {event.key: event.record for event in events if isinstance(event, Changed)}
     assert changed == wanted == feed.records
-    assert {e.prefix for e in events if isinstance(e, Reached)} == set(AGENT_PREFIXES)
+    assert {e.prefix for e in events if isinstance(e, SyncedTo)} == set(AGENT_PREFIXES)
     for prefix in AGENT_PREFIXES:
         order = [e for e in events if _about(e).startswith(prefix)]
         assert order[-1] == reached(store, prefix)
@@ -289,7 +289,7 @@ async def test_what_was_read_further_than_the_next_term_shares_is_read_anew(
         await take_until_complete(feed)
         begin(store, Term("a", 0), Term("b", store.snapshot(keys.HOSTS).rev - 1))
         events = await take_reached(feed, store, keys.HOSTS)
-    assert Doubted(keys.HOSTS) in events[:2], "before anything else of the new history"
+    assert HistoryUnverified(keys.HOSTS) in events[:2], "before anything else of the new history"
     assert {event.key for event in events if isinstance(event, Changed)} == {keys.LINEAGE}
 
 
@@ -312,7 +312,9 @@ async def test_a_lineage_without_the_last_term_shares_nothing(
         await take_until_complete(feed)
         begin(store, *terms)
         events = await take_reached(feed, store, *FOLLOWED)
-        assert {event.prefix for event in events if isinstance(event, Doubted)} == set(FOLLOWED)
+        assert {event.prefix for event in events if isinstance(event, HistoryUnverified)} == set(
+            FOLLOWED
+        )
         store.apply([put(HOST_KEY, HOST)])
         assert await take_all(feed, store) == [Changed(HOST_KEY, HOST, None)]
 
@@ -334,8 +336,12 @@ async def take_reached(feed: RecordFeed, store: MemoryStore, *prefixes: str) -> 
 
 
 def _about(event: Event) -> str:
-    assert not isinstance(event, Held)
-    return event.prefix if isinstance(event, Reached | Rewound | Doubted) else event.key
+    assert not isinstance(event, ScopeChanged)
+    return (
+        event.prefix
+        if isinstance(event, SyncedTo | StoreRolledBack | HistoryUnverified)
+        else event.key
+    )
 
 
 async def _delivered(feed: RecordFeed, key: str) -> None:
@@ -357,7 +363,7 @@ async def test_a_store_that_went_back_is_told_of_before_its_records(store: Memor
         while reached(store, keys.HOSTS) not in events:
             events += await take(feed)
     assert events == [
-        Rewound(keys.HOSTS),
+        StoreRolledBack(keys.HOSTS),
         Changed(HOST_KEY, host("h1", "1"), host("h1", "3")),
         reached(store, keys.HOSTS),
     ]

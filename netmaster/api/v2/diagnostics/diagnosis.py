@@ -129,10 +129,10 @@ def archive(files: Mapping[str, str]) -> bytes:
 def _files(where: str, answers: Answers) -> dict[str, str]:
     """Return the files of all daemons of a kind; who did not answer has a file that says so."""
     files = {}
-    for daemon, body in answers.said.items():
+    for daemon, body in answers.replies.items():
         for name, text in _texts(daemon, body).items():
             files[f"{where}/{_safe(daemon)}/{_safe(name)}"] = text
-    for daemon, why in answers.silent.items():
+    for daemon, why in answers.unreachable.items():
         files[f"{where}/{_safe(daemon)}/no-answer.txt"] = redacted(f"{why}\n")
     return files
 

@@ -66,7 +66,7 @@ class LiveOutcome(TypedDict):
     outcome: str
     verdict: str
     seen: dict[str, list[Sighting]]
-    silent: Annotated[
+    unreachable: Annotated[
         dict[str, str], Field(description="the hosts that did not look, with the reason")
     ]
 
@@ -114,7 +114,7 @@ async def send(
     """Send a packet and return where it was seen; `question` is for the first host of its way."""
     mark = secrets.token_hex(_MARK)
     seen: dict[str, list[Sighting]] = {}
-    silent: dict[str, str] = {}
+    unreachable: dict[str, str] = {}
     path = f"{SIGHTINGS}?{urlencode({'mark': mark, 'seconds': LOOKED})}"
     async with AsyncExitStack() as stack:
         # An answer that has begun says that its host looks.
@@ -126,13 +126,13 @@ async def send(
                     opened = leader.agents.stream(host, path, seconds=2 * LOOKED)
                     looking[host] = await stack.enter_async_context(opened)
             except AgentUnavailable as exc:
-                silent[host] = str(exc).removeprefix(f"host {host}: ")
+                unreachable[host] = str(exc).removeprefix(f"host {host}: ")
             except TimeoutError:
-                silent[host] = "no answer in time"
+                unreachable[host] = "no answer in time"
 
         await asyncio.gather(*map(begin, way))
         first, asked = question
-        failure = f"host {first}: {silent[first]}" if first in silent else ""
+        failure = f"host {first}: {unreachable[first]}" if first in unreachable else ""
         try:
             if not failure:
                 async with asyncio.timeout(BEGUN):
@@ -142,20 +142,20 @@ async def send(
         except TimeoutError:
             failure = f"host {first}: no answer in time"
         if failure:
-            return _shown(TraceVerdict("not sent", f"not sent: {failure}"), seen, silent)
-        read = partial(_read, seen, silent)
+            return _shown(TraceVerdict("not sent", f"not sent: {failure}"), seen, unreachable)
+        read = partial(_read, seen, unreachable)
         await asyncio.gather(*(read(host, reply) for host, reply in looking.items()))
-    return _shown(live_verdict(way, seen, silent, source, to), seen, silent)
+    return _shown(live_verdict(way, seen, unreachable, source, to), seen, unreachable)
 
 
 async def _read(
-    seen: dict[str, list[Sighting]], silent: dict[str, str], host: str, reply: ClientResponse
+    seen: dict[str, list[Sighting]], unreachable: dict[str, str], host: str, reply: ClientResponse
 ) -> None:
     try:
         body = b"".join([part async for part in _parts(host, reply)])
         seen[host] = agent_answers.read(host, "sightings", body, _SIGHTINGS)
     except (ClientError, TimeoutError, AgentUnavailable) as exc:
-        silent[host] = f"its answer broke off: {exc}"
+        unreachable[host] = f"its answer broke off: {exc}"
 
 
 async def _parts(host: str, reply: ClientResponse) -> AsyncIterator[bytes]:
@@ -168,13 +168,13 @@ async def _parts(host: str, reply: ClientResponse) -> AsyncIterator[bytes]:
 
 
 def _shown(
-    found: TraceVerdict, seen: Mapping[str, list[Sighting]], silent: Mapping[str, str]
+    found: TraceVerdict, seen: Mapping[str, list[Sighting]], unreachable: Mapping[str, str]
 ) -> LiveOutcome:
     return {
         "outcome": found.outcome,
         "verdict": found.text,
         "seen": dict(seen),
-        "silent": dict(silent),
+        "unreachable": dict(unreachable),
     }
 
 

@@ -45,13 +45,13 @@ async def answer(leader: LeaderContext, request: ApiRequest) -> web.Response:
     )
     answers = await leader.agents.ask_all(f"{ASKED}?{urlencode(policy_log.of_agents(wanted))}")
     # of many hosts these are many megabytes
-    found = await asyncio.to_thread(policy_log.page, answers.said, answers.silent, wanted)
+    found = await asyncio.to_thread(policy_log.page, answers.replies, answers.unreachable, wanted)
     await leader.committer.read(_nothing)  # only who still leads answers
     shown: policy_log.PolicyLog = {
         "items": found.items,
         "next": "" if found.next is None else paging.token(" ".join(map(str, found.next))),
         "unrecorded": found.unrecorded,
-        "silent": found.silent,
+        "unreachable": found.unreachable,
     }
     return json_reply(shown)
 

@@ -33,8 +33,8 @@ async def answer(leader: LeaderContext, request: ApiRequest) -> web.Response:
     answers = await leader.agents.ask_all(ASKED)
     shown = partial(
         rule_hits.hits,
-        said=answers.said,
-        silent=answers.silent,
+        replies=answers.replies,
+        unreachable=answers.unreachable,
         tenants=request.access.tenants if request.access else None,
         tenant=asked.get("tenant", ""),
         policy=asked.get("policy", ""),

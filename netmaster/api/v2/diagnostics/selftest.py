@@ -25,4 +25,4 @@ async def answer(leader: LeaderContext, _: ApiRequest) -> web.Response:
     """Answer the outcomes of all hosts' tests."""
     answers = await leader.agents.ask_all(ASKED, seconds=SECONDS)
     known = await leader.hosts.all()
-    return json_reply(self_test.report(answers.said, answers.silent, known))
+    return json_reply(self_test.report(answers.replies, answers.unreachable, known))

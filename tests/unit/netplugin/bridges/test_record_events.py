@@ -7,7 +7,7 @@ import pytest
 
 from core.errors import Exhausted, NotFound
 from state.records import GlobalRecord, Record, TagRangesRecord
-from state.watch import Changed, Reached, Removed
+from state.watch import Changed, Removed, SyncedTo
 from tests.unit.netplugin.agent import Outside, eventually, running
 from tests.unit.netplugin.bridges.test_reconciler import flows_of, tell, tunnels
 from tests.unit.netplugin.records import (
@@ -58,7 +58,7 @@ async def test_what_this_agent_has_no_use_for_is_passed_over(outside: Outside) -
         )
         before = flows_of(outside)
         agent.records.apply(Changed("key", TagRangesRecord(vlans="1-2", vxlans="3-4"), None))
-        agent.records.apply(Reached("/prefix/", 1))
+        agent.records.apply(SyncedTo("/prefix/", 1))
         agent.records.apply(Changed("key", settings, None))
         agent.records.apply(Removed("key", settings))
         agent.records.apply(Removed("key", endpoint(77)))

@@ -158,4 +158,4 @@ def test_targets_of_this_host_are_counted() -> None:
 
 
 def test_there_are_two_ways_beside_kube_proxy() -> None:
-    assert [one.value for one in KubeProxy] == ["replace", "beside"]
+    assert [one.value for one in KubeProxy] == ["replace", "coexist"]

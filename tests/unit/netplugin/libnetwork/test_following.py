@@ -9,9 +9,9 @@ import pytest
 
 from core.errors import MasterUnavailable, NotFound
 from core.ids import GroupName, NetworkName, TenantName
-from netplugin.libnetwork.census import Census
 from netplugin.libnetwork.containers import Containers
 from netplugin.libnetwork.docknets import GRACE, UNKNOWN_GRACE, Docknets
+from netplugin.libnetwork.endpoint_check import EndpointCheck
 from netplugin.libnetwork.engine import EngineFailed
 from netplugin.libnetwork.network_file import KnownNetwork, NetworkFiles
 from netplugin.libnetwork.sync import EngineSync, Followers
@@ -58,7 +58,7 @@ async def following(outside: Outside, tmp_path: Path) -> AsyncIterator[Following
             return now[0]
 
         registry, world = it.agent.registry, it.agent.world
-        census = Census(
+        endpoint_check = EndpointCheck(
             registry,
             it.agent.pods.release,
             lambda told: tell("endpoints", told),
@@ -68,7 +68,7 @@ async def following(outside: Outside, tmp_path: Path) -> AsyncIterator[Following
         docknets = Docknets(it.engine, world, lambda told: tell("networks", told), clock=clock)
         followers = Followers(
             containers=Containers(registry, world, outside.master),
-            census=census,
+            endpoint_check=endpoint_check,
             docknets=docknets,
         )
         sync = EngineSync(it.engine, it.names, it.driver, followers, it.agent.records, clock=clock)

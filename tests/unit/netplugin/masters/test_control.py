@@ -178,11 +178,11 @@ async def test_every_master_is_told_how_far_this_agent_is(net: Net) -> None:
     await register(backend, "a", one.host, one.port)
     async with running(backend) as channel:
         await eventually(lambda: net.last(one) == {(9002, 0), (9003, 0)})
-        channel._progress.handed_over({"/a/": 7}, 0)
-        channel._progress.misunderstood("/a/x", "not a record")
+        channel._progress.mark_sent({"/a/": 7}, 0)
+        channel._progress.mark_invalid("/a/x", "not a record")
         await eventually(lambda: net.last(one) == {(9002, 7), (9003, 7)})
         net.silent.add(one)
-        channel._progress.handed_over({"/a/": 8}, 0)
+        channel._progress.mark_sent({"/a/": 8}, 0)
         await register(backend, "b", other.host, other.port)
         await eventually(lambda: net.last(other) == {(9002, 8), (9003, 8)})
         assert net.told[other][0].host == HOST
@@ -199,12 +199,12 @@ async def test_many_changes_are_told_in_few_reports(net: Net) -> None:
     await register(backend, "a", master.host, master.port)
     async with running(backend) as channel:
         for revision in range(1, 201):
-            channel._progress.handed_over({"/a/": revision}, 0)
+            channel._progress.mark_sent({"/a/": revision}, 0)
             await asyncio.sleep(0)
         await eventually(lambda: net.last(master) == {(9002, 200), (9003, 200)})
         assert len(net.told[master]) < 20
         count = len(net.told[master])
-        channel._progress.handed_over({"/a/": 200}, 0)
+        channel._progress.mark_sent({"/a/": 200}, 0)
         await stays(lambda: len(net.told[master]) == count)  # nothing new, nothing reported
 
 

@@ -12,7 +12,7 @@ from ofnet.channel.requests import FlowsRefused
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 from ofnet.world import Bridge
-from state.watch import Changed, Reached, Removed, Rewound
+from state.watch import Changed, Removed, StoreRolledBack, SyncedTo
 from tests.unit.netplugin.agent import Agent, Outside, eventually, running
 from tests.unit.netplugin.records import PEER, endpoint, host, network
 
@@ -22,7 +22,7 @@ FLOWS = f"flows {Bridge.VXLAN}"
 def tell(agent: Agent, revision: int, container: int = 2) -> None:
     """Have the store tell of an endpoint on another host, and up to where it has told."""
     agent.learn(f"/eps/{container}", endpoint(container, host=PEER))
-    agent.records.apply(Reached("/eps/", revision))
+    agent.records.apply(SyncedTo("/eps/", revision))
 
 
 def realised(agent: Agent) -> int:
@@ -37,7 +37,7 @@ async def test_a_revision_is_realised_when_the_switch_has_its_flows(outside: Out
         gate = outside.faults.stop(FLOWS)
         tell(agent, 6, 3)
         await outside.faults.until(FLOWS)
-        agent.records.apply(Reached("/eps/", 7))
+        agent.records.apply(SyncedTo("/eps/", 7))
         assert realised(agent) == 5
         changed = agent.progress.changed()
         gate.set()
@@ -47,13 +47,13 @@ async def test_a_revision_is_realised_when_the_switch_has_its_flows(outside: Out
 
 async def test_what_was_realised_of_another_history_is_forgotten(outside: Outside) -> None:
     async with running(outside) as agent:
-        agent.records.apply(Reached("/nets/", 3))
-        agent.records.apply(Reached(keys.ENDPOINTS, 8))
+        agent.records.apply(SyncedTo("/nets/", 3))
+        agent.records.apply(SyncedTo(keys.ENDPOINTS, 8))
         tell(agent, 50)
         await eventually(lambda: realised(agent) == 50)
         changed = agent.progress.changed()
         for prefix in ("/eps/", keys.ENDPOINTS):
-            agent.records.apply(Rewound(prefix))
+            agent.records.apply(StoreRolledBack(prefix))
         assert changed.is_set()
         assert agent.progress.standing.revisions == {"/nets/": 3}
         assert agent.progress.late({"/eps/": 1})
@@ -71,8 +71,8 @@ async def test_a_round_of_another_history_realises_nothing(outside: Outside) -> 
         gate = outside.faults.stop(FLOWS)
         tell(agent, 50)
         await outside.faults.until(FLOWS)
-        agent.records.apply(Rewound("/eps/"))
-        agent.records.apply(Reached("/eps/", 20))
+        agent.records.apply(StoreRolledBack("/eps/"))
+        agent.records.apply(SyncedTo("/eps/", 20))
         gate.set()
         await eventually(lambda: realised(agent) > 0)
         assert realised(agent) == 20
@@ -80,8 +80,8 @@ async def test_a_round_of_another_history_realises_nothing(outside: Outside) -> 
 
 async def test_a_revision_without_flows_is_realised_too(outside: Outside) -> None:
     async with running(outside) as agent:
-        agent.records.apply(Reached("/eps/", 5))
-        agent.records.apply(Reached("/nets/", 3))
+        agent.records.apply(SyncedTo("/eps/", 5))
+        agent.records.apply(SyncedTo("/nets/", 3))
         wanted = {"/eps/": 5, "/nets/": 3}
         await eventually(lambda: agent.progress.standing.revisions == wanted)
 
@@ -98,7 +98,7 @@ async def test_what_a_switch_that_is_away_lacks_is_not_realised(
         for revision in (7, 8):  # the first round may fail, the second has nothing to carry
             with suppress(SwitchUnavailable):
                 await agent.reconciler.flush()
-            agent.records.apply(Reached("/eps/", revision))
+            agent.records.apply(SyncedTo("/eps/", revision))
         await agent.reconciler.flush()
         assert realised(agent) == 5
         outside.switches[bridge].go(online=True)
@@ -111,7 +111,7 @@ async def test_a_later_round_does_not_cover_up_a_failed_one(outside: Outside) ->
         outside.faults.failing[FLOWS] = SwitchRefused("no answer")
         tell(agent, 5)
         await outside.faults.until(FLOWS)
-        agent.records.apply(Reached("/eps/", 6))
+        agent.records.apply(SyncedTo("/eps/", 6))
         await agent.reconciler.flush()
         assert realised(agent) == 0
         outside.faults.failing.clear()
@@ -122,8 +122,8 @@ async def test_a_pod_need_not_wait_for_the_flows_of_others(outside: Outside) -> 
     async with running(outside) as agent:
         outside.faults.failing[FLOWS] = SwitchRefused("no answer")
         agent.learn("/nets/n2", network("n2", tag=9))
-        agent.records.apply(Reached(keys.NETWORKS, 5))
-        agent.records.apply(Reached(keys.ENDPOINTS, 6))
+        agent.records.apply(SyncedTo(keys.NETWORKS, 5))
+        agent.records.apply(SyncedTo(keys.ENDPOINTS, 6))
         await agent.records.caught_up({keys.ENDPOINTS: 6}, "", 5)
         assert agent.progress.late({keys.NETWORKS: 5})
         assert agent.progress.late({keys.ENDPOINTS: 7}) == f"{keys.ENDPOINTS} at 6 of 7"
@@ -153,7 +153,7 @@ async def test_a_refused_flow_holds_the_revision_and_is_named(
         await agent.reconciler.flush()
         assert realised(agent) == 0
         agent.records.apply(Removed("/eps/2", endpoint(2, host=PEER)))
-        agent.records.apply(Reached("/eps/", 7))
+        agent.records.apply(SyncedTo("/eps/", 7))
         await eventually(lambda: realised(agent) == 7)
         assert agent.progress.standing.errors == ()
 

@@ -13,7 +13,7 @@ from netplugin.pods.journal_entry import EntryState
 from netplugin.world import port_names
 from ofnet.world import Bridge, FwdMode
 from state.records import Encap, GlobalRecord
-from state.watch import Reached
+from state.watch import SyncedTo
 from tests.unit.netplugin.agent import Outside, eventually, left_nothing, request, running
 from tests.unit.netplugin.fakes import Inside
 from tests.unit.netplugin.pods.test_handler import STEPS, failure_of
@@ -129,7 +129,7 @@ async def test_a_pod_waits_for_its_policies(outside: Outside) -> None:
         await outside.faults.until("create")
         await outside.faults.quiet()
         assert not agent.world.take(Bridge.VXLAN)[0].local
-        agent.records.apply(Reached(keys.RULES, 7))
+        agent.records.apply(SyncedTo(keys.RULES, 7))
         (result,) = await adding
         assert result.endpoint_id == "c1"
 
@@ -140,11 +140,11 @@ async def test_a_pod_waits_for_all_older_ones(outside: Outside) -> None:
         outside.master.revisions = {keys.ENDPOINTS: 7}
         adding = asyncio.gather(agent.pods.add(request()))
         await outside.faults.until("create")
-        agent.records.apply(Reached(keys.ENDPOINTS, 6))
+        agent.records.apply(SyncedTo(keys.ENDPOINTS, 6))
         await outside.faults.quiet()
         assert not agent.world.take(Bridge.VXLAN)[0].local
         agent.learn(f"{keys.ENDPOINTS}2", endpoint(2, host=PEER))
-        agent.records.apply(Reached(keys.ENDPOINTS, 7))
+        agent.records.apply(SyncedTo(keys.ENDPOINTS, 7))
         await adding
         known = agent.world.take(Bridge.VXLAN)[0]
         assert (len(known.local), len(known.remote)) == (1, 1)
@@ -184,7 +184,7 @@ async def test_where_a_switch_delivers_unasked_flows_come_before_the_port(
         adding = asyncio.gather(agent.pods.add(request()))
         await outside.faults.until("link")
         agent.world.put(vlan)
-        agent.records.apply(Reached(keys.NETWORKS, 1))
+        agent.records.apply(SyncedTo(keys.NETWORKS, 1))
         await outside.faults.quiet()
         assert not outside.faults.reached["row"]
         flows.set()

@@ -12,7 +12,7 @@ from core import keys
 from core.errors import Conflict, MasterUnavailable
 from core.tasks import background
 from netplugin.pods.journal_entry import EntryState
-from state.watch import Reached, Rewound
+from state.watch import StoreRolledBack, SyncedTo
 from tests.unit.netplugin.agent import Agent, Outside, eventually, left_nothing, request, running
 from tests.unit.netplugin.records import key
 
@@ -99,8 +99,8 @@ async def test_a_pod_whose_address_is_another_s_by_now_is_cut_off(holding: Outsi
 async def test_a_store_that_went_back_ends_what_is_held(holding: Outside) -> None:
     async with supplied(holding) as agent:
         holding.faults.failing["blocks"] = MasterUnavailable("no netmaster leads")
-        agent.records.apply(Rewound(keys.ENDPOINTS))
-        agent.records.apply(Reached(keys.ENDPOINTS, 3))
+        agent.records.apply(StoreRolledBack(keys.ENDPOINTS))
+        agent.records.apply(SyncedTo(keys.ENDPOINTS, 3))
         await agent.pods.add(request("c1"))
         assert holding.journal.entries[key("c1")].block == ""
 

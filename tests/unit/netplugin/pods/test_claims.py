@@ -14,7 +14,7 @@ from core.tasks import background
 from netplugin.pods.claims import Claims, ClaimTiming
 from netplugin.pods.garbage_collection import GarbageCollector
 from state.lineage import Lineage, Position, Term
-from state.watch import Changed, Doubted, Reached, Removed, Rewound
+from state.watch import Changed, HistoryUnverified, Removed, StoreRolledBack, SyncedTo
 from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running, stays
 from tests.unit.netplugin.bridges.test_reconciler import flows_of
 from tests.unit.netplugin.records import PEER, asking, endpoint, key
@@ -30,7 +30,7 @@ async def claiming(agent: Agent) -> AsyncIterator[None]:
     claims = Claims(
         agent.pod_services.host,
         agent.pod_ports,
-        lambda faults: agent.progress.show("claims", faults),
+        lambda faults: agent.progress.set_faults("claims", faults),
         agent.progress.claimed,
         ClaimTiming(pace=Pace(0.01, 0.01)),
     )
@@ -48,11 +48,11 @@ async def add(agent: Agent) -> EndpointKey:
 
 def go_back(agent: Agent, *gone: EndpointKey) -> None:
     """Have the store go back to where it did not know some endpoints."""
-    agent.records.apply(Rewound(keys.ENDPOINTS))
+    agent.records.apply(StoreRolledBack(keys.ENDPOINTS))
     for one in gone:
         record = agent.outside.master.endpoints.pop(one)
         agent.records.apply(Removed("k", record))
-    agent.records.apply(Reached(keys.ENDPOINTS, 3))
+    agent.records.apply(SyncedTo(keys.ENDPOINTS, 3))
 
 
 async def test_a_running_pod_is_claimed_with_its_address(outside: Outside) -> None:
@@ -136,7 +136,7 @@ async def test_what_the_leader_deletes_in_the_same_history_is_not_claimed(outsid
     async with running(outside) as agent, claiming(agent):
         one = await add(agent)
         agent.records.apply(Removed("k", outside.master.endpoints.pop(one)))
-        agent.records.apply(Reached(keys.ENDPOINTS, 9))
+        agent.records.apply(SyncedTo(keys.ENDPOINTS, 9))
         await stays(lambda: not agent.registry.claiming() and not outside.master.endpoints)
 
 
@@ -151,7 +151,7 @@ async def test_what_was_lost_while_no_agent_ran_is_claimed_at_the_start(outside:
         follow(agent, Term("a", 0), Term("b", 3))
         await eventually(lambda: one in outside.master.endpoints)
         agent.learn("k", outside.master.endpoints[one])
-        agent.records.apply(Reached(keys.ENDPOINTS, 7))
+        agent.records.apply(SyncedTo(keys.ENDPOINTS, 7))
         await eventually(lambda: outside.journal.entries[one].position == Position("b", 7))
         await eventually(lambda: agent.progress.standing.history == "b")
 
@@ -186,12 +186,12 @@ async def test_nothing_is_claimed_while_what_was_read_is_in_doubt(outside: Outsi
     async with running(outside) as agent, claiming(agent):
         follow(agent, Term("a", 0))
         one = await add(agent)
-        agent.records.apply(Doubted(keys.ENDPOINTS))
+        agent.records.apply(HistoryUnverified(keys.ENDPOINTS))
         agent.records.apply(Removed("k", outside.master.endpoints.pop(one)))
         follow(agent, Term("a", 0), Term("b", 3), read=False)
         await stays(lambda: not agent.registry.claiming())
         assert agent.progress.standing.history == "", "nobody may rely on this host's claims"
-        agent.records.apply(Reached(keys.ENDPOINTS, 7))
+        agent.records.apply(SyncedTo(keys.ENDPOINTS, 7))
         await eventually(lambda: one in outside.master.endpoints)
 
 
@@ -215,7 +215,7 @@ def follow(agent: Agent, *terms: Term, read: bool = True) -> None:
     """Have the agent learn the store's lineage, and read its endpoints."""
     agent.learn(keys.LINEAGE, Lineage(terms))
     if read:
-        agent.records.apply(Reached(keys.ENDPOINTS, 5))
+        agent.records.apply(SyncedTo(keys.ENDPOINTS, 5))
 
 
 async def test_the_next_agent_goes_on_with_a_claim(outside: Outside) -> None:

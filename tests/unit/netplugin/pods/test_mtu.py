@@ -24,7 +24,7 @@ def pod_mtus(agent: Agent, *, uplinks: tuple[str, ...] = (), wanted: int | None 
         vtep_ip=IPv4Address("192.0.2.1"),
         uplinks=uplinks,
         wanted=wanted,
-        report_faults=partial(agent.progress.show, "MTU"),
+        report_faults=partial(agent.progress.set_faults, "MTU"),
     )
 
 

@@ -132,7 +132,7 @@ async def test_a_revision_that_was_read_is_behind_until_it_is_realised() -> None
     async with running(outside) as agent:
         metrics, progress = source(agent), agent.progress
         outside.switches[Bridge.VXLAN].go(online=False)
-        progress.told("/contiv.io/state/nets/", 9)
+        progress.observed("/contiv.io/state/nets/", 9)
         agent.world.set_revision("/contiv.io/state/nets/", 9)
         await asyncio.sleep(0)
         assert await number(metrics, names.BEHIND) > 0

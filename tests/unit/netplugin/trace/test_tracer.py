@@ -8,8 +8,8 @@ import pytest
 
 from core.errors import Invalid, SwitchUnavailable
 from netplugin.trace import tracer
+from netplugin.trace.dataplane_checks import DataplaneChecks
 from netplugin.trace.request import read
-from netplugin.trace.standing import Standing
 from netplugin.trace.tracer import Tracer
 from netplugin.world.conversion import LocalPort
 from ofnet.trace.journey import follow
@@ -64,7 +64,7 @@ async def traced(outside: Outside) -> AsyncIterator[tuple[Tracer, Switch, Agent]
             port = LocalPort(record=endpoint(number), ofport=number)
             await agent.reconciler.put_port(key(f"c{number}"), port)
         switch = Switch(agent)
-        standing = Standing(
+        checks = DataplaneChecks(
             agents=agent.dataplane.agents,
             ovsdb=agent.clients.ovsdb,
             links=agent.clients.links,
@@ -76,7 +76,7 @@ async def traced(outside: Outside) -> AsyncIterator[tuple[Tracer, Switch, Agent]
                 host=HOST,
                 agents=agent.dataplane.agents,
                 control=switch,
-                standing=standing,
+                checks=checks,
                 policies=agent.world.pod_policies.policies,
             ),
             switch,

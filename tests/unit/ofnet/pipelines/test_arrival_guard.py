@@ -1,4 +1,4 @@
-"""What comes from beyond this host comes from whom it names as its sender."""
+"""Packets from other hosts with spoofed sources are dropped."""
 
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address

@@ -65,7 +65,7 @@ def test_endpoints_are_called_by_their_names(netctl: Netctl) -> None:
     ("outcome", "live", "code"),
     [
         ("delivered", "", 0),
-        *((bad, "", 1) for bad in ("left", "agent", "dropped", "astray", "broken")),
+        *((bad, "", 1) for bad in ("left", "agent", "dropped", "misdelivered", "broken")),
         ("delivered", "delivered", 0),
         ("delivered", "lost", 1),
         ("broken", "delivered", 1),
@@ -74,7 +74,7 @@ def test_endpoints_are_called_by_their_names(netctl: Netctl) -> None:
 def test_only_what_is_delivered_is_a_success(
     netctl: Netctl, outcome: str, live: str, code: int
 ) -> None:
-    sent = {"outcome": live, "verdict": live, "seen": {}, "silent": {}}
+    sent = {"outcome": live, "verdict": live, "seen": {}, "unreachable": {}}
     netctl.master.traced = {**FOUND, "outcome": outcome, **({"live": sent} if live else {})}
     assert netctl("trace", "a", "b").code == code
     done = netctl("trace", "--json", "a", "b")
@@ -94,7 +94,7 @@ def test_what_became_of_a_packet_that_was_sent_is_told_last(netctl: Netctl) -> N
         "outcome": "delivered",
         "verdict": "delivered to endpoint b",
         "seen": {"h1": [seen, back]},
-        "silent": {"h2": "no answer in time"},
+        "unreachable": {"h2": "no answer in time"},
     }
     netctl.master.traced = {**FOUND, "live": live}
     done = netctl("trace", "--live", "a", "b")

@@ -29,7 +29,7 @@ LEFT = {"host": "h2", "tenant": "default", "policy": "doors", "rule": "7", "pack
 
 def test_the_last_records_are_shown_the_oldest_first(netctl: Netctl) -> None:
     found = [record("12:01", protocol="icmp"), record("12:00")]
-    netctl.master.logged = {"items": found, "unrecorded": [LEFT], "silent": {"h3": "away"}}
+    netctl.master.logged = {"items": found, "unrecorded": [LEFT], "unreachable": {"h3": "away"}}
     done = netctl("policy", "log", "-t", "default", "-r", "7", "-n", "2")
     line = "h1  deny default:doors:7  {}  10.1.0.1:40000 (default/n1/web/pod-1) -> [fd00::1]:80"
     assert done.out.splitlines() == [

@@ -168,7 +168,7 @@ HITS = {
             "bytes": 180,
         }
     ],
-    "silent": {"h2": "host h2: no netplugin is registered"},
+    "unreachable": {"h2": "host h2: no netplugin is registered"},
 }
 
 

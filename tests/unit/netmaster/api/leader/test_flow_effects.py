@@ -9,7 +9,7 @@ from contivmodel.objects import Tenant
 from netmaster.api.leader import flow_effects
 from netmaster.api.leader.agents import Answers
 from netmaster.plan import effects
-from netmaster.plan.effects import Foretold
+from netmaster.plan.effects import ChangePreview
 from netmaster.plan.objects import network, tenant
 from state import intents
 from tests.unit.netmaster.scene import Scene, a_network
@@ -34,9 +34,9 @@ class Agents:
         return self.answers
 
 
-def a_change() -> Foretold:
+def a_change() -> ChangePreview:
     scene = Scene()
-    return effects.foretold(scene.view, network.create(scene.view, a_network("n1")))
+    return effects.preview(scene.view, network.create(scene.view, a_network("n1")))
 
 
 async def test_both_bridges_of_each_host_are_added_up() -> None:
@@ -53,27 +53,27 @@ async def test_both_bridges_of_each_host_are_added_up() -> None:
 
 
 async def test_agents_are_asked_about_what_they_read_and_nothing_else() -> None:
-    foretold = a_change()
+    preview = a_change()
     agents = Agents({}, {})
-    await flow_effects.effects(agents, foretold)
+    await flow_effects.effects(agents, preview)
     ((asked,),) = [one.values() for one in agents.asked]
     assert asked
-    assert asked.keys() < {write.key for write in foretold.writes}
+    assert asked.keys() < {write.key for write in preview.writes}
     for key, text in asked.items():
         assert intents.decode(key, text.encode()) is not None
 
 
 async def test_nobody_is_asked_about_what_no_agent_reads() -> None:
     scene, agents = Scene(), Agents({"h1": BRIDGES}, {})
-    foretold = effects.foretold(scene.view, tenant.create(scene.view, Tenant(tenant_name="blue")))
-    told = await flow_effects.effects(agents, foretold)
+    preview = effects.preview(scene.view, tenant.create(scene.view, Tenant(tenant_name="blue")))
+    told = await flow_effects.effects(agents, preview)
     assert told["flows"] == {"hosts": {}, "missing": {}, "complete": True}
     assert agents.asked == []
 
 
 async def test_figures_of_a_change_that_is_too_large_are_left_out() -> None:
     agents, whole = Agents({"h1": BRIDGES}, {}), a_change()
-    told = await flow_effects.effects(agents, Foretold(whole.writes, False, whole.reach))
+    told = await flow_effects.effects(agents, ChangePreview(whole.writes, False, whole.reach))
     assert told["flows"] == {"hosts": {}, "missing": {}, "complete": False}
     assert agents.asked == []
 

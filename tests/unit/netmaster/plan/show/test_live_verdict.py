@@ -25,7 +25,7 @@ ECHOED = [at("eth0", "in", answer=True), at("vvport1", "out", "a", answer=True)]
 
 
 @pytest.mark.parametrize(
-    ("seen", "silent", "outcome", "text"),
+    ("seen", "unreachable", "outcome", "text"),
     [
         ({"h1": SENT, "h2": GIVEN}, {}, "delivered", "delivered to endpoint b on host h2"),
         (
@@ -61,9 +61,9 @@ ECHOED = [at("eth0", "in", answer=True), at("vvport1", "out", "a", answer=True)]
     ],
 )
 def test_the_first_hop_that_dropped_it_is_named(
-    seen: Any, silent: dict[str, str], outcome: str, text: str
+    seen: Any, unreachable: dict[str, str], outcome: str, text: str
 ) -> None:
-    assert live_verdict(WAY, seen, silent, SOURCE, TARGET) == (outcome, text)
+    assert live_verdict(WAY, seen, unreachable, SOURCE, TARGET) == (outcome, text)
 
 
 def test_a_packet_between_pods_of_one_host() -> None:

@@ -43,7 +43,7 @@ def places(found: LogPage) -> list[tuple[str, int]]:
 def test_the_newest_come_first_a_page_at_a_time() -> None:
     first = page(SAID, {"h3": "away"}, LogQuery(having={}, limit=3))
     assert places(first) == [("h1", 2), ("h2", 2), ("h2", 1)]
-    assert first.silent == {"h3": "away"}
+    assert first.unreachable == {"h3": "away"}
     second = page(SAID, {}, LogQuery(having={}, limit=3, before=first.next))
     assert (places(second), second.next) == ([("h1", 1)], None)
 
@@ -83,8 +83,8 @@ def test_an_answer_that_cannot_be_read_is_silence() -> None:
     }
     found = page(answers, {}, LogQuery(having={}, limit=9))
     assert places(found) == [("h4", 1)]
-    assert found.silent["h4"] == "contivVlanBridge: away"
-    assert found.silent.keys() == answers.keys()
+    assert found.unreachable["h4"] == "contivVlanBridge: away"
+    assert found.unreachable.keys() == answers.keys()
 
 
 def test_agents_are_asked_for_no_more_than_a_page_needs() -> None:

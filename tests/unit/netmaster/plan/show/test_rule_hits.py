@@ -52,7 +52,7 @@ def test_all_that_is_derived_from_a_rule_counts_for_it_on_all_hosts(scene: Scene
         },
         {"rule": "default:p1:2", "packets": 0, "bytes": 0, "hosts": {}},
     ]
-    assert found["silent"] == {"h3": "away"}
+    assert found["unreachable"] == {"h3": "away"}
 
 
 def test_a_rule_that_is_gone_meanwhile_is_left_out(scene: Scene) -> None:
@@ -81,11 +81,11 @@ def test_who_may_not_see_all_tenants_sees_no_rules_of_others_or_of_kubernetes(
 )
 def test_an_answer_that_cannot_be_read_makes_the_host_silent(scene: Scene, answer: bytes) -> None:
     found = hits(scene.view, {"h1": answer}, {})
-    assert found["silent"]["h1"].startswith("host h1: not an answer about rules: ")
+    assert found["unreachable"]["h1"].startswith("host h1: not an answer about rules: ")
 
 
 def test_a_bridge_without_an_answer_is_told_and_the_other_counted(scene: Scene) -> None:
     first = derived(scene, "1")[0]
     found = hits(scene.view, {"h1": said([(first, [1, 2])], (), [("vlan", "gone")])}, {})
-    assert found["silent"] == {"h1": "vlan: gone"}
+    assert found["unreachable"] == {"h1": "vlan: gone"}
     assert found["items"][0]["packets"] == 1

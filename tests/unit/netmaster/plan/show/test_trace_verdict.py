@@ -41,40 +41,40 @@ def hop(*exits: Any, host: str = "h1", faults: tuple[str, ...] = (), why: str = 
         (
             [hop(out("endpoint", "other"))],
             WEB,
-            "astray",
-            f"astray: delivered to endpoint other on host h1, not for {WEB.text}",
+            "misdelivered",
+            f"misdelivered: delivered to endpoint other on host h1, not for {WEB.text}",
         ),
         (
             [hop(out("host"))],
             WEB,
-            "astray",
-            f"astray: left by the host's own network stack of host h1, not for {WEB.text}",
+            "misdelivered",
+            f"misdelivered: left by the host's own network stack of host h1, not for {WEB.text}",
         ),
         (
             [hop(out("host"))],
             UNUSED,
-            "astray",
+            "misdelivered",
             (
-                "astray: no endpoint has the address 10.1.1.9 of network n1.default: "
+                "misdelivered: no endpoint has the address 10.1.1.9 of network n1.default: "
                 "left by the host's own network stack of host h1"
             ),
         ),
         (
             [hop(out("endpoint", "other"))],
             UNUSED,
-            "astray",
+            "misdelivered",
             (
-                "astray: no endpoint has the address 10.1.1.9 of network n1.default: "
+                "misdelivered: no endpoint has the address 10.1.1.9 of network n1.default: "
                 "delivered to endpoint other on host h1"
             ),
         ),
         (
             [hop(out("host"))],
             BLUE,
-            "astray",
+            "misdelivered",
             (
-                "astray: endpoint n1.blue-web on host h2 is in tenant blue, which pods of tenant "
-                "default do not reach: left by the host's own network stack of host h1"
+                "misdelivered: endpoint n1.blue-web on host h2 is in tenant blue, which pods of "
+                "tenant default do not reach: left by the host's own network stack of host h1"
             ),
         ),
         ([hop(out("host"))], OUTSIDE, "left", "left by the host's own network stack of host h1"),

@@ -75,15 +75,15 @@ async def test_all_hosts_look_before_it_is_sent() -> None:
     ]
     (mark,) = {mark for _, _, mark in agents.events}
     assert len(bytes.fromhex(mark)) == 8
-    assert (found["outcome"], found["seen"], found["silent"]) == ("delivered", SEEN, {})
+    assert (found["outcome"], found["seen"], found["unreachable"]) == ("delivered", SEEN, {})
 
 
 async def test_a_host_that_does_not_look_is_named() -> None:
     found = await sent(Agents("h2"))
-    assert (found["outcome"], found["silent"]) == ("unknown", {"h2": "gone"})
+    assert (found["outcome"], found["unreachable"]) == ("unknown", {"h2": "gone"})
     found = await sent(Agents(broken="h2"))
     assert found["outcome"] == "unknown"
-    assert "broke off" in found["silent"]["h2"]
+    assert "broke off" in found["unreachable"]["h2"]
 
 
 async def test_nothing_is_sent_by_a_host_that_does_not_answer() -> None:

@@ -1,4 +1,4 @@
-"""What may concern a host: the networks whose endpoints its pods may meet. Pure (ADR 27).
+"""WatchScope: the networks whose endpoints a host watches. Pure (ADR 27).
 
 In come networks, the cluster's settings and the endpoints of this host, by `state.watch`, and the
 networks that pods of this host are on, whatever the store says (`netplugin.startup.resync`).
@@ -28,8 +28,8 @@ from state.records import Encap, EndpointRecord, GlobalRecord, NetworkRecord, Ne
 _BRIDGED = "bridge"
 
 
-class Concern:
-    """The networks that concern a host."""
+class WatchScope:
+    """The networks whose endpoints a host watches: those that its pods may reach."""
 
     def __init__(self, host: HostLabel) -> None:
         self._host = host
@@ -80,7 +80,7 @@ class Concern:
 
     @property
     def networks(self) -> frozenset[NetworkId]:
-        """The networks that concern this host now."""
+        """The networks in scope now."""
         if self._known is None:
             self._known = self._used.union(self._own.values(), self._beyond())
         return self._known

@@ -19,7 +19,7 @@ from netplugin.pods.journal_entry import JournalEntry
 log = logging.getLogger(__name__)
 
 
-class Census:
+class EndpointCheck:
     """One per agent; `grace` in seconds, 0 releases nothing."""
 
     # An endpoint is one of docker's only after CreateEndpoint has been answered, and the engine's
@@ -50,7 +50,9 @@ class Census:
         forgotten = [entry for entry in own if entry.spec.endpoint not in known]
         if self._enabled:
             for entry in self._forgotten.observe(forgotten, now):
-                log.warning("docker has forgotten an endpoint", extra=fields(endpoint=entry.key))
+                log.warning(
+                    "endpoint unknown to docker, releasing it", extra=fields(endpoint=entry.key)
+                )
                 await self._release(entry)
         here = {entry.spec.endpoint for entry in self._registry.entries()}
         on_ours = frozenset().union(*(network.endpoints for network in state.networks))

@@ -1,4 +1,4 @@
-"""What the flows of a packet rest on, and what of it is amiss: ports, links, tunnels, sessions.
+"""Checks the ports, links, tunnels and sessions on a packet's path.
 
 In come an endpoint, a tunnel or a bridge; out come faults in words. They are read from Open
 vSwitch's database, the kernel and the agent's own reports; nothing is changed.
@@ -28,7 +28,7 @@ _OF_PLACES: Final[Mapping[str, tuple[str, ...]]] = {
 """Kinds of places, with the subjects of the agent's own faults that matter there."""
 
 
-class Standing:
+class DataplaneChecks:
     """Looks at this host. One per agent."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Standing:
         yield from self._progress.faults(*_SHARED)
 
     async def of_endpoint(self, key: EndpointKey) -> list[str]:
-        """Return what is amiss with an endpoint of this host."""
+        """Return the faults of an endpoint of this host."""
         oid = ObjectId(ObjectKind.LOCAL, key)
         invalid = [one.faults[oid] for one in self._agents.values() if oid in one.faults]
         found = [f"no flows can be made for it: {why}" for why in invalid]
@@ -65,7 +65,7 @@ class Standing:
         return [f"endpoint {key}: {fault}" for fault in found]
 
     async def of_place(self, place: Place, world: World, port: int) -> list[str]:
-        """Return what is amiss where a packet leaves."""
+        """Return the faults of the place where a packet leaves."""
         found = self._progress.faults(*_OF_PLACES.get(place.kind, ()))
         match place.kind:
             case "endpoint":
@@ -80,7 +80,7 @@ class Standing:
                 return found
 
     async def of_tunnel(self, host: str, world: World) -> list[str]:
-        """Return what is amiss with the tunnel to another host."""
+        """Return the faults of the tunnel to another host."""
         vtep = world.vteps.get(HostLabel(host))
         if vtep is None:
             known = [one for one in self._progress.faults("tunnels") if host in one]

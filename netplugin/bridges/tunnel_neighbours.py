@@ -1,19 +1,19 @@
-"""Sees to it that tunnels know where to send: the lanes between this host and its peers.
+"""Keeps the MAC addresses of tunnels' next hops resolved.
 
 The userspace datapath needs the MAC of a tunnel's next hop, as ARP tells it. If that exchange is
-lost, it keeps a decision to drop for as long as packets come, and asks no more: a lane closes for
-good. So the agent looks which next hops are unknown, asks for them, and has this host announce its
-own address, since a lane that is closed here may be so at the other end. What is still unknown
-afterwards is a fault of this host.
+lost, it keeps a decision to drop for as long as packets come, and asks no more. So the agent looks
+which next hops are unresolved, asks for them, and has this host announce its own address, since the
+other end may not have resolved this one. What is still unresolved afterwards is a fault of this
+host.
 
 Nor does it verify a MAC that it knows: it sends there for as long as packets come, though the peer
-has another one, as after its address moved from a card to a bridge. So a host whose tunnel end has
-moved announces it, and each minute again. A next hop for which the host's own stack, which
+has another one, as after its address moved from a card to a bridge. So a host whose tunnel endpoint
+has moved announces it, and each minute again. A next hop for which the host's own stack, which
 verifies, has another MAC than Open vSwitch is asked for anew.
 
-In come the tunnel ends (`netplugin.world.peers`), and what Open vSwitch and the kernel know; out go
-ARP frames (`netplugin.kernel.arp`). The kernel's datapath needs none of it: there the kernel keeps
-asking.
+In come the tunnel endpoints (`netplugin.world.peers`), and what Open vSwitch and the kernel know;
+out go ARP frames (`netplugin.kernel.arp`). The kernel's datapath needs none of it: there the kernel
+keeps asking.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 
 NO_GATEWAY: Final = IPv4Address(0)
 REFRESH: Final = 6
-"""A tunnel end that stays is announced in every so many checks: a broadcast may be lost, and an
-address that moved and came back between two checks has left peers with a MAC that is no longer."""
+"""A tunnel endpoint that stays is announced in every so many checks: a broadcast may be lost, and
+an address that moved and came back between two checks has left peers with an outdated MAC."""
 
 Macs = Mapping[tuple[IPv4Address, str], str]
 """The MACs of neighbours, by address and by the link that they are on."""
@@ -52,7 +52,7 @@ class Arp(Protocol):
     """What is used of `netplugin.kernel.arp`. All raise HostError."""
 
     def ask(self, link: str, address: IPv4Address, target: IPv4Address) -> None:
-        """Ask by a link who has `target`."""
+        """Send an ARP request for `target` on a link."""
         ...
 
     def announce(self, link: str, address: IPv4Address) -> None:
@@ -69,7 +69,7 @@ class Arp(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaneTiming:
+class NeighbourTiming:
     """Seconds between two checks, and from a question to the check whether it was answered."""
 
     check: float = 10.0
@@ -106,8 +106,8 @@ def route_of(text: str, peer: IPv4Address) -> Route:
     )
 
 
-class Lanes:
-    """The lanes to all peers. One per agent with a userspace datapath.
+class TunnelNeighbours:
+    """The next hops to all peers. One per agent with a userspace datapath.
 
     `own` is the address at which the tunnels of this host end. `report_faults` is given all faults
     after each check, by host.
@@ -121,22 +121,22 @@ class Lanes:
         control: Control,
         arp: Arp,
         report_faults: Callable[[Mapping[HostLabel, str]], None],
-        timing: LaneTiming | None = None,
+        timing: NeighbourTiming | None = None,
     ) -> None:
         self._peers = peers
         self._own = own
         self._control = control
         self._arp = arp
         self._report_faults = report_faults
-        self._timing = timing or LaneTiming()
+        self._timing = timing or NeighbourTiming()
         self._before: Mapping[HostLabel, IPv4Address] = {}
         self._next_hops: dict[IPv4Address, IPv4Address] = {}
         self._suspected: set[HostLabel] = set()
         self._outdated_before: set[HostLabel] = set()
-        self._closed: set[HostLabel] = set()
+        self._reported: set[HostLabel] = set()
         self._place: tuple[str, str] | None = None
         self._until_announced = 0
-        self._loop = Loop(log, "lanes not checked", patience=REMOTE)
+        self._loop = Loop(log, "tunnel neighbours not checked", patience=REMOTE)
 
     def suspect(self, host: HostLabel) -> None:
         """Have the next check ask for a peer anew, because it does not answer this host."""
@@ -149,17 +149,17 @@ class Lanes:
             await asyncio.sleep(self._timing.check)
 
     async def check(self) -> None:
-        """Check all lanes once, ask for what is unknown; log and report the faults.
+        """Check all next hops once, ask for what is unknown; log and report the faults.
 
         Raises SwitchUnavailable or SwitchRefused.
         """
         faults = await self._heal(dict(self._peers()))
         for host, fault in faults.items():
-            if host not in self._closed:
-                log.warning("lane closed", extra=fields(peer=host, error=fault))
-        for host in self._closed - faults.keys():
-            log.info("lane open again", extra=fields(peer=host))
-        self._closed = set(faults)
+            if host not in self._reported:
+                log.warning("tunnel next hop unresolved", extra=fields(peer=host, error=fault))
+        for host in self._reported - faults.keys():
+            log.info("tunnel next hop resolved", extra=fields(peer=host))
+        self._reported = set(faults)
         self._report_faults(faults)
 
     async def _heal(self, peers: Mapping[HostLabel, IPv4Address]) -> dict[HostLabel, str]:
@@ -183,7 +183,9 @@ class Lanes:
             try:
                 routes[host] = await self._route(peers[host])
             except (SwitchRefused, ValueError) as exc:
-                faults[host] = f"Open vSwitch has no route to its tunnel end {peers[host]}: {exc}"
+                faults[host] = (
+                    f"Open vSwitch has no route to its tunnel endpoint {peers[host]}: {exc}"
+                )
         try:
             self._send(routes)
         except HostError as exc:
@@ -192,7 +194,7 @@ class Lanes:
             await asyncio.sleep(self._timing.answer)
             asked = {host: peers[host] for host in routes}
             for host in self._unresolved(asked, await self._known()):
-                faults.setdefault(host, _closed(routes[host]))
+                faults.setdefault(host, _unresolved_hop(routes[host]))
         return faults
 
     async def _notice_move(self) -> None:
@@ -202,11 +204,11 @@ class Lanes:
             place = link, self._arp.mac_of(link)
         except (SwitchRefused, ValueError, HostError) as exc:
             # While the address moves it is on no link.
-            log.debug("tunnel end not found", extra=fields(error=exc))
+            log.debug("tunnel endpoint not resolved", extra=fields(error=exc))
             return
         if place != self._place:
             about = fields(address=self._own, port=link, mac=place[1])
-            log.info("tunnel end announced", extra=about)
+            log.info("gratuitous ARP sent", extra=about)
             self._place, self._until_announced = place, 0
             self._before = {}  # the routes to all peers may be others now
 
@@ -253,7 +255,7 @@ class Lanes:
         self._until_announced = (self._until_announced or REFRESH) - 1
 
 
-def _closed(route: Route) -> str:
+def _unresolved_hop(route: Route) -> str:
     return (
         f"Open vSwitch does not know the MAC of {route.next_hop} on {route.link} and drops what "
         f"tunnels send there: see that ARP passes between the hosts"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from core.ids import GroupName, TenantName
-from netplugin.world.contrary_rules import ContraryRules
+from netplugin.world.conflicting_rules import ConflictingRules
 from state.policy_rules import PolicyRule
 
 INTO = PolicyRule(
@@ -23,7 +23,7 @@ OUT = replace(INTO, policy="walls", direction="out", action="deny")
 
 
 def test_rules_of_both_directions_that_do_different_things() -> None:
-    rules = ContraryRules()
+    rules = ConflictingRules()
     assert rules.replace(None, INTO) == set()
     assert not rules.has(INTO)
     assert rules.replace(None, OUT) == {("red", "doors", "1"), ("red", "walls", "1")}
@@ -47,28 +47,28 @@ def test_rules_of_both_directions_that_do_different_things() -> None:
     ids=["action", "direction", "priority", "protocol", "port", "tenant", "anybody"],
 )
 def test_others_share_their_flows(other: PolicyRule) -> None:
-    rules = ContraryRules()
+    rules = ConflictingRules()
     rules.replace(None, INTO)
     assert rules.replace(None, other) == set()
     assert not rules.has(INTO)
 
 
 def test_what_is_recorded_is_a_difference_too() -> None:
-    rules = ContraryRules()
+    rules = ConflictingRules()
     rules.replace(None, INTO)
     rules.replace(None, replace(OUT, action="allow", log=True))
     assert rules.has(INTO)
 
 
 def test_ports_and_icmp_are_compared_as_flows_match_them() -> None:
-    rules = ContraryRules()
+    rules = ConflictingRules()
     rules.replace(None, replace(INTO, protocol=1, port=80))
     rules.replace(None, replace(OUT, protocol=58, port=0))
     assert rules.has(replace(INTO, protocol=1))
 
 
 def test_a_rule_that_changes_leaves_nothing_of_what_it_was() -> None:
-    rules = ContraryRules()
+    rules = ConflictingRules()
     rules.replace(None, INTO)
     rules.replace(None, OUT)
     rules.replace(OUT, replace(OUT, priority=11))

@@ -7,7 +7,7 @@ import pytest
 
 from core.errors import HostError
 from core.ids import EndpointKey
-from netplugin.trace.standing import Standing
+from netplugin.trace.dataplane_checks import DataplaneChecks
 from ofnet.changes import ObjectId, ObjectKind
 from ofnet.trace.journey import Place
 from ofnet.world import Bridge, FwdMode, Uplink, World
@@ -28,37 +28,37 @@ def parts() -> dict[str, Any]:
 
 
 async def test_an_endpoint(parts: dict[str, Any]) -> None:
-    standing = Standing(**parts)
-    assert await standing.of_endpoint(KEY) == []
+    checks = DataplaneChecks(**parts)
+    assert await checks.of_endpoint(KEY) == []
     parts["agents"][Bridge.VLAN].faults = {ObjectId(ObjectKind.LOCAL, KEY): "no MAC address"}
     parts["check"].faults_of.return_value = ["link eth0 is down"]
-    assert await standing.of_endpoint(KEY) == [
+    assert await checks.of_endpoint(KEY) == [
         f"endpoint {KEY}: no flows can be made for it: no MAC address",
         f"endpoint {KEY}: link eth0 is down",
     ]
-    assert await standing.of_endpoint(EndpointKey("another")) == [
+    assert await checks.of_endpoint(EndpointKey("another")) == [
         "endpoint another: link eth0 is down"
     ]
     parts["check"].faults_of.side_effect = HostError("the namespace is gone")
-    assert f"endpoint {KEY}: the namespace is gone" in await standing.of_endpoint(KEY)
+    assert f"endpoint {KEY}: the namespace is gone" in await checks.of_endpoint(KEY)
 
 
 def test_a_bridge(parts: dict[str, Any]) -> None:
-    standing = Standing(**parts)
-    assert list(standing.of_bridge(Bridge.VXLAN)) == []
+    checks = DataplaneChecks(**parts)
+    assert list(checks.of_bridge(Bridge.VXLAN)) == []
     parts["agents"][Bridge.VXLAN].connected = False
-    assert list(standing.of_bridge(Bridge.VXLAN)) == [
+    assert list(checks.of_bridge(Bridge.VXLAN)) == [
         f"bridge {Bridge.VXLAN} has no OpenFlow session with the agent"
     ]
-    assert list(standing.of_bridge(Bridge.VLAN)) == []
+    assert list(checks.of_bridge(Bridge.VLAN)) == []
 
 
 async def test_uplinks(parts: dict[str, Any]) -> None:
-    standing, place = Standing(**parts), Place("uplink")
+    checks, place = DataplaneChecks(**parts), Place("uplink")
 
     async def amiss(*uplinks: Uplink) -> list[str]:
         world = World(fwd_mode=FwdMode.BRIDGE, uplinks=uplinks)
-        return await standing.of_place(place, world, 30)
+        return await checks.of_place(place, world, 30)
 
     up, down = Uplink(ofport=30, mac="m"), Uplink(ofport=31, mac="m", up=False)
     assert await amiss(up, down) == []
@@ -67,17 +67,17 @@ async def test_uplinks(parts: dict[str, Any]) -> None:
 
 
 async def test_the_host_itself(parts: dict[str, Any]) -> None:
-    standing, row = Standing(**parts), Mock(ofport=1, error=None)
+    checks, row = DataplaneChecks(**parts), Mock(ofport=1, error=None)
     row.name = "contivh0"
     parts["ovsdb"].ports.return_value = {"contivh0": row}
     parts["links"].links.return_value = {"contivh0"}
-    assert await standing.of_place(Place("host"), WORLD, 1) == []
+    assert await checks.of_place(Place("host"), WORLD, 1) == []
     parts["links"].links.return_value = set()
-    assert await standing.of_place(Place("host"), WORLD, 1) == [
+    assert await checks.of_place(Place("host"), WORLD, 1) == [
         "link contivh0 of the host is missing"
     ]
-    assert await standing.of_place(Place("host"), WORLD, 2) == [
+    assert await checks.of_place(Place("host"), WORLD, 2) == [
         "the host's port contivh0 is missing in Open vSwitch"
     ]
     parts["progress"].faults.return_value = ["no route to 10.1.0.1"]
-    assert "no route to 10.1.0.1" in await standing.of_place(Place("host"), WORLD, 1)
+    assert "no route to 10.1.0.1" in await checks.of_place(Place("host"), WORLD, 1)

@@ -1,4 +1,4 @@
-"""Which rules between two groups another rule may contradict, match for match. Pure: no I/O.
+"""Opposite-direction rules between two groups with overlapping matches. Pure: no I/O.
 
 A rule of one direction that names a group, and a rule of the other direction that names the first
 one's group, can match the very same packets at one priority. For two groups that is one flow, and
@@ -38,7 +38,7 @@ class _Word(NamedTuple):
     log: bool
 
 
-class ContraryRules:
+class ConflictingRules:
     """The rules that name a group; each change returns the others that it made contrary, or not."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""`state.concern` and the feed with one: what is held, dropped, and read before `Reached`."""
+"""`state.watch_scope` and the feed with one: what is held, dropped, and read before `SyncedTo`."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,7 +15,6 @@ from netplugin.startup.held_networks import HeldNetworks
 from objdb.api import Change, Delete, Entry, Keep, Put, Snapshot, keep_all
 from objdb.memory import Faults, MemoryBackend, MemoryStore
 from state import codec
-from state.concern import Concern
 from state.records import (
     Encap,
     EndpointRecord,
@@ -24,7 +23,8 @@ from state.records import (
     NetworkType,
     Record,
 )
-from state.watch import AGENT_PREFIXES, Changed, Event, Held, Reached, RecordFeed, Removed
+from state.watch import AGENT_PREFIXES, Changed, Event, RecordFeed, Removed, ScopeChanged, SyncedTo
+from state.watch_scope import WatchScope
 from tests.bed.waiting import WITHIN, eventually
 from tests.unit.netplugin.records import HOST, PEER, endpoint, network
 
@@ -61,11 +61,11 @@ def store() -> MemoryStore:
 @asynccontextmanager
 async def feeding(
     store: MemoryStore, faults: Faults | None = None, *, look_after: float = 0.0
-) -> AsyncIterator[tuple[RecordFeed, Concern]]:
-    concern, backend = Concern(HOST), MemoryBackend(store, faults)
-    feed = RecordFeed(backend, AGENT_PREFIXES, concern, look_after=look_after)
+) -> AsyncIterator[tuple[RecordFeed, WatchScope]]:
+    scope, backend = WatchScope(HOST), MemoryBackend(store, faults)
+    feed = RecordFeed(backend, AGENT_PREFIXES, scope, look_after=look_after)
     async with background("feed", feed.run()):
-        yield feed, concern
+        yield feed, scope
     await backend.close()
 
 
@@ -73,7 +73,7 @@ async def until_reached(feed: RecordFeed, rev: int, prefix: str = keys.ENDPOINTS
     events: list[Event] = []
     async with asyncio.timeout(WITHIN):
         while not any(
-            isinstance(one, Reached) and one.prefix == prefix and one.rev >= rev for one in events
+            isinstance(one, SyncedTo) and one.prefix == prefix and one.rev >= rev for one in events
         ):
             events += await feed.take()
     return events
@@ -110,8 +110,8 @@ async def test_a_first_pod_brings_its_tenants_endpoints_before_its_revision(
     changed = [one.record for one in events if isinstance(one, Changed)]
     expected = [pod(RED, 9, HOST), *(pod(nid, n) for nid in (RED, RED2) for n in (1, 2))]
     assert sorted(changed, key=repr) == sorted(expected, key=repr)
-    assert isinstance(events[-1], Reached)
-    assert Held(frozenset({RED, RED2})) in events
+    assert isinstance(events[-1], SyncedTo)
+    assert ScopeChanged(frozenset({RED, RED2})) in events
 
 
 async def until_held(feed: RecordFeed, held: dict[str, int]) -> None:
@@ -124,8 +124,8 @@ async def test_a_restarted_agent_reads_what_its_pods_may_meet_and_then_the_rest(
     store: MemoryStore,
 ) -> None:
     fill(store, pod(RED, 9, HOST))
-    async with feeding(store, look_after=0.05) as (feed, concern):
-        concern.follow(lambda: [BLUE])  # the journal's: the store has lost that pod
+    async with feeding(store, look_after=0.05) as (feed, scope):
+        scope.follow(lambda: [BLUE])  # the journal's: the store has lost that pod
         await until_reached(feed, rev_of(store))
         assert held_on(feed) == {BLUE: 2}
         await until_held(feed, {RED: 3, RED2: 2, BLUE: 2})
@@ -136,8 +136,8 @@ async def test_a_pod_that_comes_while_a_snapshot_is_read_brings_its_network(
 ) -> None:
     fill(store, pod(RED, 9, HOST))
     answers = iter([list[NetworkId]()])
-    async with feeding(store, look_after=60) as (feed, concern):
-        concern.follow(lambda: next(answers, [RED]))  # the reading begins; the snapshot is there
+    async with feeding(store, look_after=60) as (feed, scope):
+        scope.follow(lambda: next(answers, [RED]))  # the reading begins; the snapshot is there
         await until_reached(feed, rev_of(store))
         assert held_on(feed) == {RED: 3, RED2: 2}
 
@@ -169,7 +169,7 @@ async def test_what_is_gone_when_it_is_read_again_is_not_held(store: MemoryStore
     lost = endpoint(9, nid=NetworkId("gone.away"))
     fill(store, lost)
     backend = _Slow(store)
-    feed = RecordFeed(backend, AGENT_PREFIXES, Concern(HOST), look_after=0)
+    feed = RecordFeed(backend, AGENT_PREFIXES, WatchScope(HOST), look_after=0)
     async with background("feed", feed.run()), asyncio.timeout(WITHIN):
         await backend.looked.wait()
         store.apply([Change((), (Delete(keys.endpoint(lost.key)),))])
@@ -215,8 +215,8 @@ async def test_a_look_for_own_endpoints_outlasts_an_outage(store: MemoryStore) -
 
 async def test_a_network_that_is_added_to_the_tenant_is_read(store: MemoryStore) -> None:
     fill(store, pod(RED, 9, HOST), pod(NetworkId("n3.red"), 1))
-    async with feeding(store) as (feed, concern):
-        concern.follow(lambda: [RED])
+    async with feeding(store) as (feed, scope):
+        scope.follow(lambda: [RED])
         await until_reached(feed, rev_of(store))
         fill(store, net("n3.red"))
         await until_reached(feed, rev_of(store, keys.NETWORKS), keys.NETWORKS)
@@ -227,10 +227,10 @@ async def test_what_is_of_no_concern_is_dropped_after_a_while(store: MemoryStore
     own = pod(RED, 9, HOST)
     fill(store, own)
     now = iter((1.0, 30.0, 62.0))
-    async with feeding(store) as (feed, concern):
+    async with feeding(store) as (feed, scope):
         used = [RED]
-        concern.follow(lambda: used)
-        networks = HeldNetworks(feed, concern, kept=60.0, clock=now.__next__)
+        scope.follow(lambda: used)
+        networks = HeldNetworks(feed, scope, kept=60.0, clock=now.__next__)
         await until_reached(feed, rev_of(store))
         used.clear()
         store.apply([Change((), (Delete(keys.endpoint(own.key)),))])
@@ -241,15 +241,15 @@ async def test_what_is_of_no_concern_is_dropped_after_a_while(store: MemoryStore
         await networks.converge()
         assert held_on(feed) == {}
         events = await feed.take()
-        assert Held(frozenset()) in events
+        assert ScopeChanged(frozenset()) in events
         assert sum(isinstance(one, Removed) for one in events) == 4
 
 
 async def test_a_resync_keeps_and_forgets_what_it_should(store: MemoryStore) -> None:
     fill(store, pod(RED, 9, HOST))
-    async with feeding(store) as (feed, concern):
+    async with feeding(store) as (feed, scope):
         await until_held(feed, {RED: 3, RED2: 2})
-        concern.follow(lambda: [BLUE])
+        scope.follow(lambda: [BLUE])
         await feed.extend()
         assert held_on(feed) == {RED: 3, RED2: 2, BLUE: 2}
         store.lose_continuity()
@@ -260,27 +260,27 @@ async def test_a_resync_keeps_and_forgets_what_it_should(store: MemoryStore) -> 
 
 @pytest.mark.parametrize(("mode", "held"), [("routing", {RED, BLUE}), ("bridge", {RED})])
 def test_routed_vlan_networks_are_one(mode: str, held: set[NetworkId]) -> None:
-    concern = Concern(HOST)
-    concern.put(GlobalRecord(infra_type="", fwd_mode=mode, arp_mode="", pvt_subnet=""))
-    concern.put(net(RED, encap=Encap.VLAN))
-    concern.put(net(BLUE, encap=Encap.VLAN))
-    concern.put(net("n2.blue"))
-    concern.put(pod(RED, 1, HOST))
-    assert concern.networks == held
+    scope = WatchScope(HOST)
+    scope.put(GlobalRecord(infra_type="", fwd_mode=mode, arp_mode="", pvt_subnet=""))
+    scope.put(net(RED, encap=Encap.VLAN))
+    scope.put(net(BLUE, encap=Encap.VLAN))
+    scope.put(net("n2.blue"))
+    scope.put(pod(RED, 1, HOST))
+    assert scope.networks == held
 
 
 def test_hosts_on_infra_networks_concern_everyone() -> None:
-    concern = Concern(HOST)
-    concern.put(replace(net(BLUE), type=NetworkType.INFRA))
-    assert concern.networks == {BLUE}
+    scope = WatchScope(HOST)
+    scope.put(replace(net(BLUE), type=NetworkType.INFRA))
+    assert scope.networks == {BLUE}
 
 
 def test_a_key_that_can_be_read_in_two_ways_may_be_held() -> None:
-    concern = Concern(HOST)
+    scope = WatchScope(HOST)
     one, two = NetworkId("n1.red"), NetworkId("n1.red-x")
     entry = endpoint(1, host=PEER, nid=two, container="c1")
     key, value = keys.endpoint(entry.key), codec.encode(entry)
-    assert concern.may_hold(key, value, {one})
-    assert concern.may_hold(key, value, {two})
-    assert not concern.may_hold(key, value, {BLUE})
-    assert not concern.holds(entry, {one})
+    assert scope.may_hold(key, value, {one})
+    assert scope.may_hold(key, value, {two})
+    assert not scope.may_hold(key, value, {BLUE})
+    assert not scope.holds(entry, {one})

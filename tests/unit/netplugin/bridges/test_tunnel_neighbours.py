@@ -1,6 +1,6 @@
-"""A lane whose next hop Open vSwitch does not know is asked for, and named if that is in vain.
+"""A tunnel next hop that Open vSwitch does not know is asked for, and named if that is in vain.
 
-So is one whose MAC has changed; a tunnel end that has moved is announced.
+So is one whose MAC has changed; a tunnel endpoint that has moved is announced.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from core.errors import HostError, SwitchRefused, SwitchUnavailable
 from core.ids import HostLabel
 from core.retry import begin_loops
 from core.tasks import background
-from netplugin.bridges.lanes import (
+from netplugin.bridges.tunnel_neighbours import (
     REFRESH,
-    Lanes,
-    LaneTiming,
+    NeighbourTiming,
+    TunnelNeighbours,
     known_neighbours,
     route_of,
 )
@@ -84,43 +84,43 @@ class Net:
     def take(self, faults: Mapping[HostLabel, str]) -> None:
         self.found = faults
 
-    def lanes(self) -> Lanes:
-        return Lanes(
+    def neighbours(self) -> TunnelNeighbours:
+        return TunnelNeighbours(
             peers=lambda: self.peers,
             own=OWN,
             control=self,
             arp=self,
             report_faults=self.take,
-            timing=LaneTiming(check=0.001, answer=0.001),
+            timing=NeighbourTiming(check=0.001, answer=0.001),
         )
 
-    async def settled(self) -> Lanes:
-        """Return lanes that have told the peers of this host, and what they did since: nothing."""
-        lanes = self.lanes()
-        await lanes.check()
+    async def settled(self) -> TunnelNeighbours:
+        """Return neighbours after the first check, with what was done before forgotten."""
+        neighbours = self.neighbours()
+        await neighbours.check()
         assert (self.announced, self.found) == ([("br-phy", OWN)], {})
         self.asked.clear()
         self.announced.clear()
-        return lanes
+        return neighbours
 
 
 async def test_new_peers_are_told_of_this_host_once() -> None:
     net = Net()
-    lanes = await net.settled()
-    await lanes.check()
+    neighbours = await net.settled()
+    await neighbours.check()
     assert (net.announced, net.found) == ([], {})
     net.peers[NEAR] = IPv4Address("192.0.2.3")
     net.answering.add(net.peers[NEAR])
     for _ in range(3):
-        await lanes.check()
+        await neighbours.check()
         assert (net.announced, net.found) == ([("br-phy", OWN)], {})
 
 
 async def test_what_is_unknown_is_asked_for_and_heals_unnamed() -> None:
     net = Net()
-    lanes = await net.settled()
+    neighbours = await net.settled()
     net.known -= {NEAR_END}
-    await lanes.check()
+    await neighbours.check()
     assert net.asked == [("br-phy", OWN, NEAR_END)]
     assert len(net.announced) == 1
     assert net.found == {}
@@ -130,74 +130,77 @@ async def test_a_lane_that_stays_closed_is_named_until_it_opens(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     net = Net()
-    lanes = await net.settled()
+    neighbours = await net.settled()
     net.known, net.answering = set(), {NEAR_END}
     with caplog.at_level("INFO"):
-        await lanes.check()
-        await lanes.check()
+        await neighbours.check()
+        await neighbours.check()
         assert net.found is not None
         assert net.found.keys() == {FAR}
         assert str(GATEWAY) in net.found[FAR]
         assert "see that ARP passes" in net.found[FAR]
         net.answering.add(GATEWAY)
-        await lanes.check()
+        await neighbours.check()
     assert net.found == {}
-    assert [record.message for record in caplog.records] == ["lane closed", "lane open again"]
+    assert [record.message for record in caplog.records] == [
+        "tunnel next hop unresolved",
+        "tunnel next hop resolved",
+    ]
 
 
 async def test_a_peer_that_is_silent_is_asked_for_anew() -> None:
     net = Net()
-    lanes = await net.settled()
-    lanes.suspect(NEAR)
-    lanes.suspect(HostLabel("gone"))
-    await lanes.check()
+    neighbours = await net.settled()
+    neighbours.suspect(NEAR)
+    neighbours.suspect(HostLabel("gone"))
+    await neighbours.check()
     assert net.asked == [("br-phy", OWN, NEAR_END)]
-    await lanes.check()
+    await neighbours.check()
     assert len(net.asked) == 1
 
 
 async def test_a_tunnel_end_that_moves_is_announced() -> None:
     net = Net()
-    lanes = await net.settled()
+    neighbours = await net.settled()
     for net.own_link, net.own_mac in (("br-phy", OTHER_MAC), ("br-ex", OTHER_MAC)):
         net.announced.clear()
-        await lanes.check()
+        await neighbours.check()
         assert (net.own_link, OWN) in net.announced
         net.announced.clear()
-        await lanes.check()
+        await neighbours.check()
         assert net.announced == []
 
 
 async def test_a_tunnel_end_that_stays_is_announced_now_and_then() -> None:
     net = Net()
-    lanes = await net.settled()
+    neighbours = await net.settled()
     for _ in range(REFRESH - 1):
-        await lanes.check()
+        await neighbours.check()
     assert net.announced == []
     for _ in range(2 * REFRESH):
-        await lanes.check()
+        await neighbours.check()
     assert net.announced == [("br-phy", OWN)] * 2
 
 
 async def test_a_host_whose_end_has_moved_asks_for_all_next_hops() -> None:
     net = Net()
-    lanes = await net.settled()
+    neighbours = await net.settled()
     net.own_mac = OTHER_MAC
-    await lanes.check()
+    await neighbours.check()
     assert {target for _, _, target in net.asked} == {NEAR_END, GATEWAY}
 
 
 async def test_a_tunnel_end_on_no_link_is_announced_when_it_is_on_one() -> None:
     net = Net()
-    lanes = await net.settled()
+    neighbours = await net.settled()
     net.own_link = ""
-    await lanes.check()
+    await neighbours.check()
     assert net.announced == []
     net.own_link, net.link_up = "br-ex", False
-    await lanes.check()
+    await neighbours.check()
     assert net.announced == []
     net.link_up = True
-    await lanes.check()
+    await neighbours.check()
     assert ("br-ex", OWN) in net.announced
 
 
@@ -206,15 +209,15 @@ async def test_a_mac_that_the_kernel_knows_differently_is_asked_for(
     address: IPv4Address, asked: IPv4Address
 ) -> None:
     net = Net()
-    lanes = await net.settled()
+    neighbours = await net.settled()
     net.in_kernel = {(address, "br-phy"): MAC, (address, "eth9"): OTHER_MAC}
-    await lanes.check()
+    await neighbours.check()
     assert net.asked == []
     net.in_kernel = {(address, "br-phy"): OTHER_MAC}
     for _ in range(2):
-        await lanes.check()
+        await neighbours.check()
         assert net.asked == [("br-phy", OWN, asked)], "not in two checks running"
-    await lanes.check()
+    await neighbours.check()
     assert len(net.asked) == 2
     assert net.found == {}
 
@@ -222,7 +225,7 @@ async def test_a_mac_that_the_kernel_knows_differently_is_asked_for(
 async def test_a_lane_without_a_route_is_named() -> None:
     net = Net()
     net.peers = {NEAR: NEAR_END, FAR: IPv4Address("203.0.113.9")}
-    await net.lanes().check()
+    await net.neighbours().check()
     assert net.found is not None
     assert net.found.keys() == {FAR}
     assert "no route" in net.found[FAR]
@@ -231,7 +234,7 @@ async def test_a_lane_without_a_route_is_named() -> None:
 async def test_a_link_that_sends_no_arp_is_named() -> None:
     net = Net()
     net.link_up, net.known = False, set()
-    await net.lanes().check()
+    await net.neighbours().check()
     assert net.found is not None
     assert set(net.found.values()) == {"cannot send ARP by br-phy: down"}
 
@@ -239,26 +242,26 @@ async def test_a_link_that_sends_no_arp_is_named() -> None:
 async def test_a_switch_that_is_away_changes_nothing() -> None:
     net = Net()
     net.known, net.answering = set(), set()
-    lanes = net.lanes()
-    await lanes.check()
+    neighbours = net.neighbours()
+    await neighbours.check()
     before, net.away = net.found, True
     with pytest.raises(SwitchUnavailable):
-        await lanes.check()
+        await neighbours.check()
     assert net.found is before
 
 
 async def test_a_switch_that_stays_away_is_counted() -> None:
     net, loops = Net(), begin_loops()
     net.away = True
-    async with background("lanes", net.lanes().run()):
-        await eventually(lambda: loops.failures["lanes not checked"] > 2)
+    async with background("neighbours", net.neighbours().run()):
+        await eventually(lambda: loops.failures["tunnel neighbours not checked"] > 2)
         net.away = False
         await eventually(lambda: net.found == {})
 
 
 async def test_lanes_are_checked_again_and_again() -> None:
     net = Net()
-    async with background("lanes", net.lanes().run()):
+    async with background("neighbours", net.neighbours().run()):
         await eventually(lambda: net.found == {})
         net.known.clear()
         await eventually(lambda: net.known == {NEAR_END, GATEWAY})
@@ -267,7 +270,7 @@ async def test_lanes_are_checked_again_and_again() -> None:
 def test_a_host_without_peers_has_no_lanes() -> None:
     net = Net()
     net.peers, net.away = {}, True
-    asyncio.run(net.lanes().check())
+    asyncio.run(net.neighbours().check())
     assert net.found == {}
 
 
