@@ -250,13 +250,13 @@ async def _agent(vswitchd: int, size: Size) -> None:
             await switch.start(_listening(PORTS[bridge]))
             sup.supervise(f"bridge {bridge}", agents[bridge].run())
         for agent in agents.values():
-            await agent.wait_synced()
+            await agent.sync.wait_synced()
         figures: dict[str, float] = {
             "made": made,
             "synced": time.monotonic() - began,
             "worked": time.process_time() - worked,
             "empty": empty,
-            "flows": sum(len(agent.flows) for agent in agents.values()),
+            "flows": sum(len(agent.desired.flows) for agent in agents.values()),
             "rules": sum(len(world.rules) for world in worlds.values()),
             "alone": sum(_alone(agent) for agent in agents.values()),
         }
@@ -309,8 +309,8 @@ def _alone(agent: BridgeAgent) -> int:
     rules, sharing = agent.world.rules, Counter[int]()
     sharing.update(one.number for one in agent.world.policy_classes.values())
     count = 0
-    for key in agent.flows:
-        owner = agent.owner(key)
+    for key in agent.desired.flows:
+        owner = agent.desired.owner(key)
         if owner is None or owner.kind is ObjectKind.POLICY_CLASS:
             continue
         rule = rules.get(owner.name) if owner.kind is ObjectKind.RULE else None

@@ -15,25 +15,16 @@ text. The header of `contivmodel.outcome` tells surely not done from unknown.
 import socket
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from ssl import SSLContext
 from types import TracebackType
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import Final, Generic, NamedTuple, Self, TypeVar
 
 import aiohttp
 from pydantic import TypeAdapter, ValidationError
 
 from contivmodel.outcome import HEADER, Outcome
-from contivmodel.rpc import (
-    AddressBlocksRequest,
-    AllocAddressRequest,
-    AllocNetworkRequest,
-    CreateEndpointRequest,
-    DeleteEndpointRequest,
-    FreeNetworkRequest,
-    ReleaseAddressRequest,
-    UpdateEndpointRequest,
-)
 from contivmodel.wire import WireModel, dumps, field
 from core.errors import (
     ContivError,
@@ -138,6 +129,7 @@ HISTORY_HEADER: Final = "Contiv-History"
 revisions are."""
 
 R = TypeVar("R", bound=WireModel)
+T = TypeVar("T")
 
 
 class CreatedEndpoint(NamedTuple):
@@ -149,6 +141,14 @@ class CreatedEndpoint(NamedTuple):
     endpoint: EndpointConfig
     revisions: dict[str, int]
     history: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginCall(Generic[T]):
+    """A route below `/plugin/`, and what its answer is read as."""
+
+    route: str
+    read: Callable[[bytes, Mapping[str, str]], T]
 
 
 class MasterClient:
@@ -193,60 +193,12 @@ class MasterClient:
             await self._session.close()
             self._session = None
 
-    async def create_endpoint(
-        self, request: CreateEndpointRequest, *, base_url: str | None = None
-    ) -> CreatedEndpoint:
-        """Create an endpoint and return its record; idempotent."""
-        answer, headers = await self._post("createEndpoint", request, base_url)
-        endpoint = _read(EndpointReply, answer).endpoint
-        revisions = _revisions(headers.get(REVISIONS_HEADER, "{}"))
-        return CreatedEndpoint(endpoint, revisions, headers.get(HISTORY_HEADER, ""))
-
-    async def delete_endpoint(
-        self, request: DeleteEndpointRequest, *, base_url: str | None = None
-    ) -> EndpointConfig:
-        """Delete an endpoint and return its record. Raises NotFound if there was none."""
-        answer, _ = await self._post("deleteEndpoint", request, base_url)
-        return _read(EndpointReply, answer).endpoint
-
-    async def update_endpoint(
-        self, request: UpdateEndpointRequest, *, base_url: str | None = None
-    ) -> None:
-        """Record what happened to an endpoint's container. Raises NotFound if there is none."""
-        await self._post("updateEndpoint", request, base_url)
-
-    async def alloc_address(
-        self, request: AllocAddressRequest, *, base_url: str | None = None
-    ) -> AddressReply:
-        """Reserve an address and return it."""
-        answer, _ = await self._post("allocAddress", request, base_url)
-        return _read(AddressReply, answer)
-
-    async def release_address(
-        self, request: ReleaseAddressRequest, *, base_url: str | None = None
-    ) -> None:
-        """Release a reserved address; one that was not reserved is no error."""
-        await self._post("releaseAddress", request, base_url)
-
-    async def address_blocks(
-        self, request: AddressBlocksRequest, *, base_url: str | None = None
-    ) -> AddressBlocksReply:
-        """Renew the lease under which a host holds addresses; a copy of a request is harmless."""
-        answer, _ = await self._post("addressBlocks", request, base_url)
-        return _read(AddressBlocksReply, answer)
-
-    async def alloc_network(
-        self, request: AllocNetworkRequest, *, base_url: str | None = None
-    ) -> PlaceReply:
-        """Record what a network of docker's swarm stands for; idempotent."""
-        answer, _ = await self._post("allocNetwork", request, base_url)
-        return _read(PlaceReply, answer)
-
-    async def free_network(
-        self, request: FreeNetworkRequest, *, base_url: str | None = None
-    ) -> None:
-        """Forget a network of docker's swarm; one that is not known is no error."""
-        await self._post("freeNetwork", request, base_url)
+    async def call(
+        self, call: PluginCall[T], request: WireModel, *, base_url: str | None = None
+    ) -> T:
+        """Send a request and return what was answered."""
+        answer, headers = await self._post(call.route, request, base_url)
+        return call.read(answer, headers)
 
     async def check_ready(self, *, base_url: str | None = None) -> None:
         """Return if the netmaster says that it can do its work. Raises MasterUnavailable."""
@@ -320,6 +272,38 @@ def _revisions(text: str) -> dict[str, int]:
         return _REVISIONS.validate_json(text)
     except ValidationError as exc:
         raise MasterRefused(f"netmaster's revisions cannot be read: {exc}") from exc
+
+
+def _created(answer: bytes, headers: Mapping[str, str]) -> CreatedEndpoint:
+    endpoint = _read(EndpointReply, answer).endpoint
+    revisions = _revisions(headers.get(REVISIONS_HEADER, "{}"))
+    return CreatedEndpoint(endpoint, revisions, headers.get(HISTORY_HEADER, ""))
+
+
+def _nothing(_answer: bytes, _headers: Mapping[str, str]) -> None:
+    """Read nothing: that it was answered says all."""
+
+
+def _as(model: type[R]) -> Callable[[bytes, Mapping[str, str]], R]:
+    return lambda answer, _: _read(model, answer)
+
+
+CREATE_ENDPOINT: Final = PluginCall("createEndpoint", _created)
+"""Creates an endpoint and returns its record; idempotent. CreateEndpointRequest."""
+DELETE_ENDPOINT: Final = PluginCall("deleteEndpoint", _as(EndpointReply))
+"""Deletes an endpoint and returns its record; NotFound if there was none. DeleteEndpointRequest."""
+UPDATE_ENDPOINT: Final = PluginCall("updateEndpoint", _nothing)
+"""Records what happened to an endpoint's container, or NotFound. UpdateEndpointRequest."""
+ALLOC_ADDRESS: Final = PluginCall("allocAddress", _as(AddressReply))
+"""Reserves an address and returns it. AllocAddressRequest."""
+RELEASE_ADDRESS: Final = PluginCall("releaseAddress", _nothing)
+"""Releases an address; one that was not reserved is no error. ReleaseAddressRequest."""
+ADDRESS_BLOCKS: Final = PluginCall("addressBlocks", _as(AddressBlocksReply))
+"""Renews the lease of held addresses; a copy of it is harmless. AddressBlocksRequest."""
+ALLOC_NETWORK: Final = PluginCall("allocNetwork", _as(PlaceReply))
+"""Records what a network of docker's swarm stands for; idempotent. AllocNetworkRequest."""
+FREE_NETWORK: Final = PluginCall("freeNetwork", _nothing)
+"""Forgets such a network; one that is not known is no error. FreeNetworkRequest."""
 
 
 def _refusal(

@@ -22,9 +22,8 @@ from ofnet.channel.switch import Switch
 from ofnet.channel.wire import PacketIn
 from ofnet.desired import Desired
 from ofnet.diff import Difference, difference
-from ofnet.directory import Attachment, Directory
+from ofnet.directory import Directory
 from ofnet.flow_sync import AUDIT_INTERVAL, FlowSync
-from ofnet.flows import Flow, FlowKey
 from ofnet.garp_sender import GarpSender
 from ofnet.hits import Hits, guarded_by_object, hits_by_object
 from ofnet.inspection import AgentIdentity, bridge_report, tenants
@@ -89,23 +88,23 @@ class BridgeAgent:
         self.stats: Counter[str] = Counter()
         self.forged: Counter[str] = Counter()
         """Requests of endpoints here in another's name, which nobody answers, by their keys."""
-        self._switch = switch
+        self.switch = switch
         self._resolve = resolve
         self._notice = notice
         self._logged = LoggedRules()
         self._world = world
-        self._desired = Desired(bridge)
-        self._directory = Directory()
-        self._log_faults(self._desired.update(world, EVERYTHING).faults)
-        self._directory.update(world, EVERYTHING)
-        self._sync = FlowSync(
+        self.desired = Desired(bridge)
+        self.directory = Directory()
+        self._log_faults(self.desired.update(world, EVERYTHING).faults)
+        self.directory.update(world, EVERYTHING)
+        self.sync = FlowSync(
             switch,
-            self._desired,
+            self.desired,
             self.stats,
             before_compare=self._before_compare,
             audit_interval=audit_interval,
         )
-        self._sync.spare(_spared(world))
+        self.sync.spare(_spared(world))
         self._found: set[Translated] | None = None
         self._asked = False
         """True once this connection's switch has said what its datapath can do."""
@@ -113,12 +112,12 @@ class BridgeAgent:
         self._receive_probe: Callable[[int, bytes], None] = _no_receiver
         self._complete = asyncio.Event()
         self._note_complete(world)
-        self.garp_sender = GarpSender(switch, bridge, world, self.stats, self.wait_synced)
+        self.garp_sender = GarpSender(switch, bridge, world, self.stats, self.sync.wait_synced)
         switch.attach(self)
 
     def on_sync_change(self, callback: Callable[[], None]) -> None:
         """Have a callback called when `fully_synced`, `refused` or `faults` may have changed."""
-        self._sync.on_change = callback
+        self.sync.on_change = callback
 
     def set_observer(self, observer: BridgeObserver) -> None:
         """Notify one observer of Worlds and of neighbours."""
@@ -130,7 +129,7 @@ class BridgeAgent:
 
     def send(self, out: PacketOut) -> bool:
         """Have the switch send a packet; False if none is connected, or it is too busy."""
-        return self._switch.send_packet(out.data, out.actions, in_port=out.in_port)
+        return self.switch.send_packet(out.data, out.actions, in_port=out.in_port)
 
     async def update(self, world: World, changes: Changes) -> None:
         """Take over a changed World; return when the switch has acknowledged the change.
@@ -150,17 +149,17 @@ class BridgeAgent:
     async def _realise(self, world: World, changes: Changes) -> None:
         # There is no await before the change is queued, so no packet and no second update sees the
         # directory without the flows.
-        self._directory.update(world, changes)
-        delta = self._desired.update(world, changes)
+        self.directory.update(world, changes)
+        delta = self.desired.update(world, changes)
         if any(flow.owner is ObjectKind.RULE for flow in (*delta.add, *delta.delete)):
             self._logged.forget()
         self._world = world
         if self._observer is not None:
             self._observer.on_world(world)
         self._log_faults(delta.faults)
-        self._sync.spare(_spared(world))
+        self.sync.spare(_spared(world))
         self._note_complete(world)
-        await self._sync.apply(delta)
+        await self.sync.apply(delta)
         for oid, fault in delta.faults.items():
             if oid.kind is ObjectKind.LOCAL:
                 raise Invalid(f"endpoint {oid.name} cannot be forwarded to: {fault}")
@@ -174,7 +173,7 @@ class BridgeAgent:
         # In an incomplete World absence means "not read yet". What it lacks would be deleted, and
         # a running pod cut off; and what it has could pass what an unread policy denies.
         await self._complete.wait()
-        await self._sync.run()
+        await self.sync.run()
 
     # -- state ---------------------------------------------------------------------------------
 
@@ -186,21 +185,7 @@ class BridgeAgent:
     @property
     def connected(self) -> bool:
         """True while a switch is connected."""
-        return self._switch.connected
-
-    @property
-    def synced(self) -> bool:
-        """True when the last comparison found no difference, and nothing has failed since."""
-        return self._sync.synced
-
-    @property
-    def fully_synced(self) -> bool:
-        """True when the switch has acknowledged every flow of every finished update."""
-        return self._sync.fully_synced
-
-    async def wait_synced(self) -> None:
-        """Return when a switch is connected and a comparison has found no difference."""
-        await self._sync.wait_synced()
+        return self.switch.connected
 
     async def unrealised(self, key: EndpointKey) -> str:
         """Return what keeps the flows of a local endpoint from the switch; "" for nothing.
@@ -214,55 +199,17 @@ class BridgeAgent:
             return f"endpoint {key} has an address that hosts need for themselves: delete it"
         if key not in self._world.local:
             return f"endpoint {key} has no flows on {self.bridge}"
-        if oid in self.faults:
-            return f"endpoint {key} can have no flows: {self.faults[oid]}"
-        await self.wait_synced()
-        claimed = self._desired.keys_of(oid)
-        reasons = sorted({why for flow, (_, why) in self.refused.items() if flow in claimed})
+        if oid in self.desired.faults:
+            return f"endpoint {key} can have no flows: {self.desired.faults[oid]}"
+        await self.sync.wait_synced()
+        claimed = self.desired.keys_of(oid)
+        reasons = sorted({why for flow, (_, why) in self.sync.refused.items() if flow in claimed})
         return f"the switch refuses flows of endpoint {key}: {reasons[0]}" if reasons else ""
-
-    @property
-    def refused(self) -> Mapping[FlowKey, tuple[Flow, str]]:
-        """The flows the switch refuses, with its reason (`ofnet.refusals`)."""
-        return self._sync.refused
-
-    @property
-    def faults(self) -> Mapping[ObjectId, str]:
-        """The objects whose values no flow can have, with what is wrong."""
-        return self._desired.faults
-
-    @property
-    def flows(self) -> Mapping[FlowKey, Flow]:
-        """The flows the bridge must have."""
-        return self._desired.flows
-
-    def flows_of(self, name: str) -> frozenset[Flow]:
-        """Return the wanted flows of what has a name, of an endpoint by its key."""
-        return self._desired.named(name)
-
-    def owner(self, key: FlowKey) -> ObjectId | None:
-        """Return the object that a wanted flow is made for."""
-        return self._desired.owner(key)
-
-    @property
-    def comparisons(self) -> int:
-        """How often the switch's flows were compared with the desired ones."""
-        return self._sync.comparisons
-
-    @property
-    def differences(self) -> int:
-        """How many flows were missing, different or unwanted in all comparisons."""
-        return self._sync.differences
-
-    @property
-    def channel(self) -> Mapping[str, int]:
-        """The counters of the connection: sessions, flow-mods, packets (`ofnet.channel.switch`)."""
-        return self._switch.counters
 
     async def installed(self) -> int | None:
         """Return how many flows the switch says it has; None while it does not answer."""
         try:
-            return await self._switch.flow_count()
+            return await self.switch.session.flow_count()
         except (SwitchUnavailable, SwitchRefused):
             return None
 
@@ -271,8 +218,8 @@ class BridgeAgent:
 
         Raises SwitchUnavailable or SwitchRefused.
         """
-        reported = await self._switch.dump()
-        desired = list(self._desired.flows.values())
+        reported = await self.switch.session.dump()
+        desired = list(self.desired.flows.values())
         return len(reported), await asyncio.to_thread(difference, desired, reported)
 
     async def service_stats(self) -> dict[str, Any]:
@@ -281,7 +228,7 @@ class BridgeAgent:
         Returns an empty object while the switch does not answer.
         """
         try:
-            entries = await self._switch.entries()
+            entries = await self.switch.session.entries()
         except (SwitchUnavailable, SwitchRefused) as exc:
             about = fields(bridge=self.bridge, error=str(exc))
             log.info("service counters not available", extra=about)
@@ -294,15 +241,8 @@ class BridgeAgent:
         By the objects' names; those without any are left out. Raises SwitchUnavailable or
         SwitchRefused.
         """
-        counted = await self._switch.counts(kind)
-        return hits_by_object(self._desired.cookies(kind), counted)
-
-    async def received_by(self, ofport: int) -> int:
-        """Return how many packets have come in by a port, read now.
-
-        Raises SwitchUnavailable or SwitchRefused.
-        """
-        return await self._switch.received_by(ofport)
+        counted = await self.switch.session.counts(kind)
+        return hits_by_object(self.desired.cookies(kind), counted)
 
     async def guarded(self) -> dict[str, int]:
         """Return how many packets the source guard dropped of each endpoint here, read now.
@@ -310,8 +250,8 @@ class BridgeAgent:
         By the endpoints' keys; those without any are left out. Raises SwitchUnavailable or
         SwitchRefused.
         """
-        counted = await self._switch.counts(ObjectKind.LOCAL)
-        return guarded_by_object(self._desired.cookies(ObjectKind.LOCAL), counted)
+        counted = await self.switch.session.counts(ObjectKind.LOCAL)
+        return guarded_by_object(self.desired.cookies(ObjectKind.LOCAL), counted)
 
     async def logged_packets(self) -> dict[str, int]:
         """Return how many packets rules with `log` decided about, read now, by the rules' ids.
@@ -319,7 +259,7 @@ class BridgeAgent:
         Those that arrive and are allowed are left out. Raises SwitchUnavailable or SwitchRefused.
         """
         rules = self._logged.by_cookie(self._world)
-        counted = await self._switch.counts(ObjectKind.RULE) if rules else []
+        counted = await self.switch.session.counts(ObjectKind.RULE) if rules else []
         return policy_log.packets_by_rule(rules, counted)
 
     def _tenants(self) -> dict[int, str]:
@@ -328,10 +268,6 @@ class BridgeAgent:
         if mode_of(self.bridge, self._world.fwd_mode) is Mode.VLROUTER:
             return {FLAT_VRF: " ".join(sorted(named.values()))} if named else {}
         return named
-
-    def attachment(self, ofport: int) -> Attachment | None:
-        """Return what is attached to a port of the bridge."""
-        return self._directory.attachment(ofport)
 
     def inspect(
         self,
@@ -358,20 +294,20 @@ class BridgeAgent:
     def on_connected(self) -> None:
         """Reconcile at once."""
         self._asked = False
-        self._sync.on_connected()
+        self.sync.on_connected()
 
     def on_disconnected(self) -> None:
         """Fail the updates that wait for the switch."""
-        self._sync.on_disconnected()
+        self.sync.on_disconnected()
 
     def on_error(self, text: str) -> None:
         """Compare soon: an error that answers no request may mean that a flow is missing."""
         self.stats["SwitchError"] += 1
         log.debug("switch error", extra=fields(bridge=self.bridge, error=text))
-        self._sync.compare_soon()
+        self.sync.compare_soon()
 
     def _note_forged(self, ofport: int) -> None:
-        attachment = self._directory.attachment(ofport)
+        attachment = self.directory.attachment(ofport)
         if attachment is not None and attachment.endpoint is not None:
             self.forged[str(attachment.endpoint.key)] += 1
 
@@ -387,7 +323,7 @@ class BridgeAgent:
             self._receive_probe(packet.in_port, packet.data)
             return
         mode = mode_of(self.bridge, self._world.fwd_mode)
-        reaction = react(packet, mode, self._directory, self._world, self._resolve)
+        reaction = react(packet, mode, self.directory, self._world, self._resolve)
         self.stats["PktRcvd"] += 1
         self.stats.update(reaction.counters)
         if not FORGED.isdisjoint(reaction.counters):
@@ -405,14 +341,14 @@ class BridgeAgent:
         answer = refusal(packet.data)
         self.stats["SvcPktRefused" if answer is not None else "SvcPktInvalid-ERROR"] += 1
         if answer is not None:
-            self._switch.send_packet(answer, _BACK, in_port=packet.in_port)
+            self.switch.send_packet(answer, _BACK, in_port=packet.in_port)
 
     def _note(self, packet: PacketIn) -> None:
         """Pass on what a packet of a rule with `log` says."""
         rules = self._logged.by_cookie(self._world)
         mode = mode_of(self.bridge, self._world.fwd_mode)
         vrfs = policy_log.vrfs_of(packet, mode, self._world)
-        found = policy_log.read(packet, rules, self._directory, vrfs)
+        found = policy_log.read(packet, rules, self.directory, vrfs)
         self.stats["PolicyPktLogged" if found is not None else "PolicyPktInvalid-ERROR"] += 1
         if found is not None and self._notice is not None:
             self._notice(found)
@@ -427,15 +363,15 @@ class BridgeAgent:
         """Ask the switch, once a connection, what its datapath can do; adapt the flows to it."""
         if self._asked:
             return
-        lacking = await self._switch.refusals([neighbours.extension_probe()])
+        lacking = await self.switch.refusals([neighbours.extension_probe()])
         # Open vSwitch's own datapath has the extension, the kernel's does not
         own = not lacking
-        harmed = own and datapath.ends_at_unchanged_addresses(await self._switch.release())
+        harmed = own and datapath.ends_at_unchanged_addresses(await self.switch.session.release())
         self._asked = True
         before = self._world
         self._world = replace(before, nd_extension=own, unchanged_nat=not harmed)
         if self._world != before:
-            self._desired.update(self._world, EVERYTHING)
+            self.desired.update(self._world, EVERYTHING)
         if before.nd_extension != own:
             by = "the agent: the datapath has no ND extension" if lacking else "the switch"
             log.info(
@@ -452,13 +388,13 @@ class BridgeAgent:
             mode = mode_of(self.bridge, self._world.fwd_mode)
             self._found = {
                 Translated(zone_of(mode, one.vrf), one.protocol, address, one.port("src"))
-                for one in await self._switch.entries()
+                for one in await self.switch.session.entries()
                 if one.table == TableId.SRV_PROXY_SNAT
                 and one.port("src")
                 and (address := one.address("src")) is not None
             }
         if self._found and not self._world.kubernetes_partial:
-            self._sync.forget(self._found.difference(answered(self._desired.flows.values())))
+            self.sync.forget(self._found.difference(answered(self.desired.flows.values())))
             self._found = set()
 
     def _log_faults(self, faults: Mapping[ObjectId, str]) -> None:

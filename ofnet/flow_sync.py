@@ -261,7 +261,7 @@ class FlowSync:
         with failing(pending):
             for _ in range(MAX_ROUNDS):
                 await self._before_compare()
-                reported = await self._switch.dump()
+                reported = await self._switch.session.dump()
                 # The outbox is emptied after the dump and before the difference is computed: the
                 # desired flows contain these changes already, so the difference covers them.
                 box = self._take_outbox()
@@ -309,14 +309,14 @@ class FlowSync:
         """Remove the groups that no flow uses; a flow that is added brings its group with it."""
         # A flow that is spared may use a group that no desired flow has.
         if not self._spared:
-            unused = [one for one in await self._switch.groups() if one not in used]
+            unused = [one for one in await self._switch.session.groups() if one not in used]
             if unused:
-                await self._switch.remove_groups(unused)
+                await self._switch.session.remove_groups(unused)
 
     async def _settle_meters(self, used: frozenset[Meter]) -> None:
         """Restore the meters that somebody changed, and remove those that no flow uses."""
         # A meter that is deleted takes its flows with it, so that none is missing here.
-        found = await self._switch.meters()
+        found = await self._switch.session.meters()
         numbers = {meter.id for meter in used}
         changed = used - set(found)
         if changed:
@@ -325,13 +325,13 @@ class FlowSync:
         # a flow that is spared may use a meter that no desired flow has
         unused = [meter.id for meter in found if meter.id not in numbers]
         if unused and not self._spared:
-            await self._switch.remove_meters(unused)
+            await self._switch.session.remove_meters(unused)
 
     async def _forget(self, ended: Collection[Translated], *, again: bool = False) -> None:
         if not ended:
             return
         try:
-            await self._switch.forget(ended)
+            await self._switch.session.forget(ended)
         except SwitchRefused as exc:
             self._stats["ConnectionsKept"] += len(ended)
             about = fields(bridge=self._desired.bridge, count=len(ended), error=str(exc))

@@ -66,7 +66,7 @@ class GarpSender:
         with suppress(TimeoutError, SwitchUnavailable):
             async with asyncio.timeout(PATIENCE):
                 await self._send_due()
-                await self._switch.barrier()
+                await self._switch.session.barrier()
 
     def wake(self) -> None:
         """Send what is due as soon as the switch has its flows."""

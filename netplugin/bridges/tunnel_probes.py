@@ -269,7 +269,7 @@ class TunnelProbes:
         """Judge what was sent before, and probe each peer once."""
         now, last = self._clock(), self._last
         self._last = now
-        if not (self._agent.connected and self._agent.fully_synced):
+        if not (self._agent.connected and self._agent.sync.fully_synced):
             for record in self._records.values():
                 record.forget_waiting()
             self._last = None
@@ -344,7 +344,7 @@ class TunnelProbes:
         if vtep is None:
             return
         try:
-            received = await self._agent.received_by(vtep.ofport)
+            received = await self._agent.switch.session.received_by(vtep.ofport)
         except (SwitchRefused, SwitchUnavailable) as exc:
             self._counting.failed(exc)
         else:

@@ -1,4 +1,4 @@
-"""Validates a CNI call: the body that `contivk8s` posts, as a request for the `PodHandler`.
+"""Validates a CNI call: the body that `contivk8s` posts, as a request for the `CniHandlers`.
 
 In comes JSON with the original's fields (docs/original/cni-k8s.md §2) and beside them the container
 id, the raw CNI_ARGS and the network configuration the plugin read from its stdin; out goes a

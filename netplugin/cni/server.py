@@ -1,8 +1,8 @@
 """The server for `contivk8s`: HTTP on a unix socket of this host.
 
 In come the original's two calls (docs/original/cni-k8s.md §2) and those for CHECK, GC and STATUS,
-each from a process of root. They are validated by `netplugin.cni.request`, carried out by a
-`PodHandler` (`netplugin.pods.calls`), and answered with the reply that `netplugin.cni.results`
+each from a process of root. They are validated by `netplugin.cni.request`, carried out by the
+`CniHandlers` (of `netplugin.pods`), and answered with the reply that `netplugin.cni.results`
 builds. Every request gets a reply. This module knows routes and statuses and nothing of pods;
 `netplugin.plugin_socket` is the socket.
 """
@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -37,10 +38,10 @@ MAX_GC_BODY: Final = 4 * 1024 * 1024
 """A GC lists the interfaces of all pods of a network; the plugin reads 1 MiB and quotes it."""
 
 
-class PodHandler(Protocol):
-    """Carries the calls out, and serialises those of one container.
+class PodInterfaces(Protocol):
+    """Carries ADD and DEL out, and serialises those of one container.
 
-    ADD and DEL are idempotent: a runtime repeats a call whose reply it did not get.
+    Both are idempotent: a runtime repeats a call whose reply it did not get.
     """
 
     async def add(self, request: PodRequest) -> PodResult:
@@ -51,23 +52,45 @@ class PodHandler(Protocol):
         """Remove the pod's interface; one that does not exist is a success."""
         ...
 
+
+class InterfaceChecks(Protocol):
+    """Carries CHECK out."""
+
     async def check(self, request: PodRequest) -> None:
         """Return if the pod's interface is as its ADD left it, else raise a ContivError."""
         ...
 
+
+class InterfaceCollection(Protocol):
+    """Carries GC out."""
+
     async def collect(self, request: GcRequest) -> None:
         """Remove the interfaces of a network that a GC does not list."""
         ...
+
+
+class AgentReadiness(Protocol):
+    """Carries STATUS out."""
 
     async def status(self) -> None:
         """Return if an ADD can be carried out now, else raise NotReady."""
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class CniHandlers:
+    """What carries the calls out, by their verbs."""
+
+    pods: PodInterfaces
+    checks: InterfaceChecks
+    collection: InterfaceCollection
+    readiness: AgentReadiness
+
+
 @asynccontextmanager
 async def serve(
     path: Path,
-    handler: PodHandler,
+    handlers: CniHandlers,
     limits: ConnectionLimits = LIMITS,
     body_time: float = BODY_TIME,
     stats: RequestStats | None = None,
@@ -80,7 +103,7 @@ async def serve(
     stats = stats or RequestStats()
     for verb in PATHS:
         stats.expect((200, 500), verb)
-    endpoint = _Endpoint(handler, plugins, stats)
+    endpoint = _Endpoint(handlers, plugins, stats)
     async with plugins.listening(path, endpoint.answer):
         yield
 
@@ -96,8 +119,8 @@ class _Call(NamedTuple):
 class _Endpoint:
     """One HTTP request to one reply."""
 
-    def __init__(self, handler: PodHandler, plugins: PluginSocket, stats: RequestStats) -> None:
-        self._handler = handler
+    def __init__(self, handlers: CniHandlers, plugins: PluginSocket, stats: RequestStats) -> None:
+        self._handlers = handlers
         self._plugins = plugins
         self._stats = stats
 
@@ -165,20 +188,20 @@ class _Endpoint:
     async def _one_pod(self, request: PodRequest, verb: Verb) -> dict[str, Any]:
         match verb:
             case Verb.ADD:
-                return results.added(await self._handler.add(request), request)
+                return results.added(await self._handlers.pods.add(request), request)
             case Verb.DEL:
-                await self._handler.delete(request)
+                await self._handlers.pods.delete(request)
                 return results.deleted(request)
             case Verb.CHECK:
-                await self._handler.check(request)
+                await self._handlers.checks.check(request)
                 return results.done()
 
     async def _collect(self, request: GcRequest) -> dict[str, Any]:
-        await self._handler.collect(request)
+        await self._handlers.collection.collect(request)
         return results.done()
 
     async def _status(self) -> dict[str, Any]:
-        await self._handler.status()
+        await self._handlers.readiness.status()
         return results.done()
 
 

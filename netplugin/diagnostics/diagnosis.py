@@ -53,8 +53,8 @@ async def _flows(agent: BridgeAgent) -> str:
     try:
         counted, found = await agent.compared()
     except (SwitchUnavailable, SwitchRefused) as exc:
-        return f"wanted: {len(agent.flows)}\nin the switch: not available: {exc}\n"
-    return flow_report(agent.flows.values(), counted, found)
+        return f"wanted: {len(agent.desired.flows)}\nin the switch: not available: {exc}\n"
+    return flow_report(agent.desired.flows.values(), counted, found)
 
 
 def flow_report(wanted: "Iterable[Flow]", counted: int, found: Difference) -> str:

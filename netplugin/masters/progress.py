@@ -107,8 +107,8 @@ class Progress:
     def fault_counts(self) -> dict[str, int]:
         """Return the number of faults of this moment by subject."""
         counts = {subject: len(faults) for subject, faults in self._faults.items()}
-        counts["flows refused"] = sum(len(agent.refused) for agent in self._agents.values())
-        counts["objects"] = sum(len(agent.faults) for agent in self._agents.values())
+        counts["flows refused"] = sum(len(agent.sync.refused) for agent in self._agents.values())
+        counts["objects"] = sum(len(agent.desired.faults) for agent in self._agents.values())
         counts["records"] = len(self._unreadable) + len(self._invalid)
         return counts
 
@@ -189,7 +189,7 @@ class Progress:
         # A revision is realised for the whole host or not at all: netmaster takes it as "policies
         # up to here are in force", so one outstanding flow holds the revision back, and a refused
         # one if something may pass for want of it (`ofnet.refusals`).
-        if not all(agent.fully_synced for agent in self._agents.values()):
+        if not all(agent.sync.fully_synced for agent in self._agents.values()):
             self._unsettled = True
         elif self._unsettled:
             self._unsettled = False
@@ -212,11 +212,11 @@ class Progress:
 
     def _errors(self) -> Iterator[str]:
         for bridge, agent in self._agents.items():
-            for flow, reason in agent.refused.values():
-                oid = agent.owner(flow.key)
+            for flow, reason in agent.sync.refused.values():
+                oid = agent.desired.owner(flow.key)
                 of = f" of {oid.kind.name.lower()} {oid.name}".rstrip() if oid is not None else ""
                 yield f"bridge {bridge}: flow{of} refused: {reason}: {flow}"
-            for oid, reason in agent.faults.items():
+            for oid, reason in agent.desired.faults.items():
                 yield f"bridge {bridge}: {oid.name} has no flows: {reason}"
         yield from chain.from_iterable(self._faults.values())
         for key, reason in {**self._unreadable, **self._invalid}.items():

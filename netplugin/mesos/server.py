@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -19,6 +19,7 @@ from core.logs import fields
 from core.tasks import guard
 from netplugin.cni.request import PodRequest, Verb
 from netplugin.cni.results import PodResult
+from netplugin.cni.server import PodInterfaces
 from netplugin.mesos import messages
 from netplugin.mesos.namespace_links import NamespaceLinks
 from netplugin.plugin_socket import PluginSocket, is_allowed
@@ -31,21 +32,9 @@ MAX_BODY: Final = 64 * 1024
 PATHS: Final = {"/MesosNwIntfAdd": Verb.ADD, "/MesosNwIntfDel": Verb.DEL}
 
 
-class ContainerHandler(Protocol):
-    """Carries the calls out; both are idempotent (`netplugin.cni.server.PodHandler`)."""
-
-    async def add(self, request: PodRequest) -> PodResult:
-        """Create a container's interface, or leave nothing behind and raise a ContivError."""
-        ...
-
-    async def delete(self, request: PodRequest) -> None:
-        """Remove a container's interface; one that does not exist is a success."""
-        ...
-
-
 @asynccontextmanager
 async def serve(
-    path: Path, handler: ContainerHandler, links: NamespaceLinks | None = None
+    path: Path, handler: PodInterfaces, links: NamespaceLinks | None = None
 ) -> AsyncIterator[None]:
     """Answer calls on the socket at `path` for the length of the body.
 
@@ -61,7 +50,7 @@ class _Endpoint:
     """One HTTP request to one reply."""
 
     def __init__(
-        self, handler: ContainerHandler, plugins: PluginSocket, links: NamespaceLinks
+        self, handler: PodInterfaces, plugins: PluginSocket, links: NamespaceLinks
     ) -> None:
         self._handler = handler
         self._plugins = plugins

@@ -1,4 +1,4 @@
-"""Adds and removes the endpoints of this host, for the CNI server (`netplugin.pods.calls`).
+"""Adds and removes the endpoints of this host, for the CNI server (`netplugin.cni.server`).
 
 An ADD is carried out by `netplugin.pods.add`. A repeated ADD returns the same result; a failed one
 is undone completely.

@@ -36,9 +36,10 @@ from netplugin.kube import config
 from netplugin.kube.config import KubeConfig
 from netplugin.kube.discovery import access_of, api_hosts
 from netplugin.masters import registration
-from netplugin.masters.client import LeaderClient
+from netplugin.masters.client import MasterApi
 from netplugin.masters.host_id import host_id
 from netplugin.masters.label_claim import claim_label, keep_label
+from netplugin.masters.leader import LeaderClient
 from netplugin.masters.own_record import OwnRecord
 from netplugin.pods.host import place_as_asked
 from netplugin.settings import Settings
@@ -128,16 +129,16 @@ async def _start(context: Context, kube_config: KubeConfig) -> None:
     scope = WatchScope(settings.host) if settings.own_tenants_only and not a_node else None
     fwd_mode = FwdMode(cluster.fwd_mode)
     dataplane = await build_dataplane(context, clients, switches, fwd_mode, macs, scope=scope)
-    master = _follow_leader(context, clients)
-    host_services = build_host_services(context, clients, dataplane, master)
+    leader = _follow_leader(context, clients)
+    host_services = build_host_services(context, clients, dataplane, MasterApi(leader))
     kubernetes = build_kubernetes(context, dataplane, kube_config) if in_kubernetes else None
     place = kubernetes.placement.place if kubernetes is not None else place_as_asked
-    checks = build_host_checks(settings, clients, dataplane, master.ask)
+    checks = build_host_checks(settings, clients, dataplane, leader.ask)
     pod_services = await build_pod_services(
         context,
         clients,
         dataplane,
-        master,
+        MasterApi(leader),
         place,
         needed=checks.ready() | loops_ready(context.loops),
     )
@@ -162,7 +163,7 @@ async def _start(context: Context, kube_config: KubeConfig) -> None:
         dataplane,
         host_services,
         pod_services,
-        leader=master,
+        leader=leader,
         kube_feed=feed,
         early=health,
     )

@@ -165,7 +165,7 @@ class Inspector:
         lines = [
             f"{bridge}: cookie={flow.cookie:#x}, {flow}\n"
             for bridge, agent in self._agents.items()
-            for flow in sorted(agent.flows_of(name), key=lambda one: one.key)
+            for flow in sorted(agent.desired.named(name), key=lambda one: one.key)
         ]
         if not lines:
             text = (

@@ -17,7 +17,7 @@ from core.tasks import Supervisor
 from daemons.request_stats import RequestStats
 from daemons.tls import TlsContexts
 from netplugin.kube.feed import KubeFeed
-from netplugin.masters.client import LeaderClient
+from netplugin.masters.leader import LeaderClient
 from netplugin.startup import metric_names as names
 from netplugin.startup.dataplane import Dataplane
 from netplugin.startup.host_services import HostServices
@@ -77,23 +77,29 @@ class AgentMetrics:
         yield labelled(names.COLLECTED, self.pod_services.garbage_collector.tally)
 
     def _flows(self) -> Iterator[Reading]:
-        yield self._bridges(names.WANTED, lambda agent: len(agent.flows))
-        yield self._bridges(names.REFUSED, lambda agent: len(agent.refused))
-        yield self._bridges(names.SYNCED, lambda agent: agent.fully_synced)
-        yield self._bridges(names.COMPARISONS, lambda agent: agent.comparisons)
-        yield self._bridges(names.DIFFERENCES, lambda agent: agent.differences)
-        yield self._bridges(names.FLOW_MODS, lambda agent: agent.channel.get("flow_mods", 0))
+        yield self._bridges(names.WANTED, lambda agent: len(agent.desired.flows))
+        yield self._bridges(names.REFUSED, lambda agent: len(agent.sync.refused))
+        yield self._bridges(names.SYNCED, lambda agent: agent.sync.fully_synced)
+        yield self._bridges(names.COMPARISONS, lambda agent: agent.sync.comparisons)
+        yield self._bridges(names.DIFFERENCES, lambda agent: agent.sync.differences)
+        yield self._bridges(
+            names.FLOW_MODS, lambda agent: agent.switch.counters.get("flow_mods", 0)
+        )
         yield self._bridges(names.CONNECTED, lambda agent: agent.connected)
-        yield self._bridges(names.SESSIONS, lambda agent: agent.channel.get("sessions", 0))
-        yield self._bridges(names.SWITCH_ERRORS, lambda agent: agent.channel.get("errors", 0))
+        yield self._bridges(names.SESSIONS, lambda agent: agent.switch.counters.get("sessions", 0))
+        yield self._bridges(
+            names.SWITCH_ERRORS, lambda agent: agent.switch.counters.get("errors", 0)
+        )
 
     def _packets(self) -> Iterator[Reading]:
-        yield self._bridges(names.PACKET_INS, lambda agent: agent.channel.get("packet_in", 0))
+        yield self._bridges(
+            names.PACKET_INS, lambda agent: agent.switch.counters.get("packet_in", 0)
+        )
         counters = {"sent": "packet_out", "dropped": "packet_out_dropped"}
         yield Reading(
             names.PACKET_OUTS,
             {
-                (str(bridge), outcome): float(agent.channel.get(counter, 0))
+                (str(bridge), outcome): float(agent.switch.counters.get(counter, 0))
                 for bridge, agent in self.dataplane.agents.items()
                 for outcome, counter in counters.items()
             },

@@ -19,6 +19,7 @@ from netplugin.bridges.host_ports import InterfaceContext
 from netplugin.bridges.name_ports import NamePorts
 from netplugin.bridges.tunnel_probes import TunnelProbes
 from netplugin.cni.interface_spec import Delivery
+from netplugin.cni.server import CniHandlers
 from netplugin.dns.tcp_server import TcpServer
 from netplugin.kernel import icmp
 from netplugin.masters.client import MasterApi
@@ -26,7 +27,6 @@ from netplugin.pods import mapping_rules
 from netplugin.pods.add import PodAdd
 from netplugin.pods.adoption import Adoption
 from netplugin.pods.block_renewal import BlockRenewal
-from netplugin.pods.calls import CniCalls
 from netplugin.pods.check import PodCheck
 from netplugin.pods.claims import Claims
 from netplugin.pods.collect import PodCollect
@@ -55,7 +55,7 @@ class PodServices:
 
     host: PodHost
     pods: Pods
-    calls: CniCalls
+    calls: CniHandlers
     check: PodCheck
     readiness: Readiness
     mtus: PodMtus
@@ -150,7 +150,7 @@ async def build_pod_services(
         host=host,
         pods=pods,
         check=check,
-        calls=CniCalls(
+        calls=CniHandlers(
             pods,
             check,
             PodCollect(host.registry, pods, host.timing.collect_grace),
@@ -219,7 +219,7 @@ def _name_ports(
         settle_underlay=clients.underlay_routes.settle,
     )
     servers = {
-        bridge: TcpServer(agent.attachment, dataplane.names.resolve, pod_socket)
+        bridge: TcpServer(agent.directory.attachment, dataplane.names.resolve, pod_socket)
         for bridge, agent in dataplane.agents.items()
     }
     return NamePorts(

@@ -168,7 +168,7 @@ async def _wait_for_switch(bridge: Bridge, agent: BridgeAgent, reminder: float) 
     while True:
         try:
             async with asyncio.timeout(reminder):
-                await agent.wait_synced()
+                await agent.sync.wait_synced()
         except TimeoutError:
             log.warning("no switch yet: is ovs-vswitchd running?", extra=fields(bridge=bridge))
         else:

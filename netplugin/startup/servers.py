@@ -14,6 +14,7 @@ from daemons.health import Health
 from daemons.metrics_page import MetricsPage
 from daemons.request_stats import RequestStats
 from netplugin.cni import server as cni
+from netplugin.cni.server import PodInterfaces
 from netplugin.diagnostics import diagnosis, rule_hits
 from netplugin.diagnostics.capture import Captures
 from netplugin.diagnostics.dry_run import DryRuns
@@ -22,8 +23,8 @@ from netplugin.diagnostics.selftest import SelfTest
 from netplugin.kernel import conntrack, icmp
 from netplugin.kube.feed import KubeFeed
 from netplugin.masters import registration
-from netplugin.masters.client import LeaderClient
 from netplugin.masters.control import ControlChannel
+from netplugin.masters.leader import LeaderClient
 from netplugin.masters.spread import Spread
 from netplugin.mesos import server as mesos
 from netplugin.pods import link_keeper
@@ -192,7 +193,7 @@ def _tracer(
     )
 
 
-async def serve_mesos(context: Context, pods: mesos.ContainerHandler) -> None:
+async def serve_mesos(context: Context, pods: PodInterfaces) -> None:
     """Serve Mesos, as the original does in every mode; an agent without it serves the rest."""
     path = context.settings.run_dir / mesos.SOCKET
     loop = Loop(log, "Mesos not served", about=str(path))

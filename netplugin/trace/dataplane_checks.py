@@ -56,7 +56,9 @@ class DataplaneChecks:
     async def of_endpoint(self, key: EndpointKey) -> list[str]:
         """Return the faults of an endpoint of this host."""
         oid = ObjectId(ObjectKind.LOCAL, key)
-        invalid = [one.faults[oid] for one in self._agents.values() if oid in one.faults]
+        invalid = [
+            one.desired.faults[oid] for one in self._agents.values() if oid in one.desired.faults
+        ]
         found = [f"no flows can be made for it: {why}" for why in invalid]
         try:
             found += await self._check.faults_of(key)

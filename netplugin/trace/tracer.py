@@ -206,7 +206,7 @@ class Tracer:
         self, asked: TraceRequest, entry: _Entry, faults: list[str]
     ) -> dict[str, Any]:
         agent = self._agents[entry.bridge]
-        flows = tuple(agent.flows.values())
+        flows = tuple(agent.desired.flows.values())
         journey = await _journey(flows, entry.world, [*asked.before, entry.packet])
         faults += self._checks.of_bridge(entry.bridge)
         if entry.sender is not None:
@@ -289,10 +289,10 @@ class Tracer:
         if wanted.flow is None:
             there = found.flow if found is not None else "nothing"
             return f"the switch has a flow that is not wanted: {there}"
-        why = names.of(agent.owner(wanted.flow.key), self._policies, agent.world)
-        if wanted.flow.key in agent.refused:
-            why += f", refused: {agent.refused[wanted.flow.key][1]}"
-        known = {flow.cookie for flow in agent.flows.values()}
+        why = names.of(agent.desired.owner(wanted.flow.key), self._policies, agent.world)
+        if wanted.flow.key in agent.sync.refused:
+            why += f", refused: {agent.sync.refused[wanted.flow.key][1]}"
+        known = {flow.cookie for flow in agent.desired.flows.values()}
         strange = found is not None and found.cookie is not None and found.cookie not in known
         if strange and found is not None and found.table == wanted.table:
             if found.priority > wanted.flow.priority:
@@ -306,12 +306,12 @@ class Tracer:
             return ""
         contrary = (other for other in one.others if other.instructions != one.flow.instructions)
         flows = (one.flow, *contrary)
-        owners = (agent.owner(flow.key) for flow in flows)
+        owners = (agent.desired.owner(flow.key) for flow in flows)
         return " or ".join(names.of(owner, self._policies, agent.world) for owner in owners)
 
     def _shown(self, agent: BridgeAgent, one: LookedUp) -> dict[str, Any]:
         flow = one.flow
-        owner = agent.owner(flow.key) if flow is not None else None
+        owner = agent.desired.owner(flow.key) if flow is not None else None
         return {
             "table": int(one.table),
             "tableName": TableId(one.table).name,

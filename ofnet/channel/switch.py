@@ -14,9 +14,7 @@ from typing import Final, Protocol
 from core.errors import SwitchRefused, SwitchUnavailable
 from core.logs import fields
 from core.unix_socket import peer_uid
-from ofnet.changes import ObjectKind
 from ofnet.channel import wire
-from ofnet.channel.flow_stats import FlowCount, FlowEntry
 from ofnet.channel.requests import FlowsRefused
 from ofnet.channel.session import SwitchSession, Timing
 from ofnet.channel.workload import Workload
@@ -24,7 +22,6 @@ from ofnet.diff import FlowStamp, additions_in_order, deletions_in_order, is_who
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PacketAction
 from ofnet.openflow.meters import Meter
-from ofnet.translations import Translated
 
 log = logging.getLogger(__name__)
 
@@ -128,6 +125,13 @@ class Switch:
         """True while a switch is connected and its handshake complete."""
         return self._session is not None
 
+    @property
+    def session(self) -> SwitchSession:
+        """The connection of the switch, for requests. Raises SwitchUnavailable if there is none."""
+        if self._session is None:
+            raise SwitchUnavailable(f"no switch is connected for bridge {self._bridge}")
+        return self._session
+
     async def apply(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
         """Add, with the groups and meters of the flows, then delete; return when all is processed.
 
@@ -136,7 +140,7 @@ class Switch:
         Raises FlowsRefused (then no flow of a large number is installed), SwitchRefused or
         SwitchUnavailable.
         """
-        session = self._require()
+        session = self.session
         if not add and not delete:
             return
         self.counters["flow_mods"] += len(add) + len(delete)
@@ -151,7 +155,7 @@ class Switch:
 
         Raises SwitchRefused or SwitchUnavailable.
         """
-        session = self._require()
+        session = self.session
         try:
             await self._set_meters(session, flows)
         except FlowsRefused as exc:
@@ -160,60 +164,10 @@ class Switch:
             return unmetered | await session.refusals(left)
         return await session.refusals(flows)
 
-    async def dump(self) -> list[FlowStamp]:
-        """Return what the switch reports: table and cookie of each flow."""
-        return await self._require().dump()
-
-    async def flow_count(self) -> int:
-        """Return how many flows the switch has. Raises SwitchRefused or SwitchUnavailable."""
-        return await self._require().flow_count()
-
-    async def entries(self) -> list[FlowEntry]:
-        """Return the flows of services, with their matches and counters."""
-        return await self._require().entries()
-
-    async def counts(self, kind: ObjectKind) -> list[FlowCount]:
-        """Return the counters of the flows of a kind. Raises SwitchRefused or SwitchUnavailable."""
-        return await self._require().counts(kind)
-
-    async def received_by(self, ofport: int) -> int:
-        """Return how many packets have come in by a port.
-
-        Raises SwitchRefused, for a port that is not there, or SwitchUnavailable.
-        """
-        return await self._require().received_by(ofport)
-
-    async def release(self) -> str:
-        """Return the release of the switch, as 3.1.0. Raises SwitchRefused or SwitchUnavailable."""
-        return await self._require().release()
-
-    async def meters(self) -> list[Meter]:
-        """Return the meters that the switch has."""
-        return await self._require().meters()
-
     async def set_meters(self, meters: Sequence[Meter]) -> None:
         """Change meters. Raises SwitchRefused or SwitchUnavailable."""
-        for meter, reason in (await self._require().set_meters(meters)).items():
+        for meter, reason in (await self.session.set_meters(meters)).items():
             raise SwitchRefused(f"switch refused {meter}: {reason}")
-
-    async def remove_meters(self, numbers: Collection[int]) -> None:
-        """Delete meters that no flow uses. Raises SwitchRefused or SwitchUnavailable."""
-        await self._require().remove_meters(numbers)
-
-    async def groups(self) -> list[int]:
-        """Return the numbers of the groups that the switch has."""
-        return await self._require().groups()
-
-    async def remove_groups(self, numbers: Collection[int]) -> None:
-        """Delete groups that no flow uses. Raises SwitchRefused or SwitchUnavailable."""
-        await self._require().remove_groups(numbers)
-
-    async def forget(self, ended: Collection[Translated]) -> None:
-        """Have connections forgotten, so that their next packets begin new ones.
-
-        Raises SwitchRefused (Open vSwitch before 3.1 cannot do it) or SwitchUnavailable.
-        """
-        await self._require().forget(ended)
 
     def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> bool:
         """Send a packet out; one that cannot be sent now is dropped and counted, and False."""
@@ -221,10 +175,6 @@ class Switch:
         sent = session is not None and session.send_packet(data, actions, in_port=in_port)
         self.counters["packet_out" if sent else "packet_out_dropped"] += 1
         return sent
-
-    async def barrier(self) -> None:
-        """Return when the switch has processed all that was sent. Raises SwitchUnavailable."""
-        await self._require().barrier()
 
     def refusal(self, transport: asyncio.BaseTransport) -> str:
         """Refuse a process of another user than the switch's."""
@@ -291,8 +241,3 @@ class Switch:
             raise FlowsRefused(
                 [(f, refused[m]) for f in flows for m in f.instructions.meters if m in refused]
             )
-
-    def _require(self) -> SwitchSession:
-        if self._session is None:
-            raise SwitchUnavailable(f"no switch is connected for bridge {self._bridge}")
-        return self._session

@@ -23,7 +23,11 @@ from unittest.mock import patch
 
 import pytest
 
-from contivmodel.client import MasterClient
+from contivmodel.client import (
+    CREATE_ENDPOINT,
+    DELETE_ENDPOINT,
+    MasterClient,
+)
 from contivmodel.rpc import ConfigEP, CreateEndpointRequest, DeleteEndpointRequest
 from netctl.main import run
 from tests.bed.master import Master
@@ -122,7 +126,8 @@ class Session:
         async with MasterClient(self.master.url) as client:
             if "createEndpoint" in note:
                 config = ConfigEP(container="ep1", host="h1", service_name="g1")
-                await client.create_endpoint(
+                await client.call(
+                    CREATE_ENDPOINT,
                     CreateEndpointRequest(
                         tenant_name="default",
                         network_name="n1",
@@ -130,13 +135,14 @@ class Session:
                         endpoint_id="ep1",
                         common_name="c1",
                         config=config,
-                    )
+                    ),
                 )
             else:
-                await client.delete_endpoint(
+                await client.call(
+                    DELETE_ENDPOINT,
                     DeleteEndpointRequest(
                         tenant_name="default", network_name="n1", endpoint_id="ep1"
-                    )
+                    ),
                 )
 
 

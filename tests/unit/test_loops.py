@@ -28,7 +28,7 @@ LOOPS: Final = {
     # one request or question, whose caller waits, and hears of the last failure
     "netmaster/commit.py Committer._commit_plan": "decides once more on a newer view",
     "netplugin/diagnostics/live_trace.py _received": "a link's end, told once: a second ends it",
-    "netplugin/masters/client.py LeaderClient._request": "ends with the time of the request",
+    "netplugin/masters/leader.py LeaderClient.call": "ends with the time of the request",
     "objdb/consul/leases.py _session_of": "ends with the time of the grant",
     "objdb/failover.py Failover.call_members": "ends with the budget of the call",
     # no failure: the kernel says that events did not fit, which counts as a change

@@ -10,6 +10,7 @@ from typing import Any
 
 from netplugin.cni.request import GcRequest, PodRequest
 from netplugin.cni.results import PodResult
+from netplugin.cni.server import CniHandlers
 from tests.bed.plugin import SCRIPT
 from tests.bed.waiting import WITHIN
 
@@ -65,7 +66,7 @@ def environment(verb: str, container: str = "abc123", **more: str) -> dict[str, 
 
 @dataclass
 class FakePods:
-    """A `PodHandler` that gives every container an address of its own."""
+    """Carries all calls out, and gives every container an address of its own."""
 
     ipv4: IPv4Interface = field(default_factory=lambda: IPv4Interface("10.1.1.5/24"))
     ipv6: IPv6Interface | None = None
@@ -77,6 +78,10 @@ class FakePods:
     collected: list[GcRequest] = field(default_factory=list)
     busy: int = 0
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    @property
+    def handlers(self) -> CniHandlers:
+        return CniHandlers(self, self, self, self)
 
     async def add(self, request: PodRequest) -> PodResult:
         self.added.append(request)

@@ -38,7 +38,7 @@ def pods() -> FakePods:
 
 @pytest.fixture
 async def agent(path: Path, pods: FakePods) -> AsyncIterator[Path]:
-    async with serve(path, pods):
+    async with serve(path, pods.handlers):
         yield path
 
 
@@ -252,11 +252,11 @@ async def test_a_dead_agent_s_socket_makes_way(path: Path, pods: FakePods) -> No
     path.parent.mkdir()
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
-    async with serve(path, pods):
+    async with serve(path, pods.handlers):
         assert (await run_plugin(environment("ADD"), socket=path)).code == 0
     outcome = await run_plugin(environment("ADD"), socket=path)
     assert (outcome.code, outcome.json["code"]) == (1, 11)
-    async with serve(path, pods):
+    async with serve(path, pods.handlers):
         assert (await run_plugin(environment("ADD"), socket=path)).code == 0
 
 
@@ -289,7 +289,7 @@ def test_the_server_runs_on_the_daemon_s_loop(path: Path) -> None:
     env = environment("ADD", CONTIV_CNI_SOCKET=str(path))
 
     async def add() -> tuple[int, str]:
-        async with serve(path, FakePods()):
+        async with serve(path, FakePods().handlers):
             return await asyncio.to_thread(main.answer, env, CONFIG.encode())
 
     assert uvloop.run(add())[0] == 0

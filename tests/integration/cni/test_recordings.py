@@ -136,7 +136,7 @@ async def replay(case: str, call: Recording, path: Path) -> tuple[Outcome, FakeP
         async with parrot(path, call.reply):
             return await run_plugin(call.env, call.stdin, socket=path), None
     pods = pods_for(fields)
-    async with serve(path, pods):
+    async with serve(path, pods.handlers):
         return await run_plugin(call.env, call.stdin, socket=path), pods
 
 
@@ -209,7 +209,7 @@ async def test_a_runtime_s_call(call: dict[str, Any], bed_dir: Path) -> None:
     pods = FakePods()
     path = bed_dir / "cni.sock"
     env, config = call["env"], call["stdin"]
-    async with serve(path, pods):
+    async with serve(path, pods.handlers):
         outcome = await run_plugin(env, json.dumps(config), socket=path)
     assert outcome.stderr == ""
     if env["CNI_COMMAND"] == "VERSION":

@@ -29,7 +29,7 @@ def pods() -> FakePods:
 @pytest.fixture
 async def agent(bed_dir: Path, pods: FakePods) -> AsyncIterator[Path]:
     path = bed_dir / "cni.sock"
-    async with serve(path, pods):
+    async with serve(path, pods.handlers):
         yield path
 
 

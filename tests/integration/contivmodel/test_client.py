@@ -8,7 +8,15 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from contivmodel.client import MasterClient
+from contivmodel.client import (
+    ALLOC_ADDRESS,
+    ALLOC_NETWORK,
+    CREATE_ENDPOINT,
+    DELETE_ENDPOINT,
+    FREE_NETWORK,
+    RELEASE_ADDRESS,
+    MasterClient,
+)
 from contivmodel.rpc import (
     AllocAddressRequest,
     AllocNetworkRequest,
@@ -63,17 +71,18 @@ async def test_requests_are_what_the_routes_want_over_one_connection(serve: Serv
         return web.json_response({"EndpointConfig": {"endpointID": "ep1", "labels": None}})
 
     async with MasterClient(await serve(handler)) as client:
-        created = (await client.create_endpoint(CREATE)).endpoint
-        gone = await client.delete_endpoint(
-            DeleteEndpointRequest(tenant_name="default", network_name="n1", endpoint_id="ep1")
+        created = (await client.call(CREATE_ENDPOINT, CREATE)).endpoint
+        gone = await client.call(
+            DELETE_ENDPOINT,
+            DeleteEndpointRequest(tenant_name="default", network_name="n1", endpoint_id="ep1"),
         )
-        address = await client.alloc_address(AllocAddressRequest(network_id="n1.default"))
-        await client.release_address(
-            ReleaseAddressRequest(network_id="n1.default", ipv4_address="10.1.1.1")
+        address = await client.call(ALLOC_ADDRESS, AllocAddressRequest(network_id="n1.default"))
+        await client.call(
+            RELEASE_ADDRESS, ReleaseAddressRequest(network_id="n1.default", ipv4_address="10.1.1.1")
         )
-        place = await client.alloc_network(AllocNetworkRequest(docker_id="d1"))
-        await client.free_network(FreeNetworkRequest(docker_id="d1"))
-    assert (created.endpoint_id, gone.endpoint_id) == ("ep1", "ep1")
+        place = await client.call(ALLOC_NETWORK, AllocNetworkRequest(docker_id="d1"))
+        await client.call(FREE_NETWORK, FreeNetworkRequest(docker_id="d1"))
+    assert (created.endpoint_id, gone.endpoint.endpoint_id) == ("ep1", "ep1")
     assert address.address == "10.1.1.1/24"
     assert [path for path, _, _ in seen] == [
         "/plugin/createEndpoint",
@@ -95,7 +104,9 @@ async def test_a_call_may_name_another_netmaster(serve: Serve) -> None:
 
     url = await serve(other)
     async with MasterClient("http://127.0.0.1:9") as client:
-        assert (await client.create_endpoint(CREATE, base_url=url)).endpoint.endpoint_id == "there"
+        assert (
+            await client.call(CREATE_ENDPOINT, CREATE, base_url=url)
+        ).endpoint.endpoint_id == "there"
 
 
 @pytest.mark.parametrize(
@@ -107,13 +118,13 @@ async def test_errors_are_the_first_line(body: str, error: type[Exception], serv
 
     async with MasterClient(await serve(handler)) as client:
         with pytest.raises(error, match=f"^{body.partition(chr(10))[0]}$"):
-            await client.create_endpoint(CREATE)
+            await client.call(CREATE_ENDPOINT, CREATE)
 
 
 async def test_nobody_there_means_nothing_was_done(unused_tcp_port: int) -> None:
     async with MasterClient(f"http://127.0.0.1:{unused_tcp_port}") as client:
         with pytest.raises(MasterUnavailable) as failed:
-            await client.create_endpoint(CREATE)
+            await client.call(CREATE_ENDPOINT, CREATE)
     assert not failed.value.outcome_unknown
     assert f"127.0.0.1:{unused_tcp_port}" in str(failed.value)
 
@@ -121,7 +132,7 @@ async def test_nobody_there_means_nothing_was_done(unused_tcp_port: int) -> None
 async def test_a_url_that_cannot_be_dialled_means_nothing_was_done() -> None:
     async with MasterClient("nonsense") as client:
         with pytest.raises(MasterUnavailable) as failed:
-            await client.create_endpoint(CREATE)
+            await client.call(CREATE_ENDPOINT, CREATE)
     assert not failed.value.outcome_unknown
 
 
@@ -133,7 +144,7 @@ async def test_a_hang_up_leaves_the_outcome_unknown(serve: Serve) -> None:
 
     async with MasterClient(await serve(handler)) as client:
         with pytest.raises(MasterUnavailable) as failed:
-            await client.create_endpoint(CREATE)
+            await client.call(CREATE_ENDPOINT, CREATE)
     assert failed.value.outcome_unknown
 
 
@@ -146,7 +157,7 @@ async def test_silence_is_not_waited_for_without_end(serve: Serve) -> None:
 
     async with MasterClient(await serve(handler), timeout=0.05) as client:
         with pytest.raises(MasterUnavailable, match="no answer in time") as failed:
-            await client.create_endpoint(CREATE)
+            await client.call(CREATE_ENDPOINT, CREATE)
     answered.set()
     assert failed.value.outcome_unknown
 
@@ -156,9 +167,9 @@ async def test_a_closed_client_opens_again(serve: Serve) -> None:
         return web.json_response("success")
 
     client = MasterClient(await serve(handler))
-    await client.release_address(ReleaseAddressRequest())
+    await client.call(RELEASE_ADDRESS, ReleaseAddressRequest())
     await client.close()
-    await client.release_address(ReleaseAddressRequest())
+    await client.call(RELEASE_ADDRESS, ReleaseAddressRequest())
     await client.close()
 
 

@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from contivmodel.client import MasterClient
+from contivmodel.client import (
+    ALLOC_ADDRESS,
+    CREATE_ENDPOINT,
+    DELETE_ENDPOINT,
+    MasterClient,
+)
 from contivmodel.rpc import (
     AllocAddressRequest,
     CreateEndpointRequest,
@@ -99,17 +104,19 @@ async def _cut_off(
         MasterClient(url, ssl=context) as client,
         MasterClient(url, timeout=GIVEN_UP, ssl=context) as hasty,
     ):
-        await hasty.alloc_address(AllocAddressRequest(network_id="n"))
+        await hasty.call(ALLOC_ADDRESS, AllocAddressRequest(network_id="n"))
         _forward(fabric, _DISABLED)
         with pytest.raises(MasterUnavailable) as given_up:
-            await hasty.create_endpoint(
-                CreateEndpointRequest(tenant_name="t", network_name="n", endpoint_id="e")
+            await hasty.call(
+                CREATE_ENDPOINT,
+                CreateEndpointRequest(tenant_name="t", network_name="n", endpoint_id="e"),
             )
         assert given_up.value.outcome_unknown
         await none_in("established")
         _forward(fabric, _FORWARDING)
-        await client.delete_endpoint(
-            DeleteEndpointRequest(tenant_name="t", network_name="n", endpoint_id="e")
+        await client.call(
+            DELETE_ENDPOINT,
+            DeleteEndpointRequest(tenant_name="t", network_name="n", endpoint_id="e"),
         )
         await none_in("fin-wait-1")
     await runner.cleanup()

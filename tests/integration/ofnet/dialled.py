@@ -99,7 +99,7 @@ async def running_agent(
         bridge.switch, bridge_name, world, audit_interval=audit_interval, resolve=resolve
     )
     async with background("bridge", agent.run()):
-        await until(lambda: agent.synced, "the bridge equals its World")
+        await until(lambda: agent.sync.synced, "the bridge equals its World")
         yield agent
 
 

@@ -27,7 +27,7 @@ async def bridge(ovs_module: OvsHost) -> AsyncIterator[Dialled]:
 
 
 def lines(agent: BridgeAgent) -> list[str]:
-    return sorted(str(flow) for flow in agent.flows.values())
+    return sorted(str(flow) for flow in agent.desired.flows.values())
 
 
 def pods(count: int) -> World:
@@ -40,7 +40,7 @@ def pods(count: int) -> World:
 async def test_the_bridge_gets_the_flows_of_its_world(bridge: Dialled) -> None:
     async with running_agent(bridge, pods(2)) as agent:
         assert bridge.flows() == lines(agent)
-        cookies = {f"cookie={flow.cookie:#x}" for flow in agent.flows.values()}
+        cookies = {f"cookie={flow.cookie:#x}" for flow in agent.desired.flows.values()}
         assert {line.strip().partition(",")[0] for line in bridge.raw()} == cookies
 
 
@@ -91,7 +91,7 @@ async def test_a_switch_is_left_alone_until_the_world_is_complete(bridge: Dialle
     )
     async with background("bridge", agent.run()):
         await agent.update(without_local(pods(2), local(2).key), EVERYTHING)
-        await until(lambda: agent.synced, "the bridge equals its World")
+        await until(lambda: agent.sync.synced, "the bridge equals its World")
         after = set(lines(agent))
         assert set(bridge.flows()) == after
         assert bridge.switch.counters["flow_mods"] - written == len(before ^ after) > 0
@@ -106,7 +106,7 @@ async def test_a_foreign_flow_is_removed(bridge: Dialled) -> None:
 
 async def test_a_foreign_flow_with_a_copied_cookie_is_removed(bridge: Dialled) -> None:
     async with running_agent(bridge, pods(1), audit_interval=0.2) as agent:
-        stolen = next(flow for flow in agent.flows.values() if flow.table == 7)
+        stolen = next(flow for flow in agent.desired.flows.values() if flow.table == 7)
         bridge.ofctl("add-flow", f"table=7,cookie={stolen.cookie:#x},priority=5,ip,actions=drop")
         await until(lambda: bridge.flows() == lines(agent), "only our flow has the cookie")
 
@@ -150,13 +150,15 @@ async def test_a_refused_flow_is_reported_and_the_others_are_installed(
             *(TableId.VLAN, TableId.IP),
             *[TableId.HOST_SNAT] * 3,
         ]
-        wanted = {key: flow for key, flow in agent.flows.items() if key not in agent.refused}
+        wanted = {
+            key: flow for key, flow in agent.desired.flows.items() if key not in agent.sync.refused
+        }
         installed = bridge.flows()
         assert set(map(str, wanted.values())) <= set(installed)
         dropped = sorted(set(installed) - set(map(str, wanted.values())))
         assert all(line.endswith("actions=drop") for line in dropped)
         assert [line.partition(",")[0] for line in dropped] == ["table=7"]
-        assert not agent.fully_synced, "a match that is refused leaves a gap"
+        assert not agent.sync.fully_synced, "a match that is refused leaves a gap"
         # the same update again has the same outcome
         with pytest.raises(FlowsRefused):
             await agent.update(grown, Changes.of(ObjectKind.LOCAL, {bad.key}))
@@ -169,7 +171,7 @@ async def test_ten_thousand_flows(bridge: Dialled) -> None:
     big = world(there=tuple(remote(number) for number in range(1, 5001)))
     async with running_agent(bridge, world()) as agent:
         await agent.update(big, Changes.of(ObjectKind.REMOTE, big.remote))
-        assert len(bridge.flows()) == len(agent.flows) > 10_000
+        assert len(bridge.flows()) == len(agent.desired.flows) > 10_000
         await agent.update(world(), Changes.of(ObjectKind.REMOTE, big.remote))
         assert bridge.flows() == lines(agent)
 
@@ -186,7 +188,7 @@ async def test_without_a_switch_an_update_fails_at_once_and_is_made_good(
             )
         ovs_module.vsctl("set-controller", bridge.name, f"tcp:127.0.0.1:{other.port}")
         async with background("bridge", agent.run()):
-            await until(lambda: agent.synced, "the bridge equals its World")
+            await until(lambda: agent.sync.synced, "the bridge equals its World")
             assert bridge.flows() == lines(agent)
 
 
@@ -204,7 +206,7 @@ async def test_a_frozen_switch_ends_the_wait_and_is_brought_up_to_date_later(
             await until(lambda: not bridge.switch.connected, "the dead peer is noticed")
         finally:
             ovs_module.vswitchd.resume()
-        await until(lambda: agent.synced, "the switch is back and up to date")
+        await until(lambda: agent.sync.synced, "the switch is back and up to date")
         assert bridge.flows() == lines(agent)
         assert any("in_port=105" in line for line in bridge.flows())
 
@@ -214,5 +216,5 @@ async def test_a_restarted_switch_gets_its_flows_back(ovs_module: OvsHost) -> No
         ovs_module.vswitchd.kill()
         await until(lambda: not agent.connected, "the switch is gone")
         ovs_module.vswitchd.start()
-        await until(lambda: agent.synced, "the switch is back and up to date")
+        await until(lambda: agent.sync.synced, "the switch is back and up to date")
         assert bridge.flows() == lines(agent)

@@ -167,7 +167,7 @@ async def test_delete_network_with_remote_endpoints(ovs_module: OvsHost, fwd_mod
                 await site.has_pods(set(NUMBERS) - {site.number})
                 await site.becomes(replace(site.agent.world, networks={}))
                 assert len(site.agent.world.remote) == 2
-                assert not site.agent.faults
+                assert not site.agent.desired.faults
                 assert site.routes() == bare[site.number]
             for site in hosts:
                 await site.becomes(replace(site.agent.world, networks={NET.id: NET}))

@@ -243,7 +243,7 @@ async def test_the_agent_answers_as_the_switch_does_where_the_datapath_cannot(
             bridge.ovs.appctl("dpif/set-dp-features", bridge.name, "nd_ext", extension)
             try:
                 async with running_agent(bridge, both) as agent:
-                    assert agent.fully_synced
+                    assert agent.sync.fully_synced
                     assert agent.world.nd_extension is (extension == "true")
                     heard[extension] = await advertised(one)
                     assert (agent.stats["NdReqRespSent"] == 0) is agent.world.nd_extension

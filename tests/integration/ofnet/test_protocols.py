@@ -78,6 +78,6 @@ async def test_a_policy_opens_one_port(bridge: Dialled, protocol: int) -> None:
             async with running_agent(bridge, both):
                 assert await asyncio.to_thread(connects, one, protocol, SHUT), "without policies"
             async with running_agent(bridge, guarded(both, protocol)) as agent:
-                assert not agent.refused
+                assert not agent.sync.refused
                 assert await asyncio.to_thread(connects, one, protocol, OPEN)
                 assert not await asyncio.to_thread(connects, one, protocol, SHUT, SILENCE)

@@ -276,7 +276,7 @@ async def test_connections_are_spread_evenly(
         datagrams = await here.asks(CLIENT, 100, kind=socket.SOCK_DGRAM, v=version)
         assert datagrams.keys() == set(PROVIDERS)
         assert not here.agent.stats["PktRcvd"], "no packet makes a trip through the agent"
-        assert not here.agent.refused
+        assert not here.agent.sync.refused
 
 
 @MODES
@@ -629,7 +629,7 @@ async def test_groups_go_with_their_flows(ovs_module: OvsHost, pods: dict[int, N
         await here.serve(service(*PROVIDERS[:2]))
         async with running_agent(here.bridge, here.agent.world) as agent:
             await until(lambda: here.bridge.ofctl("dump-groups").count("group_id=") == 1, "one")
-            assert agent.synced
+            assert agent.sync.synced
 
 
 @MODES
@@ -663,7 +663,7 @@ async def test_connections_go_on_or_end_at_once_when_the_switch_restarts(
         ovs.vswitchd.kill()
         await until(lambda: not here.bridge.switch.connected, "the switch has gone")
         await asyncio.to_thread(ovs.vswitchd.start)
-        await until(lambda: here.agent.synced, "the bridge equals its World")
+        await until(lambda: here.agent.sync.synced, "the bridge equals its World")
 
         assert [await asyncio.to_thread(said, end) for end in held] == served, "they go on"
         accepted.sendall(b"news")

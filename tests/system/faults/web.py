@@ -11,7 +11,15 @@ from typing import Final, Self
 
 import aiohttp
 
-from contivmodel.client import NO_LEADER, MasterClient
+from contivmodel.client import (
+    ADDRESS_BLOCKS,
+    ALLOC_ADDRESS,
+    CREATE_ENDPOINT,
+    DELETE_ENDPOINT,
+    NO_LEADER,
+    RELEASE_ADDRESS,
+    MasterClient,
+)
 from contivmodel.rpc import (
     AllocAddressRequest,
     ConfigEP,
@@ -78,20 +86,21 @@ class Web:
                 wanted = CreateEndpointRequest(
                     tenant_name=TENANT, network_name=network, config=config
                 )
-                created = await self._plugin.create_endpoint(wanted, base_url=url)
+                created = await self._plugin.call(CREATE_ENDPOINT, wanted, base_url=url)
                 return created.endpoint.ip_address
             case Verb.DELETE:
                 unwanted = DeleteEndpointRequest(
                     tenant_name=TENANT, network_name=network, endpoint_id=name
                 )
-                return (await self._plugin.delete_endpoint(unwanted, base_url=url)).ip_address
+                gone = await self._plugin.call(DELETE_ENDPOINT, unwanted, base_url=url)
+                return gone.endpoint.ip_address
             case Verb.ALLOCATE:
                 place = AllocAddressRequest(network_id=pool)
-                reserved = await self._plugin.alloc_address(place, base_url=url)
+                reserved = await self._plugin.call(ALLOC_ADDRESS, place, base_url=url)
                 return reserved.address.partition("/")[0]
             case Verb.RELEASE:
                 released = ReleaseAddressRequest(network_id=pool, ipv4_address=address)
-                await self._plugin.release_address(released, base_url=url)
+                await self._plugin.call(RELEASE_ADDRESS, released, base_url=url)
                 return address
             case Verb.LOOK:
                 return await self._look(url, name)
@@ -100,7 +109,7 @@ class Web:
 
     async def renew(self, url: str, label: HostLabel, asked: BlocksAsked) -> BlocksAnswer:
         """Renew the lease under which a host holds addresses ahead of its endpoints."""
-        reply = await self._plugin.address_blocks(blocks_request(label, asked), base_url=url)
+        reply = await self._plugin.call(ADDRESS_BLOCKS, blocks_request(label, asked), base_url=url)
         return blocks_answer(reply)
 
     async def report(self, url: str, endpoint: Ahead) -> str:
@@ -118,7 +127,7 @@ class Web:
                 service_name=group,
             ),
         )
-        created = await self._plugin.create_endpoint(wanted, base_url=url)
+        created = await self._plugin.call(CREATE_ENDPOINT, wanted, base_url=url)
         return created.endpoint.ip_address
 
     async def is_led(self, url: str) -> bool:

@@ -19,7 +19,7 @@ from netplugin.bridges import tunnel_probes
 from netplugin.diagnostics import host_checks as checks
 from netplugin.kernel import programs
 from netplugin.kube.api import KubeTiming
-from netplugin.masters.client import LeaderTiming
+from netplugin.masters.leader import LeaderTiming
 from netplugin.ovsdb import client, replica, rows
 from netplugin.pods.host import PodTiming
 from netplugin.startup import host_checks

@@ -20,6 +20,7 @@ from netplugin.bridges.reconciler import Reconciler
 from netplugin.bridges.record_events import RecordEvents
 from netplugin.bridges.underlay_routes import UnderlayRoutes
 from netplugin.cni.request import PodRequest
+from netplugin.cni.server import CniHandlers
 from netplugin.kernel.address_watch import AddressWatch
 from netplugin.kernel.conntrack import End
 from netplugin.kernel.foreign_rules import Refusal
@@ -28,7 +29,6 @@ from netplugin.kernel.route_watch import RouteWatch
 from netplugin.masters.progress import Progress
 from netplugin.ovsdb import PortSpec
 from netplugin.pods import mapping_rules
-from netplugin.pods.calls import CniCalls
 from netplugin.pods.endpoint_registry import EndpointRegistry
 from netplugin.pods.garbage_collection import GarbageCollector
 from netplugin.pods.handler import Pods
@@ -211,7 +211,7 @@ class Agent:
         return self.pod_services.pods
 
     @property
-    def calls(self) -> CniCalls:
+    def calls(self) -> CniHandlers:
         return self.pod_services.calls
 
     @property

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from contivmodel.rpc import (
     AllocAddressRequest,
@@ -19,7 +19,15 @@ from contivmodel.rpc import (
     UpdateEndpointRequest,
 )
 from core.change_notifier import ChangeNotifier
-from core.errors import Conflict, ContivError, Exhausted, HostError, NotFound, SwitchRefused
+from core.errors import (
+    Conflict,
+    ContivError,
+    Exhausted,
+    HostError,
+    NotFound,
+    SwitchRefused,
+    SwitchUnavailable,
+)
 from core.ids import (
     EndpointKey,
     GroupName,
@@ -41,11 +49,12 @@ from netplugin.kernel.pod_links import KeptUp, PodLink
 from netplugin.kernel.pod_places import PodPlace
 from netplugin.kernel.route_table import HostRoute
 from netplugin.masters.address_blocks import BlocksAnswer, BlocksAsked, HeldAddress
-from netplugin.masters.client import Granted, WantedEndpoint
+from netplugin.masters.client import Granted, MasterApi, WantedEndpoint
 from netplugin.ovsdb import BondMember, BridgeRow, BridgeSpec, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import OvsdbView
 from netplugin.pods.journal import Journal
 from netplugin.pods.journal_entry import JournalEntry
+from ofnet.changes import ObjectKind
 from ofnet.channel import flow_stats
 from ofnet.channel.switch import Switch, SwitchObserver
 from ofnet.channel.wire import PacketIn
@@ -696,7 +705,7 @@ class FakeChains(OwnChains):
         return list(self.there.get((version, table), {}).get(name, ()))
 
 
-class FakeMaster:
+class FakeMaster(MasterApi):
     """Grants endpoints their addresses; the test decides when the store tells of it."""
 
     def __init__(self, faults: Faults) -> None:
@@ -845,12 +854,23 @@ class FakeSwitch(Switch):
         if self._agent is not None:
             (self._agent.on_connected if online else self._agent.on_disconnected)()
 
+    @property
+    def session(self) -> Any:
+        """The switch answers by itself."""
+        return self
+
     async def apply(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
         await self._faults.work(f"flows {self._bridge}", lambda: self._apply(add, set(delete)))
 
     async def refusals(self, flows: Sequence[Flow]) -> dict[Flow, str]:
         assert flows
         return {}
+
+    async def counts(self, kind: ObjectKind) -> list[flow_stats.FlowCount]:
+        raise SwitchUnavailable(f"flows of {kind} are not counted here")
+
+    async def barrier(self) -> None:
+        raise SwitchUnavailable("there is no connection to wait for")
 
     async def release(self) -> str:
         return "3.5.0"

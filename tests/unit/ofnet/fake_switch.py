@@ -3,7 +3,7 @@
 import asyncio
 import struct
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from ofnet.changes import ObjectKind
@@ -71,6 +71,11 @@ class FakeSwitch(Switch):
         self._present = False
         if self._observer is not None:
             self._observer.on_disconnected()
+
+    @property
+    def session(self) -> Any:
+        """The switch answers by itself."""
+        return self
 
     async def apply(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
         if not add and not delete:

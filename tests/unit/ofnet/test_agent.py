@@ -39,7 +39,7 @@ async def running(
     agent = BridgeAgent(switch, Bridge.VXLAN, of, audit_interval=audit_interval)
     async with background("bridge", agent.run()):
         if switch.connected:
-            await until(lambda: agent.synced, "synced")
+            await until(lambda: agent.sync.synced, "synced")
         yield agent
 
 
@@ -52,19 +52,19 @@ async def test_connect_then_changes_then_disconnect() -> None:
     async with running(switch, world()) as agent:
         with pytest.raises(SwitchUnavailable, match="no switch is connected"):
             await agent.update(with_local(agent.world, local(1)), pod_change(1))
-        assert not agent.synced
+        assert not agent.sync.synced
         switch.connect()
-        await until(lambda: agent.synced, "synced")
-        assert switch.table == agent.flows
+        await until(lambda: agent.sync.synced, "synced")
+        assert switch.table == agent.desired.flows
         await agent.update(with_local(agent.world, local(2)), pod_change(2))
-        assert switch.table == agent.flows
+        assert switch.table == agent.desired.flows
         switch.disconnect()
         assert not agent.connected
         with pytest.raises(SwitchUnavailable):
             await agent.update(without_local(agent.world, local(1).key), pod_change(1))
         switch.connect()
-        await until(lambda: agent.synced, "synced")
-        assert switch.table == agent.flows
+        await until(lambda: agent.sync.synced, "synced")
+        assert switch.table == agent.desired.flows
 
 
 async def test_the_agent_goes_on_while_many_flows_are_compared(
@@ -86,12 +86,14 @@ async def test_the_agent_goes_on_while_many_flows_are_compared(
             await until(begun.is_set, "the comparison has begun")
             changed = without_local(with_local(agent.world, local(2)), local(1).key)
             updating = asyncio.gather(agent.update(changed, pod_change(1) | pod_change(2)))
-            await until(lambda: "in_port=102" in "".join(map(str, agent.flows.values())), "known")
+            await until(
+                lambda: "in_port=102" in "".join(map(str, agent.desired.flows.values())), "known"
+            )
             assert not updating.done()
         finally:
             go_on.set()
         await updating
-        assert switch.table == agent.flows
+        assert switch.table == agent.desired.flows
 
 
 async def test_an_update_sends_only_its_own_flows() -> None:
@@ -112,7 +114,7 @@ async def test_concurrent_updates_are_sent_together() -> None:
             updates.append(asyncio.gather(agent.update(now, pod_change(number))))
             await asyncio.sleep(0)
         await asyncio.gather(*updates)
-        assert switch.table == agent.flows
+        assert switch.table == agent.desired.flows
         assert len(agent.world.local) == 20
 
 
@@ -124,7 +126,7 @@ async def test_a_pod_that_goes_and_comes_while_the_switch_is_busy_is_there() -> 
         gone = agent.update(full, pod_change(2))
         back = agent.update(with_local(full, local(2)), pod_change(2))
         await asyncio.gather(busy, gone, back)
-        assert switch.table == agent.flows
+        assert switch.table == agent.desired.flows
         assert any("in_port=102" in str(flow) for flow in switch.table.values())
 
 
@@ -140,7 +142,7 @@ async def test_a_switch_is_left_alone_before_the_world_is_complete() -> None:
         assert not switch.table
         await agent.update(replace(agent.world, complete=True), Changes())
         assert not switch.foreign
-        assert switch.table == agent.flows
+        assert switch.table == agent.desired.flows
 
 
 async def test_what_kubernetes_asked_for_stays_while_some_may_be_unknown() -> None:
@@ -200,7 +202,7 @@ async def test_an_audit_repairs_what_was_tampered_with() -> None:
     async with running(switch, world(here=(local(1),)), audit_interval=0.01) as agent:
         switch.table.clear()
         switch.foreign = [FlowStamp(0, 1)]
-        await until(lambda: switch.table == agent.flows and not switch.foreign, "repaired")
+        await until(lambda: switch.table == agent.desired.flows and not switch.foreign, "repaired")
 
 
 async def test_an_unexpected_error_leads_to_a_comparison() -> None:
@@ -208,7 +210,7 @@ async def test_an_unexpected_error_leads_to_a_comparison() -> None:
     async with running(switch, world(here=(local(1),))) as agent:
         switch.table.clear()
         agent.on_error("group refused")
-        await until(lambda: switch.table == agent.flows, "repaired")
+        await until(lambda: switch.table == agent.desired.flows, "repaired")
 
 
 @pytest.mark.parametrize("others", [1, 100])
@@ -223,7 +225,9 @@ async def test_refused_flows_fail_the_updates_they_belong_to(others: int) -> Non
         with pytest.raises(FlowsRefused):
             await agent.update(grown, Changes.of(ObjectKind.LOCAL, keys))
         # the others' flows are there, and others' changes are not disturbed
-        assert switch.table == {k: f for k, f in agent.flows.items() if k not in agent.refused}
+        assert switch.table == {
+            k: f for k, f in agent.desired.flows.items() if k not in agent.sync.refused
+        }
         await agent.update(with_local(grown, local(10)), pod_change(10))
         with pytest.raises(FlowsRefused):
             await agent.update(agent.world, pod_change(9))
@@ -232,8 +236,8 @@ async def test_refused_flows_fail_the_updates_they_belong_to(others: int) -> Non
         assert await agent.unrealised(local(10).key) == ""
         switch.refuses = lambda _: False
         await agent.update(without_local(agent.world, local(9).key), pod_change(9))
-        assert not agent.refused
-        assert switch.table == agent.flows
+        assert not agent.sync.refused
+        assert switch.table == agent.desired.flows
 
 
 async def test_packets_of_a_refused_flow_are_dropped_and_the_bridge_is_in_sync() -> None:
@@ -243,18 +247,20 @@ async def test_packets_of_a_refused_flow_are_dropped_and_the_bridge_is_in_sync()
     async with running(switch, world()) as agent:
         with pytest.raises(FlowsRefused):
             await agent.update(with_local(agent.world, local(1)), pod_change(1))
-        await until(lambda: agent.fully_synced, "in sync")
-        ((key, (flow, _)),) = agent.refused.items()
+        await until(lambda: agent.sync.fully_synced, "in sync")
+        ((key, (flow, _)),) = agent.sync.refused.items()
         assert switch.table[key].instructions == DROP
-        assert {**switch.table, key: flow} == agent.flows
+        assert {**switch.table, key: flow} == agent.desired.flows
         before = switch.counters["flow_mods"]
         await agent.update(with_local(agent.world, local(2)), pod_change(2))
         assert switch.counters["flow_mods"] > before, "others are not kept out"
         switch.refuses = lambda _: False
         switch.disconnect()
         switch.connect()
-        await until(lambda: agent.synced and switch.table == agent.flows, "tried again")
-        assert not agent.refused
+        await until(
+            lambda: agent.sync.synced and switch.table == agent.desired.flows, "tried again"
+        )
+        assert not agent.sync.refused
 
 
 async def test_what_stood_in_for_a_flow_goes_with_its_object() -> None:
@@ -264,7 +270,7 @@ async def test_what_stood_in_for_a_flow_goes_with_its_object() -> None:
         with pytest.raises(FlowsRefused):
             await agent.update(with_local(agent.world, local(1)), pod_change(1))
         await agent.update(without_local(agent.world, local(1).key), pod_change(1))
-        assert switch.table == agent.flows
+        assert switch.table == agent.desired.flows
 
 
 async def test_refused_flows_are_tried_again_at_the_next_audit() -> None:
@@ -272,9 +278,11 @@ async def test_refused_flows_are_tried_again_at_the_next_audit() -> None:
     switch.refuses = lambda flow: flow.table == 7
     agent = BridgeAgent(switch, Bridge.VXLAN, world(), audit_interval=0.01)
     async with background("bridge", agent.run()):
-        await until(lambda: len(agent.refused) == 2, "refused")
+        await until(lambda: len(agent.sync.refused) == 2, "refused")
         switch.refuses = lambda _: False
-        await until(lambda: not agent.refused and switch.table == agent.flows, "accepted")
+        await until(
+            lambda: not agent.sync.refused and switch.table == agent.desired.flows, "accepted"
+        )
 
 
 async def test_a_bridge_that_lacks_refused_flows_is_never_fully_synced() -> None:
@@ -283,23 +291,25 @@ async def test_a_bridge_that_lacks_refused_flows_is_never_fully_synced() -> None
     agent = BridgeAgent(switch, Bridge.VXLAN, world(), audit_interval=0.001)
     async with background("bridge", agent.run()):
         while switch.dumps < 20:
-            assert not agent.fully_synced
+            assert not agent.sync.fully_synced
             await asyncio.sleep(0)
         switch.refuses = lambda _: False
-        await until(lambda: agent.fully_synced and switch.table == agent.flows, "fully synced")
+        await until(
+            lambda: agent.sync.fully_synced and switch.table == agent.desired.flows, "fully synced"
+        )
 
 
 async def test_an_update_that_failed_is_made_up_before_the_bridge_is_synced() -> None:
     switch = FakeSwitch()
     async with running(switch, world()) as agent:
         seen: list[bool] = []
-        agent.on_sync_change(lambda: seen.append(agent.fully_synced))
+        agent.on_sync_change(lambda: seen.append(agent.sync.fully_synced))
         switch.failures = [SwitchUnavailable("no answer")]
         with pytest.raises(SwitchUnavailable, match="no answer"):
             await agent.update(with_local(agent.world, local(1)), pod_change(1))
-        assert not agent.fully_synced
-        await until(lambda: agent.fully_synced, "fully synced")
-        assert switch.table == agent.flows
+        assert not agent.sync.fully_synced
+        await until(lambda: agent.sync.fully_synced, "fully synced")
+        assert switch.table == agent.desired.flows
         assert (seen[0], seen[-1]) == (False, True)
 
 
@@ -317,7 +327,7 @@ async def test_a_switch_that_does_not_converge_is_left_for_a_while() -> None:
         async with background("bridge", other.run()):
             with pytest.raises(SwitchRefused, match="did not converge after 5 attempts"):
                 await other.update(with_local(other.world, local(1)), pod_change(1))
-            assert not other.synced
+            assert not other.sync.synced
             assert forgetful.dumps == 5
 
 
@@ -327,7 +337,7 @@ async def test_a_failing_switch_fails_the_update_and_is_brought_up_to_date() -> 
         switch.failures = [SwitchUnavailable("no answer")]
         with pytest.raises(SwitchUnavailable, match="no answer"):
             await agent.update(with_local(agent.world, local(1)), pod_change(1))
-        await until(lambda: switch.table == agent.flows, "up to date")
+        await until(lambda: switch.table == agent.desired.flows, "up to date")
 
 
 async def test_an_impossible_endpoint_is_refused_alone() -> None:
@@ -337,16 +347,16 @@ async def test_an_impossible_endpoint_is_refused_alone() -> None:
         both = with_local(with_local(agent.world, local(1)), bad)
         with pytest.raises(Invalid, match="pod2 cannot be forwarded to"):
             await agent.update(both, pod_change(1) | pod_change(2))
-        assert switch.table == agent.flows
+        assert switch.table == agent.desired.flows
         assert any("in_port=101" in str(flow) for flow in switch.table.values())
-        assert [oid.name for oid in agent.faults] == [bad.key]
+        assert [oid.name for oid in agent.desired.faults] == [bad.key]
 
 
 async def test_an_agent_that_stops_fails_the_waiting_updates() -> None:
     switch = FakeSwitch()
     agent = BridgeAgent(switch, Bridge.VXLAN, world())
     async with background("bridge", agent.run()):
-        await until(lambda: agent.synced, "synced")
+        await until(lambda: agent.sync.synced, "synced")
         FakeSwitch.turns = 10**6
         try:
             waiting = asyncio.gather(agent.update(with_local(agent.world, local(1)), pod_change(1)))
@@ -395,16 +405,18 @@ async def test_the_switch_is_asked_at_each_connection_what_its_datapath_can_do()
     switch.refuses = needs
     dual = replace(local(1), ip6=IPv6Address("2001:db8::1"))
     async with running(switch, world(here=(dual,))) as agent:
-        assert agent.fully_synced, "no flow is refused"
-        assert switch.table == agent.flows
-        assert not any(map(needs, agent.flows.values()))
+        assert agent.sync.fully_synced, "no flow is refused"
+        assert switch.table == agent.desired.flows
+        assert not any(map(needs, agent.desired.flows.values()))
         await agent.update(with_local(world(here=(dual,)), local(2)), pod_change(2))
         assert not agent.world.nd_extension, "no World that comes later changes it"
         switch.refuses = lambda _: False
         switch.disconnect()
         switch.connect()
-        await until(lambda: any(map(needs, agent.flows.values())), "asked again")
-        await until(lambda: agent.fully_synced and switch.table == agent.flows, "replaced")
+        await until(lambda: any(map(needs, agent.desired.flows.values())), "asked again")
+        await until(
+            lambda: agent.sync.fully_synced and switch.table == agent.desired.flows, "replaced"
+        )
 
 
 async def test_flows_are_made_for_the_release_of_the_switch() -> None:
@@ -450,7 +462,7 @@ def test_whatever_happens_the_switch_ends_up_equal(history: list[tuple[str, int]
                     await disturb(switch, agent, what, number)
             switch.failures.clear()
             await asyncio.sleep(0)
-            await until(lambda: switch.table == agent.flows and agent.synced, "equal")
+            await until(lambda: switch.table == agent.desired.flows and agent.sync.synced, "equal")
             assert agent.world == now
 
     asyncio.run(play())

@@ -25,7 +25,7 @@ async def test_all_that_a_pod_sends_is_metered() -> None:
         assert list(switch.held_meters.values()) == [Meter(101, 1048, 100)]
         by_port = [
             flow
-            for flow in agent.flows.values()
+            for flow in agent.desired.flows.values()
             if flow.table == TableId.VLAN and "in_port=101" in str(flow.match)
         ]
         assert len(by_port) == 3
@@ -40,7 +40,7 @@ async def test_another_limit_replaces_the_flows() -> None:
         await agent.update(having(replace(LIMITED, rate=5)), OF_POD)
         assert list(switch.held_meters.values()) == [Meter(101, 5, 100)]
         await agent.update(having(replace(LIMITED, rate=0)), OF_POD)
-        assert not agent._desired.meters()
+        assert not agent.desired.meters()
 
 
 async def test_the_default_burst() -> None:

@@ -30,7 +30,7 @@ async def announcing(switch: FakeSwitch, *, period: float = 0.001) -> AsyncItera
 async def test_an_endpoint_is_announced_behind_its_flows() -> None:
     switch = FakeSwitch()
     async with announcing(switch) as agent:
-        await until(lambda: agent.synced, "synced")
+        await until(lambda: agent.sync.synced, "synced")
         updating = asyncio.gather(agent.update(holding(local(1)), of(local(1))))
         while not updating.done():
             assert not switch.packets
@@ -72,6 +72,6 @@ async def test_a_group_is_announced_in_rounds_that_end() -> None:
 
 
 async def agent_gets_a_group(agent: BridgeAgent, members: int = 1) -> None:
-    await until(lambda: agent.synced, "synced")
+    await until(lambda: agent.sync.synced, "synced")
     group = [grouped(number) for number in range(1, members + 1)]
     await agent.update(holding(*group), of(*group))

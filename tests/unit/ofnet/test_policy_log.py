@@ -32,7 +32,7 @@ TARGET = LoggedEnd(address=address(2), port=80, endpoint=remote(2).key, network=
 
 
 def reporting(agent: BridgeAgent, table: TableId) -> list[Flow]:
-    flows = (flow for flow in agent.flows.values() if flow.table == table)
+    flows = (flow for flow in agent.desired.flows.values() if flow.table == table)
     return [flow for flow in flows if Report.name in flow.instructions.names]
 
 
@@ -113,7 +113,7 @@ async def test_a_rule_that_came_is_known_and_one_that_went_is_not() -> None:
         (flow, *_) = reporting(agent, TableId.POLICY)
         tell(agent, flow)
         assert len(heard) == 1
-        assert set(switch.held_meters.values()) == agent._desired.meters() != frozenset()
+        assert set(switch.held_meters.values()) == agent.desired.meters() != frozenset()
         await agent.update(BASE, Changes.of(ObjectKind.RULE, WORLD.rules))
         tell(agent, flow)
         assert len(heard) == 1
@@ -122,7 +122,7 @@ async def test_a_rule_that_came_is_known_and_one_that_went_is_not() -> None:
 async def test_packets_are_counted_where_they_are_reported() -> None:
     switch = FakeSwitch()
     async with running(switch, WORLD) as agent:
-        switch.counted = {flow.cookie: (3, 200) for flow in agent.flows.values()}
+        switch.counted = {flow.cookie: (3, 200) for flow in agent.desired.flows.values()}
         in_18 = len(reporting(agent, TableId.POLICY_LOG))
         found = await agent.logged_packets()
         assert found == {"deny": 3 * len(reporting(agent, TableId.POLICY)), "allow": 3 * in_18}

@@ -11,12 +11,12 @@ from tests.unit.ofnet.fake_switch import FakeSwitch
 async def test_flows_are_counted_and_differences_listed() -> None:
     switch = FakeSwitch()
     agent = BridgeAgent(switch, Bridge.VXLAN, World(fwd_mode=FwdMode.ROUTING))
-    switch.table.update(agent.flows)
+    switch.table.update(agent.desired.flows)
     lost = switch.table.pop(next(iter(switch.table)))
     switch.foreign.append(FlowStamp(7, 0x1234))
     (part,) = flow_parts({Bridge.VXLAN: agent}).values()
     lines = (await part()).splitlines()
-    count = len(agent.flows)
+    count = len(agent.desired.flows)
     assert lines[:4] == [
         f"wanted: {count}",
         f"in the switch: {count}",

@@ -128,7 +128,7 @@ async def test_what_the_switch_counted_and_nobody_recorded_is_told(policy_log: P
         Bridge.VXLAN: BridgeAgent(switch, Bridge.VXLAN, world),
         Bridge.VLAN: BridgeAgent(silent, Bridge.VLAN, world),
     }
-    flows = agents[Bridge.VXLAN].flows
+    flows = agents[Bridge.VXLAN].desired.flows
     switch.table.update(flows)
     (flow, *_) = [one for one in flows.values() if Report.name in one.instructions.names]
     switch.counted = {flow.cookie: (10, 600)}

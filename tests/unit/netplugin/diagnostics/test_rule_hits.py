@@ -38,7 +38,7 @@ def agents(kubernetes: KubePolicies) -> tuple[dict[Bridge, BridgeAgent], list[Fa
     for bridge in Bridge:
         switch = FakeSwitch()
         found[bridge] = BridgeAgent(switch, bridge, world)
-        switch.table.update(found[bridge].flows)
+        switch.table.update(found[bridge].desired.flows)
         switch.counted = {flow.cookie: (3, 200) for flow in switch.table.values()}
         switches.append(switch)
     return found, switches

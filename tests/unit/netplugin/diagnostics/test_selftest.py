@@ -85,7 +85,7 @@ def host(
     switches = {bridge: FakeSwitch() for bridge in Bridge}
     agents = {bridge: BridgeAgent(switches[bridge], bridge, WORLD) for bridge in Bridge}
     for bridge, switch in switches.items():
-        switch.table.update(agents[bridge].flows)
+        switch.table.update(agents[bridge].desired.flows)
     names: Any = Names()
     made = SelfTest(
         ready=ready,

@@ -4,16 +4,19 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import pytest
 
-from contivmodel.client import CreatedEndpoint, EndpointConfig, MasterClient
+from contivmodel.client import REVISIONS_HEADER, EndpointConfig, MasterClient, PluginCall
 from contivmodel.rpc import CreateEndpointRequest, DeleteEndpointRequest
+from contivmodel.wire import WireModel, dumps
 from core import keys
 from core.errors import Exhausted, MasterUnavailable, NotFound, NotLeader
 from core.ids import GroupName, HostLabel, NetworkName, TenantName
 from core.tasks import background
-from netplugin.masters.client import Granted, LeaderClient, LeaderTiming, WantedEndpoint, record_of
+from netplugin.masters.client import Granted, MasterApi, WantedEndpoint, record_of
+from netplugin.masters.leader import LeaderClient, LeaderTiming
 from objdb.api import Change, Delete, Put
 from objdb.memory import MemoryBackend
 from tests.unit.netplugin.agent import eventually, stays
@@ -45,6 +48,9 @@ REPLY = EndpointConfig.model_validate(
 DELETE = (TenantName("blue"), NetworkName("n1"), "c1")
 
 
+T = TypeVar("T")
+
+
 class FakeClient(MasterClient):
     """Netmasters by their address: each answers, refuses or is silent."""
 
@@ -52,27 +58,12 @@ class FakeClient(MasterClient):
         super().__init__()
         self.behaviour: dict[str, Exception | None] = {}
         self.asked: list[str] = []
-        self.requests: list[CreateEndpointRequest | DeleteEndpointRequest] = []
+        self.requests: list[WireModel] = []
 
-    async def create_endpoint(
-        self, request: CreateEndpointRequest, *, base_url: str | None = None
-    ) -> CreatedEndpoint:
-        return CreatedEndpoint(await self._answer(request, base_url), {"p/": 7})
-
-    async def delete_endpoint(
-        self, request: DeleteEndpointRequest, *, base_url: str | None = None
-    ) -> EndpointConfig:
-        return await self._answer(request, base_url)
-
-    async def check_ready(self, *, base_url: str | None = None) -> None:
+    async def call(
+        self, call: PluginCall[T], request: WireModel, *, base_url: str | None = None
+    ) -> T:
         address = (base_url or "").removeprefix("http://")
-        if failure := self.behaviour[address]:
-            raise failure
-
-    async def _answer(
-        self, request: CreateEndpointRequest | DeleteEndpointRequest, url: str | None
-    ) -> EndpointConfig:
-        address = (url or "").removeprefix("http://")
         self.asked.append(address)
         self.requests.append(request)
         if address not in self.behaviour:
@@ -80,29 +71,38 @@ class FakeClient(MasterClient):
         failure = self.behaviour[address]
         if failure is not None:
             raise failure  # at once: who waits in vain must not be cut short in the middle
-        return REPLY
+        return call.read(
+            b'{"EndpointConfig":' + dumps(REPLY) + b"}", {REVISIONS_HEADER: '{"p/": 7}'}
+        )
+
+    async def check_ready(self, *, base_url: str | None = None) -> None:
+        address = (base_url or "").removeprefix("http://")
+        if failure := self.behaviour[address]:
+            raise failure
 
 
 @dataclass(slots=True)
 class Scene:
     backend: MemoryBackend = field(default_factory=MemoryBackend)
     client: FakeClient = field(default_factory=FakeClient)
-    masters: LeaderClient = field(init=False)
+    leader: LeaderClient = field(init=False)
+    masters: MasterApi = field(init=False)
 
     def __post_init__(self) -> None:
-        self.masters = LeaderClient(self.backend, self.client)
+        self.leader = LeaderClient(self.backend, self.client)
+        self.masters = MasterApi(self.leader)
 
     async def lead(self, who: str | None) -> None:
         op = Delete(keys.LEADER_LOCK) if who is None else Put(keys.LEADER_LOCK, who.encode())
         await self.backend.commit([Change((), (op,))])
-        await eventually(lambda: self.masters.leader == who)
+        await eventually(lambda: self.leader.leader == who)
 
 
 @asynccontextmanager
 async def following(timing: LeaderTiming | None = None) -> AsyncIterator[Scene]:
     scene = Scene()
-    scene.masters.timing = timing or LeaderTiming()
-    async with background("masters", scene.masters.follow()):
+    scene.leader.timing = timing or LeaderTiming()
+    async with background("masters", scene.leader.follow()):
         yield scene
     await scene.backend.close()
 
@@ -135,7 +135,7 @@ async def test_the_answer_is_the_record_it_stands_for() -> None:
 
 async def test_leaders_come_and_go() -> None:
     async with following() as scene:
-        assert scene.masters.leader is None
+        assert scene.leader.leader is None
         for who in ("a:1", "b:2", None, "c:3"):
             await scene.lead(who)
         scene.backend.store.lose_continuity()
@@ -179,13 +179,13 @@ async def test_ready_once_somebody_leads() -> None:
 async def test_a_leader_that_does_not_answer_is_named_without_waiting() -> None:
     async with following() as scene:
         with pytest.raises(MasterUnavailable, match="no netmaster leads: start one"):
-            await scene.masters.ask()
+            await scene.leader.ask()
         scene.client.behaviour = {"a:1": None, "b:2": MasterUnavailable("refused")}
         await scene.lead("a:1")
-        await scene.masters.ask()
+        await scene.leader.ask()
         await scene.lead("b:2")
         with pytest.raises(MasterUnavailable, match=r"netmaster b:2: refused: .* firewall"):
-            await scene.masters.ask()
+            await scene.leader.ask()
 
 
 async def test_nobody_is_asked_while_nobody_leads() -> None:
@@ -253,7 +253,7 @@ async def test_an_election_is_waited_for_once(leader: str | None) -> None:
         await scene.lead(leader)
         with pytest.raises(MasterUnavailable):
             await scene.masters.create_endpoint(WANTED)
-        scene.masters.timing = replace(timing, retry=60.0)  # no call may wait now
+        scene.leader.timing = replace(timing, retry=60.0)  # no call may wait now
         for _ in range(3):
             async with asyncio.timeout(30):
                 with pytest.raises(MasterUnavailable):
@@ -265,7 +265,7 @@ async def test_who_serves_again_is_waited_for_again() -> None:
     async with following(timing) as scene:
         with pytest.raises(MasterUnavailable):
             await scene.masters.create_endpoint(WANTED)
-        scene.masters.timing = replace(timing, election=30.0)
+        scene.leader.timing = replace(timing, election=30.0)
         scene.client.behaviour["a:1"] = Exhausted("address exhaustion")
         await scene.lead("a:1")
         with pytest.raises(Exhausted):
@@ -316,5 +316,5 @@ async def test_who_waits_for_a_leader_is_told_when_the_agent_stops() -> None:
 async def test_a_lock_without_readable_holder_ends_nobody() -> None:
     async with following() as scene:
         await scene.backend.commit([Change((), (Put(keys.LEADER_LOCK, b"\xff:1"),))])
-        await eventually(lambda: scene.masters.leader is not None)
+        await eventually(lambda: scene.leader.leader is not None)
         await scene.lead("a:1")

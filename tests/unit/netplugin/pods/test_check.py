@@ -24,21 +24,21 @@ V6 = network(v6=True)
 
 async def added(agent: Agent, asked: PodRequest) -> PodRequest:
     """Add a pod; return the request of a CHECK of it."""
-    result = await agent.calls.add(asked)
+    result = await agent.calls.pods.add(asked)
     agent.learn("k", agent.outside.master.endpoints[key(asked.spec.endpoint)])
     return replace(asked, previous=json.loads(results.added(result, asked)["cni"]))
 
 
 async def faults(agent: Agent, asked: PodRequest) -> str:
     with pytest.raises(InterfaceDiffers) as caught:
-        await agent.calls.check(asked)
+        await agent.calls.checks.check(asked)
     return str(caught.value)
 
 
 @pytest.mark.parametrize("ifname", ["eth0", "net1"])
 async def test_what_an_add_made_is_right(outside: Outside, ifname: str) -> None:
     async with running(outside) as agent:
-        await agent.calls.check(await added(agent, request(ifname=ifname)))
+        await agent.calls.checks.check(await added(agent, request(ifname=ifname)))
 
 
 def port_gone(agent: Agent) -> None:
@@ -117,7 +117,7 @@ async def test_each_difference_is_named(
 ) -> None:
     async with running(outside) as agent:
         asked = await added(agent, request())
-        await agent.calls.check(asked)
+        await agent.calls.checks.check(asked)
         spoil(agent)
         assert text in await faults(agent, asked)
 
@@ -153,7 +153,7 @@ async def test_a_runtime_that_remembers_otherwise(
 async def test_a_lost_limit_of_what_a_pod_receives_is_named(outside: Outside) -> None:
     async with running(outside) as agent:
         asked = await added(agent, asking(request(), receive_limit=RateLimit(10_000, 0)))
-        await agent.calls.check(asked)
+        await agent.calls.checks.check(asked)
         there = agent.outside.links.there
         link = there["vvport1"]
         assert link is not None
@@ -167,7 +167,7 @@ async def test_other_plugins_of_the_chain_may_add_to_the_result(outside: Outside
         previous: dict[str, Any] = json.loads(json.dumps(asked.previous))
         previous["interfaces"].append({"name": "ifb0", "mac": "02:00:00:00:00:01"})
         previous["ips"].append({"interface": 2, "address": "192.0.2.1/24"})
-        await agent.calls.check(replace(asked, previous=previous))
+        await agent.calls.checks.check(replace(asked, previous=previous))
 
 
 @pytest.mark.parametrize("broken", [{"ips": 3}, {"interfaces": ["x"]}])
@@ -175,7 +175,7 @@ async def test_a_previous_result_that_is_none(outside: Outside, broken: dict[str
     async with running(outside) as agent:
         asked = await added(agent, request())
         with pytest.raises(BadCall):
-            await agent.calls.check(replace(asked, previous={**asked.previous, **broken}))
+            await agent.calls.checks.check(replace(asked, previous={**asked.previous, **broken}))
 
 
 async def test_an_interface_that_was_never_added(outside: Outside) -> None:
@@ -191,15 +191,15 @@ async def test_another_namespace(outside: Outside) -> None:
         assert "prevResult" not in await faults(agent, asking(asked, netns="/run/netns/other"))
         outside.links.dead.add("/run/netns/c1")
         with pytest.raises(HostError, match="/run/netns/c1"):
-            await agent.calls.check(asked)
+            await agent.calls.checks.check(asked)
 
 
 async def test_a_check_waits_for_the_add(outside: Outside) -> None:
     async with running(outside) as agent:
         gate = outside.faults.stop("inside")
-        adding = asyncio.gather(agent.calls.add(request()))
+        adding = asyncio.gather(agent.calls.pods.add(request()))
         await outside.faults.until("inside")
-        checking = asyncio.gather(agent.calls.check(request()), return_exceptions=True)
+        checking = asyncio.gather(agent.calls.checks.check(request()), return_exceptions=True)
         await outside.faults.quiet()
         assert not checking.done()
         gate.set()

@@ -51,7 +51,7 @@ def translations(outside: Outside) -> list[str]:
 
 async def test_a_host_port_is_set_before_the_add_is_answered(outside: Outside) -> None:
     async with having_settings(outside) as agent:
-        result = await agent.calls.add(asked())
+        result = await agent.calls.pods.add(asked())
         (rule,) = translations(outside)
         assert rule == (f"-p tcp -m tcp --dport 8080 -j DNAT --to-destination {result.ipv4.ip}:80")
         assert outside.routing_localnet == {"contivh0", "contivv0"}
@@ -61,9 +61,9 @@ async def test_a_host_port_is_set_before_the_add_is_answered(outside: Outside) -
 
 async def test_the_rules_go_before_the_address_is_released(outside: Outside) -> None:
     async with having_settings(outside) as agent:
-        await agent.calls.add(asked())
+        await agent.calls.pods.add(asked())
         gate = outside.faults.stop("release")
-        await agent.calls.delete(request())
+        await agent.calls.pods.delete(request())
         assert translations(outside) == []
         assert outside.master.endpoints, "not released yet"
         gate.set()
@@ -74,8 +74,8 @@ async def test_pods_without_host_ports_touch_no_rules(outside: Outside) -> None:
     async with having_settings(outside) as agent:
         await agent.pod_services.mappings.converge()
         before = outside.faults.reached["chains"]
-        await agent.calls.add(request())
-        await agent.calls.delete(request())
+        await agent.calls.pods.add(request())
+        await agent.calls.pods.delete(request())
         await agent.pod_services.mappings.converge()
         assert outside.faults.reached["chains"] == before
         assert not outside.routing_localnet
@@ -83,16 +83,16 @@ async def test_pods_without_host_ports_touch_no_rules(outside: Outside) -> None:
 
 async def test_a_taken_host_port_is_refused_and_changes_nothing(outside: Outside) -> None:
     async with having_settings(outside) as agent:
-        await agent.calls.add(asked())
+        await agent.calls.pods.add(asked())
         before = translations(outside), dict(outside.journal.entries)
         refused = f"host port tcp 8080.* is taken by endpoint {key('c1')}"
         for other in (mapping(), mapping(container_port=81), mapping(host_ip="192.0.2.1")):
             with pytest.raises(Conflict, match=refused):
-                await agent.calls.add(asked("c2", other))
+                await agent.calls.pods.add(asked("c2", other))
         assert (translations(outside), outside.journal.entries) == before
-        await agent.calls.add(asked("c2", mapping(8081)))
-        await agent.calls.delete(request())
-        await agent.calls.add(asked("c3"))
+        await agent.calls.pods.add(asked("c2", mapping(8081)))
+        await agent.calls.pods.delete(request())
+        await agent.calls.pods.add(asked("c3"))
         assert len(translations(outside)) == 2
 
 
@@ -100,12 +100,12 @@ async def test_an_add_that_cannot_set_its_rules_leaves_nothing(outside: Outside)
     async with having_settings(outside) as agent:
         outside.faults.failing["chains"] = HostError("iptables: no lock")
         with pytest.raises(HostError, match="no lock"):
-            await agent.calls.add(asked())
+            await agent.calls.pods.add(asked())
         outside.faults.failing.clear()
         await agent.pod_services.mappings.converge()
         await left_nothing(agent)
         assert translations(outside) == []
-        await agent.calls.add(asked())
+        await agent.calls.pods.add(asked())
         assert translations(outside)
 
 
@@ -115,17 +115,17 @@ async def test_an_add_needs_the_families_of_its_pod(outside: Outside, family: in
         outside.faults.failing[f"chains of IPv{family}"] = HostError("not here")
         if family == 4:
             with pytest.raises(HostError, match="IPv4: not here"):
-                await agent.calls.add(asked())
+                await agent.calls.pods.add(asked())
         else:
-            await agent.calls.add(asked())
+            await agent.calls.pods.add(asked())
             assert translations(outside)
 
 
 async def test_a_delete_does_not_fail_by_its_rules_which_go_later(outside: Outside) -> None:
     async with having_settings(outside) as agent:
-        await agent.calls.add(asked())
+        await agent.calls.pods.add(asked())
         outside.faults.failing["chains"] = HostError("iptables: no lock")
-        await agent.calls.delete(request())
+        await agent.calls.pods.delete(request())
         outside.faults.failing.clear()
         await agent.pod_services.mappings.converge()
         assert translations(outside) == []
@@ -134,36 +134,36 @@ async def test_a_delete_does_not_fail_by_its_rules_which_go_later(outside: Outsi
 async def test_a_family_that_the_pod_lacks_is_refused(outside: Outside) -> None:
     async with having_settings(outside) as agent:
         with pytest.raises(Conflict, match="the pod has no such address"):
-            await agent.calls.add(asked("c1", mapping(host_ip="2001:db8::1")))
+            await agent.calls.pods.add(asked("c1", mapping(host_ip="2001:db8::1")))
         await left_nothing(agent)
         assert translations(outside) == []
 
 
 async def test_a_repeated_add_changes_host_ports(outside: Outside) -> None:
     async with having_settings(outside) as agent:
-        first = await agent.calls.add(asked())
+        first = await agent.calls.pods.add(asked())
         agent.learn("k", outside.master.endpoints[key("c1")])
-        assert await agent.calls.add(asked()) == first
-        await agent.calls.add(asked("c1", mapping(8081)))
+        assert await agent.calls.pods.add(asked()) == first
+        await agent.calls.pods.add(asked("c1", mapping(8081)))
         (rule,) = translations(outside)
         assert "--dport 8081 " in rule
 
 
 async def test_the_next_agent_keeps_host_ports(outside: Outside) -> None:
     async with having_settings(outside) as agent:
-        await agent.calls.add(asked())
+        await agent.calls.pods.add(asked())
         before = translations(outside)
     outside.chains.there.clear()  # by another program, meanwhile
     async with having_settings(outside) as agent:
         await agent.pod_services.mappings.converge()
         assert translations(outside) == before
         with pytest.raises(Conflict, match="is taken"):
-            await agent.calls.add(asked("c2"))
+            await agent.calls.pods.add(asked("c2"))
 
 
 async def test_the_loop_heals_and_drops_what_is_cut_off(outside: Outside) -> None:
     async with having_settings(outside) as agent:
-        await agent.calls.add(asked())
+        await agent.calls.pods.add(asked())
         before = translations(outside)
         outside.chains.there.clear()
         outside.port_rules.rules.clear()
@@ -177,16 +177,16 @@ async def test_the_loop_heals_and_drops_what_is_cut_off(outside: Outside) -> Non
 
 async def test_check_names_what_is_missing(outside: Outside) -> None:
     async with having_settings(outside) as agent:
-        result = await agent.calls.add(asked())
+        result = await agent.calls.pods.add(asked())
         agent.learn("k", outside.master.endpoints[key("c1")])
         checked = replace(asked(), previous=json.loads(results.added(result, asked())["cni"]))
-        await agent.calls.check(checked)
+        await agent.calls.checks.check(checked)
         with pytest.raises(InterfaceDiffers, match="portMappings are not those of the ADD"):
-            await agent.calls.check(asking(checked, mappings=()))
+            await agent.calls.checks.check(asking(checked, mappings=()))
         outside.chains.there.clear()
         outside.port_rules.rules.clear()
         with pytest.raises(InterfaceDiffers) as caught:
-            await agent.calls.check(checked)
+            await agent.calls.checks.check(checked)
         assert "host port tcp 8080 does not lead to the pod by IPv4" in str(caught.value)
         assert "PREROUTING" in str(caught.value)
 
@@ -194,12 +194,12 @@ async def test_check_names_what_is_missing(outside: Outside) -> None:
 async def test_without_a_private_network_there_are_none(outside: Outside) -> None:
     async with running(outside) as agent:
         with pytest.raises(Invalid, match="private network"):
-            await agent.calls.add(asked())
+            await agent.calls.pods.add(asked())
 
 
 async def test_a_store_that_forgot_the_pod_keeps_its_host_port_closed(outside: Outside) -> None:
     async with having_settings(outside) as agent:
-        await agent.calls.add(asked())
+        await agent.calls.pods.add(asked())
     outside.master.endpoints.clear()
     async with having_settings(outside) as agent:
         await agent.pod_services.mappings.converge()
@@ -209,14 +209,14 @@ async def test_a_store_that_forgot_the_pod_keeps_its_host_port_closed(outside: O
 async def test_a_host_port_of_the_management_is_refused(outside: Outside) -> None:
     async with having_settings(outside) as agent:
         with pytest.raises(Conflict, match="host port tcp 9090 is one of this cluster's manag"):
-            await agent.calls.add(asked("c1", mapping(9090)))
+            await agent.calls.pods.add(asked("c1", mapping(9090)))
         await left_nothing(agent)
         assert translations(outside) == []
 
 
 async def test_a_host_port_gives_way_to_a_master_that_comes_with_it(outside: Outside) -> None:
     async with having_settings(outside) as agent:
-        await agent.calls.add(asked("c1", mapping(8080), mapping(8081)))
+        await agent.calls.pods.add(asked("c1", mapping(8080), mapping(8081)))
         agent.world.management.set_ports("masters", management_ports([8081]))
         await agent.pod_services.mappings.converge()
         (rule,) = translations(outside)
@@ -233,6 +233,6 @@ async def test_a_port_that_a_program_of_the_host_has_is_refused(
     outside.ports_in_use = {("tcp", IPv4Address("192.168.2.10"), 22)}
     async with having_settings(outside) as agent:
         with pytest.raises(Conflict, match="taken by a program of this host"):
-            await agent.calls.add(asked("c1", mapping(22, host_ip=host_ip)))
+            await agent.calls.pods.add(asked("c1", mapping(22, host_ip=host_ip)))
         await left_nothing(agent)
-        await agent.calls.add(asked("c1", mapping(22, host_ip="192.0.2.77")))
+        await agent.calls.pods.add(asked("c1", mapping(22, host_ip="192.0.2.77")))

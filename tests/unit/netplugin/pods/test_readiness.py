@@ -17,13 +17,13 @@ pytestmark = pytest.mark.usefixtures("hurried")
 
 async def refusal(agent: Agent) -> NotReady:
     with pytest.raises(NotReady) as caught:
-        await agent.calls.status()
+        await agent.calls.readiness.status()
     return caught.value
 
 
 async def test_an_agent_that_can_add_says_so(outside: Outside) -> None:
     async with running(outside) as agent:
-        await agent.calls.status()
+        await agent.calls.readiness.status()
 
 
 @pytest.mark.parametrize("bridge", list(Bridge))

@@ -127,7 +127,7 @@ async def test_flows_of_an_endpoint_are_found_by_the_name_that_the_log_has(
         wanted = {
             f"{bridge}: cookie={flow.cookie:#x}, {flow}"
             for bridge, one in agent.dataplane.agents.items()
-            for flow in one.flows.values()
+            for flow in one.desired.flows.values()
         }
         assert set(lines) <= wanted
         assert result.ipv4 is not None

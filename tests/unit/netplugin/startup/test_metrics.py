@@ -9,7 +9,7 @@ import pytest
 from core.errors import SwitchUnavailable
 from core.metrics import Histogram, Metric
 from daemons.request_stats import RequestStats
-from netplugin.masters.client import LeaderClient
+from netplugin.masters.leader import LeaderClient
 from netplugin.startup import metric_names as names
 from netplugin.startup.metrics import AgentMetrics
 from objdb.memory import MemoryBackend
@@ -106,7 +106,7 @@ async def test_flows_that_the_switch_lost_are_seen_before_and_counted_after_an_a
         assert missing == 3
         switch.go(online=False)
         switch.go(online=True)
-        await eventually(lambda: agent.dataplane.agents[Bridge.VXLAN].fully_synced)
+        await eventually(lambda: agent.dataplane.agents[Bridge.VXLAN].sync.fully_synced)
         assert await number(metrics, names.DIFFERENCES, Bridge.VXLAN) == before + 3
         assert await number(metrics, names.INSTALLED, Bridge.VXLAN) == len(switch.table)
 

@@ -19,7 +19,7 @@ WORLD = World(fwd_mode=FwdMode.BRIDGE)
 @pytest.fixture
 def parts() -> dict[str, Any]:
     """Return the parts of a host that is as it should be."""
-    agents = {bridge: Mock(connected=True, faults={}) for bridge in Bridge}
+    agents = {bridge: Mock(connected=True, desired=Mock(faults={})) for bridge in Bridge}
     progress, check = Mock(), AsyncMock()
     progress.faults.return_value = []
     check.faults_of.return_value = []
@@ -30,7 +30,9 @@ def parts() -> dict[str, Any]:
 async def test_an_endpoint(parts: dict[str, Any]) -> None:
     checks = DataplaneChecks(**parts)
     assert await checks.of_endpoint(KEY) == []
-    parts["agents"][Bridge.VLAN].faults = {ObjectId(ObjectKind.LOCAL, KEY): "no MAC address"}
+    parts["agents"][Bridge.VLAN].desired.faults = {
+        ObjectId(ObjectKind.LOCAL, KEY): "no MAC address"
+    }
     parts["check"].faults_of.return_value = ["link eth0 is down"]
     assert await checks.of_endpoint(KEY) == [
         f"endpoint {KEY}: no flows can be made for it: no MAC address",

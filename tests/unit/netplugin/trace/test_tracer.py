@@ -51,7 +51,7 @@ class Switch:
         packet = from_endpoint(bridge.world, pod, Talk(to=to))
         asked = question(pod, to) if "arp_op" in words[1] else packet
         assert asked is not None
-        (stretch,) = follow(bridge.flows.values(), bridge.world, [asked]).stretches
+        (stretch,) = follow(bridge.desired.flows.values(), bridge.world, [asked]).stretches
         return self.spoil(said(stretch))
 
 

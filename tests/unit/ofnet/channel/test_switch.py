@@ -83,7 +83,7 @@ async def test_a_switch_counts_once_its_handshake_is_complete(
     dialler = Dialler(switch)
     assert not up(switch)
     with pytest.raises(SwitchUnavailable, match="no switch is connected for bridge test"):
-        await switch.dump()
+        await switch.session.dump()
     dialler.ready()
     assert up(switch)
     assert recorder.events == ["connected"]
