@@ -15,7 +15,7 @@ OLD ?= aa5f26e
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s conformance spread overload break-check docker-cycles upgrade-check kernel-check kube-proxy-answers docker-plugin contivk8s swarm-check trace-check alerts-check ui-check clients-check bench-scale long-run adversary matrix
+.PHONY: help root setup demo demo-down test test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs coverage release release-check install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s conformance spread overload break-check docker-cycles upgrade-check kernel-check kube-proxy-answers docker-plugin contivk8s swarm-check trace-check alerts-check ui-check clients-check bench-scale long-run adversary matrix
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -49,6 +49,9 @@ help:
 	@echo 'make install      programs, units, man pages and examples below PREFIX=/usr/local; make uninstall'
 	@echo 'make deb          a Debian package in build/'
 	@echo 'make install-check   install by package, make and wheel, run by the units, under a real systemd too, and remove'
+	@echo 'make release      wheel, source, plugin, Debian package, manifest, images, SBOM and checksums, verified, in build/release;'
+	@echo '                  PARTS="python sbom" some of them; make release-check verifies the folder again'
+	@echo 'make coverage     which lines unit tests run, in build/coverage'
 	@echo 'make docs         the documents as a site, in build/site'
 	@echo 'make image        the images of deploy/kubernetes, without a registry, into build/image'
 	@echo 'make image-check   run both daemons from the image, by containerd'
@@ -279,6 +282,20 @@ install uninstall:
 
 deb: setup
 	@scripts/deb
+
+# of one commit, and as root for the images; the tool of the SBOM comes from the package index
+release: setup
+	@PARTS='$(PARTS)' scripts/release
+
+release-check:
+	@scripts/release --verify
+
+# lines and branches that unit tests run: a table, and pages with the sources
+coverage: setup
+	@mkdir -p build/coverage
+	@COVERAGE_FILE=build/coverage/data $(PYTHON) -m coverage run -m pytest -q -o cache_dir=.pytest_cache/$@ $(or $(COVERED),tests/unit/)
+	@COVERAGE_FILE=build/coverage/data $(PYTHON) -m coverage html --quiet --directory build/coverage/pages
+	@COVERAGE_FILE=build/coverage/data $(PYTHON) -m coverage report --skip-covered | tee build/coverage/report.txt
 
 docs: setup
 	@$(PYTHON) -m mkdocs build --quiet --strict
