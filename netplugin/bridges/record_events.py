@@ -9,6 +9,7 @@ network, or for revisions to be in force. Flows follow by themselves
 import asyncio
 import logging
 from collections.abc import Mapping
+from typing import Final
 
 from core import keys
 from core.change_notifier import ChangeNotifier
@@ -24,6 +25,7 @@ from state.watch import (
     Changed,
     Event,
     HistoryUnverified,
+    RecordFeed,
     Removed,
     ScopeChanged,
     StoreRolledBack,
@@ -31,6 +33,9 @@ from state.watch import (
 )
 
 log = logging.getLogger(__name__)
+
+EVENTS_AT_ONCE: Final = 500
+"""Events that are applied before anything else on the event loop gets its turn."""
 
 
 class RecordEvents:
@@ -61,6 +66,15 @@ class RecordEvents:
             GlobalRecord: self._settings,
             HostRecord: self._hosts,
         }
+
+    async def follow(self, feed: RecordFeed, complete: asyncio.Event) -> None:
+        """Apply the store's events for ever; set `complete` once all that it has is applied."""
+        while True:
+            for event in await feed.take(EVENTS_AT_ONCE):
+                self.apply(event)
+            # It turns true when `take` returns the last event: it is read once that is applied.
+            if feed.complete:
+                complete.set()
 
     def apply(self, event: Event) -> None:
         """Apply a change of the store to the World.

@@ -35,7 +35,7 @@ from netplugin.kernel.route_watch import RouteWatch
 from netplugin.ovsdb import Ovsdb
 from netplugin.ovsdb.control_socket import ControlSocket, rundir_of
 from netplugin.pods.journal import Journal
-from netplugin.startup.context import Context
+from netplugin.startup.context import Context, Tasks
 from netplugin.world import port_names
 from objdb.api import Backend
 from objdb.connect import connect
@@ -78,6 +78,14 @@ class Clients:
     port_in_use: Callable[[str, Address, int], bool] = in_use
     """Tells whether a program of the host has a port of an address."""
     dial_bgp: Connect = dial
+
+    def tasks(self) -> Tasks:
+        """Return what runs for the life of the agent, by name."""
+        return {
+            "firewall watch": self.firewall_watch.run,
+            "route watch": self.route_watch.run,
+            "address watch": self.address_watch.run,
+        }
 
 
 async def connect_clients(context: Context, servers: Sequence[str]) -> Clients:

@@ -1,8 +1,10 @@
 """What all steps of an agent's start share."""
 
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
+from typing import Any
 
 from core.patience import patient
 from core.retry import Loops, present_loops
@@ -11,6 +13,10 @@ from daemons.tls import TlsContexts
 from netplugin.bgp.host import BgpTiming
 from netplugin.pods.host import PodTiming
 from netplugin.settings import Settings
+
+Task = Callable[[], Coroutine[Any, Any, None]]
+"""What a subsystem runs for the life of the agent."""
+Tasks = Mapping[str, Task]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,3 +49,8 @@ class Context:
     tls: TlsContexts | None = None
     """None where REST and RPC are plain."""
     loops: Loops = field(default_factory=present_loops)
+
+    def start(self, tasks: Tasks) -> None:
+        """Run what a subsystem offers, by the names given."""
+        for name, run in tasks.items():
+            self.supervisor.supervise(name, run())

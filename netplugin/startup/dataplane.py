@@ -32,7 +32,7 @@ from netplugin.dns.rate_limit import RateLimit
 from netplugin.dns.upstream import Upstream, servers_of_host
 from netplugin.masters.progress import Progress, at_once
 from netplugin.startup.clients import Clients
-from netplugin.startup.context import Context
+from netplugin.startup.context import Context, Task, Tasks
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.vrfs import stored_vrfs
 from ofnet.agent import BridgeAgent
@@ -64,6 +64,24 @@ class Dataplane:
     ended: EndedConnections
     datagrams: StaleDatagrams
     datapath: str
+
+    def flow_tasks(self) -> Tasks:
+        """Return what has flows realised, from the first complete World on, by name."""
+        tasks: dict[str, Task] = {
+            "bridges": self.keeper.run,
+            "megaflows": self.purger.run,
+            "flows": self.reconciler.run,
+        }
+        if self.datapath == USERSPACE:
+            tasks["ended connections"] = self.ended.run
+        for bridge, agent in self.agents.items():
+            tasks[f"bridge {bridge}"] = agent.run
+            tasks[f"announcements {bridge}"] = agent.garp_sender.run
+        return tasks
+
+    def tasks(self) -> Tasks:
+        """Return what else runs for the life of the agent, by name."""
+        return {"tunnel ports": self.ports.run}
 
 
 async def uplink_macs(clients: Clients, names: tuple[str, ...]) -> dict[str, str]:

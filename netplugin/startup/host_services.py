@@ -19,7 +19,7 @@ from netplugin.bridges.pod_guard import HostAddresses, PodGuard
 from netplugin.dns.host_server import HostServer
 from netplugin.masters.client import MasterApi
 from netplugin.startup.clients import Clients
-from netplugin.startup.context import Context
+from netplugin.startup.context import Context, Tasks
 from netplugin.startup.dataplane import Dataplane
 from netplugin.world import port_names
 from ofnet.world import Bridge
@@ -39,6 +39,18 @@ class HostServices:
     pod_guard: PodGuard
     host_guard: HostGuard
     host_names: HostNames
+
+    def tasks(self) -> Tasks:
+        """Return what runs for the life of the agent, by name."""
+        return {
+            "host access": self.host_access.run,
+            "forward check": self.forward_check.run,
+            "pod guard": self.pod_guard.run,
+            "host guard": self.host_guard.run,
+            "names for this host": self.host_names.run,
+            "infra networks": self.infra.run,
+            "BGP": self.bgp.run,
+        }
 
 
 def build_host_services(

@@ -43,7 +43,7 @@ from netplugin.pods.readiness import NOTHING, Readiness
 from netplugin.pods.teardown import Teardown
 from netplugin.settings import Settings
 from netplugin.startup.clients import Clients
-from netplugin.startup.context import Context
+from netplugin.startup.context import Context, Task, Tasks
 from netplugin.startup.dataplane import Dataplane
 from ofnet.pipelines.name_port import RELAYED_DSCP
 from ofnet.world import Bridge
@@ -71,6 +71,23 @@ class PodServices:
     name_ports: NamePorts
     tunnel_probes: TunnelProbes
     guard_drops: GuardDrops
+
+    def tasks(self, settings: Settings) -> Tasks:
+        """Return what runs for the life of the agent, by name."""
+        tasks: dict[str, Task] = {
+            "endpoint ports": self.ports.run,
+            "links of pods": self.link_keeper.run,
+            "host ports": self.mappings.run,
+            "claims": self.claims.run,
+            "address blocks": self.blocks.run,
+            "MTU": self.mtus.run,
+            "interfaces to the host": self.host_interfaces.run,
+        }
+        if settings.probe_interval:
+            tasks["tunnel probes"] = self.tunnel_probes.run
+        if settings.source_guard:
+            tasks["guard drops"] = self.guard_drops.run
+        return tasks
 
 
 async def build_pod_services(

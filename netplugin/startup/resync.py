@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
-from typing import Final
 
 from core.errors import ContivError, SwitchRefused, SwitchUnavailable
 from core.ids import EndpointKey, HostLabel, NetworkId
@@ -19,7 +18,6 @@ from core.logs import fields
 from core.retry import Loop, retry
 from netplugin.bridges.bridges import USERSPACE
 from netplugin.bridges.path_mtu import PathMtu, ProbeTiming
-from netplugin.bridges.record_events import RecordEvents
 from netplugin.bridges.tunnel_neighbours import TunnelNeighbours
 from netplugin.kernel import arp, icmp
 from netplugin.pods.host import PodHost
@@ -34,12 +32,9 @@ from netplugin.startup.pod_services import PodServices
 from netplugin.world import port_names
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge
-from state.watch import RecordFeed
 from state.watch_scope import networks_in
 
 log = logging.getLogger(__name__)
-
-RECORDS_AT_ONCE: Final = 500
 
 
 async def resync(
@@ -66,7 +61,9 @@ async def resync(
     await host_services.pod_guard.start()
     await _once("host guard", host_services.host_guard.converge)
     dataplane.world.set_complete()
-    _start_flow_tasks(context, dataplane)
+    # With the flows and not with the other loops, which wait for the switch: a bridge without its
+    # controller would keep them waiting.
+    context.start(dataplane.flow_tasks())
     await _wait_for_flows(dataplane, context.timing.switch_wait)
     _start_loops(context, clients, dataplane, host_services, pod_services)
     if dataplane.scope is not None:
@@ -91,18 +88,9 @@ async def _read_records(context: Context, dataplane: Dataplane) -> None:
     complete = asyncio.Event()
     context.supervisor.supervise("records", dataplane.feed.run())
     context.supervisor.supervise(
-        "record events", _apply_records(dataplane.feed, dataplane.records, complete)
+        "record events", dataplane.records.follow(dataplane.feed, complete)
     )
     await complete.wait()
-
-
-async def _apply_records(feed: RecordFeed, records: RecordEvents, complete: asyncio.Event) -> None:
-    while True:
-        for event in await feed.take(RECORDS_AT_ONCE):
-            records.apply(event)
-        # `complete` turns true when `take` returns the last event: it is read once that is applied.
-        if feed.complete:
-            complete.set()
 
 
 async def _adopt_pods(pod_services: PodServices) -> None:
@@ -132,19 +120,6 @@ async def _publish_ports(
     await _once("host access", host_services.host_access.converge)
     # After host access: the address of an interface to the host is derived from `contivh0`'s.
     pod_services.host_interfaces.publish()
-
-
-def _start_flow_tasks(context: Context, dataplane: Dataplane) -> None:
-    # With the flows and not with the other loops, which wait for the switch: a bridge without its
-    # controller would keep them waiting.
-    context.supervisor.supervise("bridges", dataplane.keeper.run())
-    context.supervisor.supervise("megaflows", dataplane.purger.run())
-    if dataplane.datapath == USERSPACE:
-        context.supervisor.supervise("ended connections", dataplane.ended.run())
-    context.supervisor.supervise("flows", dataplane.reconciler.run())
-    for bridge, agent in dataplane.agents.items():
-        context.supervisor.supervise(f"bridge {bridge}", agent.run())
-        context.supervisor.supervise(f"announcements {bridge}", agent.garp_sender.run())
 
 
 async def _wait_for_flows(dataplane: Dataplane, reminder: float) -> None:
@@ -182,35 +157,19 @@ def _start_loops(
     host_services: HostServices,
     pod_services: PodServices,
 ) -> None:
+    settings = context.settings
+    neighbours = _build_tunnel_neighbours(settings, clients, dataplane)
+    context.start(clients.tasks())
+    context.start(dataplane.tasks())
+    context.start(host_services.tasks())
+    context.start(pod_services.tasks(settings))
     supervise = context.supervisor.supervise
-    supervise("tunnel ports", dataplane.ports.run())
-    supervise("host access", host_services.host_access.run())
-    supervise("forward check", host_services.forward_check.run())
-    supervise("firewall watch", clients.firewall_watch.run())
-    supervise("route watch", clients.route_watch.run())
-    supervise("address watch", clients.address_watch.run())
     supervise("underlay", _keep_underlay(context, clients, dataplane))
-    supervise("pod guard", host_services.pod_guard.run())
-    supervise("host guard", host_services.host_guard.run())
-    supervise("names for this host", host_services.host_names.run())
-    supervise("infra networks", host_services.infra.run())
-    supervise("BGP", host_services.bgp.run())
-    supervise("endpoint ports", pod_services.ports.run())
-    supervise("links of pods", pod_services.link_keeper.run())
-    supervise("host ports", pod_services.mappings.run())
-    supervise("claims", pod_services.claims.run())
-    supervise("address blocks", pod_services.blocks.run())
-    supervise("MTU", pod_services.mtus.run())
-    neighbours = _build_tunnel_neighbours(context.settings, clients, dataplane)
     if dataplane.datapath == USERSPACE:
         supervise("neighbours", neighbours.run())
-    if context.settings.probe_interval:
-        path_mtu = _build_path_mtu(context.settings, dataplane, pod_services.mtus, neighbours)
+    if settings.probe_interval:
+        path_mtu = _build_path_mtu(settings, dataplane, pod_services.mtus, neighbours)
         supervise("path MTU", path_mtu.run())
-        supervise("tunnel probes", pod_services.tunnel_probes.run())
-    if context.settings.source_guard:
-        supervise("guard drops", pod_services.guard_drops.run())
-    supervise("interfaces to the host", pod_services.host_interfaces.run())
 
 
 async def _keep_underlay(context: Context, clients: Clients, dataplane: Dataplane) -> None:
