@@ -18,7 +18,7 @@ from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system import forging
 from tests.system.conftest import unforeseen
-from tests.system.test_services import create_service, label
+from tests.system.services import create_service, label
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.integration.cni.malformed import CONFIGURATIONS, OK, REPLIES
-from tests.integration.cni.test_recordings import CASES, recording
+from tests.integration.cni.recordings import CASES, recording
 
 CORPUS: Final = Path("build/fuzz/contivk8s")
 TARGET: Final = Path("build/fuzz/contivk8s.fuzz")

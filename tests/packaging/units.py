@@ -29,7 +29,7 @@ from tests.bed.waiting import eventually
 from tests.packaging.kinds import ROOT, debian_package
 from tests.packaging.machine import Machine
 from tests.packaging.root import IGNORED, overlaid
-from tests.system.test_metrics import NOT_HERE
+from tests.system.metrics import NOT_HERE
 
 INSTALLATION: Final = ROOT / "docs" / "installation.md"
 SOCKET: Final = "/run/contiv/contiv-cni.sock"

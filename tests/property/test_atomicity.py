@@ -4,26 +4,22 @@ The store then holds what it held before that call or what it holds after it, an
 reads it and brings a change that was begun to its end.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
 
-from core import keys
 from core.errors import StoreUnavailable
-from netmaster import codec
 from netmaster.api.v1 import objects
 from netmaster.plan.objects import netprofile, policy
 from objdb.memory import Faults, MemoryStore
 from objdb.memory.faults import LostAnswer
+from tests.property.atomicity import Content, content
 from tests.property.subjects import ALONE, LARGE, NEVER_STORED, SUBJECTS, Request, Subject
 from tests.unit.netmaster import term as terms
 from tests.unit.netmaster.term import Term, context_of, load, term
 
 PERIODIC = (netprofile.sync_groups, policy.sweep)
 """What a leader does by itself for changes that take more than one transaction."""
-
-Content = Mapping[str, bytes]
 
 
 @dataclass(frozen=True)
@@ -32,12 +28,6 @@ class Undisturbed:
 
     contents: list[Content]
     commits: list[int]
-
-
-def content(store: MemoryStore) -> Content:
-    """Return what a store holds of the leader's."""
-    found = store.snapshot(keys.ROOT).entries.items()
-    return {key: entry.value for key, entry in found if codec.is_leaders(key)}
 
 
 async def ask(leading: Term, request: Request) -> None:

@@ -22,8 +22,8 @@ from ofnet.world import (
     Rule,
     Verdict,
 )
-from tests.unit.ofnet.pipelines.test_cluster_dns import OWN, asks, cluster, is_asked, verdict
-from tests.unit.ofnet.pipelines.test_interception import MODES
+from tests.unit.ofnet.pipelines.cluster_dns import OWN, asks, cluster, is_asked, verdict
+from tests.unit.ofnet.pipelines.interception import MODES
 from tests.unit.ofnet.worlds import address
 
 PLACES = st.sampled_from([None, IPv4Network(f"{OWN}/32"), IPv4Network("10.96.0.0/12")])

@@ -16,8 +16,8 @@ from netmaster.external_effects import DOCKER, ExternalEffects
 from netmaster.plan import docker_network
 from netmaster.view import View
 from objdb.memory import MemoryStore
+from tests.property.atomicity import Content, content
 from tests.property.subjects import SUBJECTS, Request, Subject
-from tests.property.test_atomicity import Content, content
 from tests.unit.netmaster import term as terms
 from tests.unit.netmaster.fake_docker import FakeDocker
 from tests.unit.netmaster.fake_gateway import FakeGateway

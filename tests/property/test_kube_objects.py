@@ -35,7 +35,7 @@ from netplugin.kube.services import ServiceHandler
 from netplugin.world.builder import WorldBuilder
 from ofnet.world import FwdMode
 from tests.unit.netplugin.records import HOST
-from tests.unit.netplugin.world.test_kube_services import SERVING, WEB, said
+from tests.unit.netplugin.world.kube_services import SERVING, WEB, said
 
 OTHER: Final = {**WEB, "metadata": {"name": "other", "namespace": "shop"}}
 RECORDED: Final = Path(__file__).parents[1] / "golden" / "kube" / "apiserver.jsonl"

@@ -17,28 +17,20 @@ from hypothesis import strategies as st
 from ofnet.world import Bridge, FwdMode
 from tests.model.policy_oracle import ACK, SYN, Outcome, Talk, UserRule, concerns, outcome
 from tests.model.policy_site import CLUSTER, PODS, Placed, Site
+from tests.property.policies import (
+    ACTIONS,
+    DIRECTIONS,
+    OTHER_ENDS,
+    PORTS,
+    PRIORITIES,
+    PROTOCOLS,
+    rules_of_either_policy,
+)
 
 MODES = [(bridge, fwd_mode) for bridge in Bridge for fwd_mode in FwdMode]
 in_every_mode = pytest.mark.parametrize(("kind", "fwd_mode"), MODES)
 
-OTHER_ENDS: tuple[dict[str, str], ...] = (
-    {},
-    {"group": "web"},
-    {"group": "db"},
-    {"group": "nobodys"},
-    {"network": "n1"},
-    {"network": "n2"},
-    {"address": "10.1.0.2"},
-    {"address": "10.1.0.2-5"},
-    {"address": "10.2.0.0/16"},
-    {"group": "db", "address": "10.1.0.4/30"},
-)
-DIRECTIONS: tuple[Literal["in", "out"], ...] = ("in", "out")
-ACTIONS: tuple[Literal["allow", "deny"], ...] = ("allow", "deny")
 CONTRARY: Mapping[str, Literal["allow", "deny"]] = {"allow": "deny", "deny": "allow"}
-PROTOCOLS = ("", "tcp", "udp", "icmp", "6", "47")
-PORTS = (0, 80)
-PRIORITIES = (1, 50, 100)
 ANYTHING = 50
 """The priority of the rule for everything else."""
 
@@ -156,18 +148,6 @@ def test_sets_of_rules_mean_what_the_oracle_says(kind: Bridge, fwd_mode: FwdMode
         assert not list(disagreements(at, rules, packets))
 
     holds()
-
-
-rules_of_either_policy = st.builds(
-    lambda end, **words: UserRule(name="", **words, **end),
-    st.sampled_from(OTHER_ENDS),
-    policy=st.sampled_from(["p1", "p2"]),
-    direction=st.sampled_from(DIRECTIONS),
-    action=st.sampled_from(ACTIONS),
-    priority=st.sampled_from(PRIORITIES),
-    protocol=st.sampled_from(PROTOCOLS),
-    port=st.sampled_from(PORTS),
-)
 
 
 @pytest.mark.parametrize(

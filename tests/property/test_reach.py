@@ -14,7 +14,7 @@ from netmaster.plan.reach import End, Ends, Rules, Shift, Traffic, shifts, traff
 from state.policy_rules import OfnetRule, PolicyRule, RuleScope, expand_all, policy_rule
 from tests.model.policy_oracle import ACK, SYN, Outcome, Talk, UserRule, outcome
 from tests.model.policy_site import CLUSTER, GROUPS, PODS, Placed
-from tests.property.test_policies import rules_of_either_policy
+from tests.property.policies import rules_of_either_policy
 from tests.unit.netplugin import records
 
 TENANT = TenantName("default")

@@ -12,7 +12,7 @@ from ofnet.desired import Desired
 from ofnet.tables import TableId
 from ofnet.trace.journey import follow
 from ofnet.world import Bridge
-from tests.integration.ofnet.test_network_policy import numbered, packet, sendable, world_of
+from tests.integration.ofnet.network_policy import numbered, packet, sendable, world_of
 from tests.unit.netplugin.world.kube_policies.cases import CASES
 from tests.unit.netplugin.world.kube_policies.oracle import Cluster, allowed
 from tests.unit.netplugin.world.kube_policies.random_policies import random_cluster

@@ -14,9 +14,9 @@ from tests.bed.hosts import PREFIX_LENGTH, UNDERLAY
 from tests.bed.ovs import DATAPATH
 from tests.bed.pods import IFNAME, Pod
 from tests.bed.waiting import eventually
-from tests.system.test_preflight import CLOSED
-from tests.system.test_tunnel_probes import both_tell, hears, is_well
-from tests.unit.deploy.test_platforms import rules
+from tests.system.preflight import CLOSED
+from tests.system.tunnel_probes import both_tell, hears, is_well
+from tests.unit.deploy.platforms import rules
 
 pytestmark = [
     pytest.mark.system,

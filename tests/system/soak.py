@@ -17,7 +17,7 @@ from tests.bed.cluster import Bed
 from tests.bed.pods import Pod
 from tests.bed.waiting import repeating
 from tests.model import policy_oracle as oracle
-from tests.system import test_truth_table as table
+from tests.system import truth_table as table
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, planes
 from tests.system.rest import ask
 from tests.system.shouting import Mouth

@@ -26,7 +26,7 @@ from tests.bed.waiting import eventually
 from tests.system.crowd import FAILURES, REFUSED, RESET, SILENT, Asker, Heard, Server, crowd
 from tests.system.kube_site import api_beside, api_flags
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, planes
-from tests.system.test_services import create_service, label
+from tests.system.services import create_service, label
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(3600)]
 

@@ -22,7 +22,7 @@ from tests.bed.engines import PLUGIN, SWARM, Engine
 from tests.bed.images import IMAGE
 from tests.bed.waiting import eventually
 from tests.system.conftest import unforeseen
-from tests.system.test_docker import leftovers
+from tests.system.docker import leftovers
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 

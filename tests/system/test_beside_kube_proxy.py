@@ -22,6 +22,7 @@ from tests.system.echoes import answering, asks, dials, echoing
 from tests.system.joined import OUTSIDE6, address6, joined_site
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, switches_lead
 from tests.system.proxies import BALANCED, BALANCED6, LOCAL_PORT, MODES, SETTINGS, Served
+from tests.system.service_table import CLOSED, LOOPBACK, closed_rows, rows_of
 from tests.system.service_ways import (
     ALL,
     EXTERNAL,
@@ -32,7 +33,6 @@ from tests.system.service_ways import (
     Row,
     unanswered,
 )
-from tests.system.test_service_table import CLOSED, LOOPBACK, closed_rows, rows_of
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs]
 

@@ -14,7 +14,7 @@ from tests.bed.netns import http_request
 from tests.bed.waiting import eventually
 from tests.system.peers import Site, all_at_peace, peer, peers, reaches
 from tests.system.planes import addresses
-from tests.system.test_uplinks import CARDS, aggregate, uses
+from tests.system.uplinks import CARDS, aggregate, uses
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs]
 

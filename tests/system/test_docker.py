@@ -25,13 +25,13 @@ from tests.bed.engines import NAME_SERVER, Engine
 from tests.bed.images import IMAGE
 from tests.bed.waiting import eventually
 from tests.system.conftest import unforeseen
+from tests.system.docker import endpoints, leftovers
 from tests.system.echoes import Way
 
 pytestmark = [pytest.mark.system]
 
 DOCUMENT = ROOT / "docs" / "docker.md"
 GRACE = 3
-VXLAN = "contivVxlanBridge"
 CYCLES = int(os.environ.get("CONTIV_TEST_CYCLES", "10"))
 """Containers that come and go in one test; `make docker-cycles` has more of them."""
 
@@ -77,18 +77,6 @@ def networks(engine: Engine) -> set[str]:
     """Return the names of the networks of our driver."""
     listed = engine.docker("network", "ls", "--filter", "driver=netplugin", "--format", "{{.Name}}")
     return set(listed.split())
-
-
-def leftovers(bed: Bed) -> list[str]:
-    """List what containers have left: links, ports, endpoints in journal and store."""
-    found = []
-    for host in bed.hosts:
-        links = json.loads(host.namespace.run(["ip", "-json", "link"]).stdout)
-        found += [one["ifname"] for one in links if "vport" in one["ifname"]]
-        found += [port for port in host.ovs.vsctl("list-ports", VXLAN).split() if "vport" in port]
-        found += [path.name for path in (host.dir / "data" / "endpoints").glob("*")]
-    found += bed.store.entries("/contiv.io/state/eps/")
-    return found
 
 
 def reaches(engine: Engine, container: str, target: str) -> None:
@@ -489,10 +477,6 @@ def test_an_engine_ends_its_containers_and_starts_them_again(
     finally:
         one.command.append("--live-restore")
         one.restart()
-
-
-def endpoints(bed: Bed) -> list[str]:
-    return list(bed.store.entries("/contiv.io/state/eps/"))
 
 
 def test_what_an_engine_has_forgotten_is_released(bed: Bed, engines: tuple[Engine, Engine]) -> None:

@@ -13,6 +13,7 @@ from tests.bed.metrics import Metrics, parsed
 from tests.bed.netns import http_request
 from tests.bed.waiting import eventually
 from tests.system.footprint import BRIDGES, flows
+from tests.system.metrics import NOT_HERE
 from tests.system.rest import ask
 
 pytestmark = [
@@ -20,12 +21,6 @@ pytestmark = [
     pytest.mark.system,
 ]
 
-NOT_HERE = {
-    *(names.KUBE_FAULTY, names.KUBE_LISTED, names.KUBE_OBJECTS, names.KUBE_SILENT),
-    *(names.BGP_UP, names.BGP_ROUTES, names.BGP_ANNOUNCED, names.BGP_SESSIONS),
-    names.EXPIRY,
-}
-"""Without a Kubernetes, a BGP peer and TLS."""
 LOADED = "import 'prometheus_client.core'"
 """What Python says of an import when it is verbose."""
 

@@ -10,22 +10,8 @@ from netplugin.bridges.megaflow_purge import is_affected
 from tests.bed.cluster import PROGRAMS, Bed
 from tests.bed.ovs import DATAPATH
 from tests.bed.waiting import WITHIN
-from tests.unit.deploy.test_platforms import rules
-
-CLOSED = {
-    "iptables": """
-        iptables -P INPUT DROP
-        iptables -A INPUT -i lo -j ACCEPT
-        iptables -A INPUT -m conntrack --ctstate ESTABLISHED -j ACCEPT
-    """,
-    "nft": """
-        nft add table inet filter
-        nft add chain inet filter input '{ type filter hook input priority 0 ; policy drop ; }'
-        nft add chain inet filter forward '{ type filter hook forward priority 0 ; policy drop ; }'
-        nft add rule inet filter input ct state established accept
-    """,
-}
-"""How a host is closed; answers of the store come in."""
+from tests.system.preflight import CLOSED
+from tests.unit.deploy.platforms import rules
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs]
 

@@ -11,7 +11,7 @@ import pytest
 from tests.bed.cluster import ADMIN, AGENT_PORT, MASTER, NETMASTER_PORT, PROGRAMS, Bed, networked
 from tests.bed.netns import http_request
 from tests.bed.waiting import eventually
-from tests.integration.netctl.test_login import logging_in
+from tests.integration.netctl.login import logging_in
 from tests.system.conftest import unforeseen
 from tests.system.rest import ask
 

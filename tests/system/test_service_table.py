@@ -9,9 +9,8 @@ The hosts' network and the VLANs are joined by a router, as in a data centre.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -25,24 +24,21 @@ from tests.bed.kubernetes import endpoint_slice
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.datagrams import Mouth, naming
-from tests.system.joined import OUTSIDE6, address6, joined_site
+from tests.system.joined import OUTSIDE6, joined_site
 from tests.system.kube_proxy import ANSWERS
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, switches_lead
+from tests.system.service_table import closed_rows, host_addresses, rows_of
 from tests.system.service_ways import (
     ADDRESS,
     ADDRESS6,
-    ALL,
     EXTERNAL,
     EXTERNAL6,
     HOST_PORT,
     KINDS,
-    PODS,
     READY,
     TARGET,
-    Asked,
     Row,
     body,
-    rows,
     targets,
     unanswered,
 )
@@ -54,80 +50,7 @@ MORE = {Row("host", "externalIP")}
 """Passes here alone: kube-proxy 1.20 leaves out what its own host sends to such an address."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Closed:
-    """Rows that cannot pass, and why; `kinds` of targets, and what stays `silent`."""
-
-    why: str
-    plane: tuple[str, str]
-    clients: Sequence[str]
-    ways: Sequence[str]
-    kinds: Sequence[str] = KINDS
-    silent: str = ALL
-
-    def covers(self, row: Row) -> bool:
-        """Tell whether a row is one of these."""
-        return row.client in self.clients and row.way in self.ways
-
-
 NEXT_TARGET = TARGET + 1
-OF_HOSTS = ("NodePort", "NodePort of the other host", "hostPort")
-"""The ways that begin at an address of a host."""
-OF_SERVICE = ("ClusterIP", "externalIP")
-"""The ways that the switch translates for pods."""
-_NO_WAY_OUT = "pods of a bridged vxlan have no way out of their network, not to a host either"
-_BGP = "on routed vlans pods reach by BGP alone what is no pod, and here is no BGP router"
-LOOPBACK = "the host's ports for pods alone route loopback addresses: neighbours must not get in"
-PLANES = [(mode, encap) for mode in ("routing", "bridge") for encap in ("vxlan", "vlan")]
-CLOSED = (
-    Closed(why=_NO_WAY_OUT, plane=("bridge", "vxlan"), clients=PODS, ways=OF_HOSTS),
-    Closed(
-        why=_NO_WAY_OUT,
-        plane=("bridge", "vxlan"),
-        clients=PODS,
-        ways=OF_SERVICE,
-        kinds=("host", "outside"),
-    ),
-    Closed(
-        why=_BGP,
-        plane=("routing", "vlan"),
-        clients=PODS,
-        ways=OF_HOSTS,
-    ),
-    Closed(
-        why=_BGP,
-        plane=("routing", "vlan"),
-        clients=PODS,
-        ways=OF_SERVICE,
-        kinds=("host", "outside"),
-    ),
-    Closed(
-        why="a host reaches other hosts' pods on routed vlans by BGP alone: here is no BGP router",
-        plane=("routing", "vlan"),
-        clients=("other host",),
-        ways=("ClusterIP", "NodePort", "loopback", "externalIP"),
-        kinds=("pod",),
-    ),
-    Closed(
-        why="as above",
-        plane=("routing", "vlan"),
-        clients=("host", "outside"),
-        ways=("NodePort of the other host",),
-        kinds=("pod",),
-    ),
-    *(
-        Closed(why=LOOPBACK, plane=plane, clients=clients, ways=("loopback",), kinds=(kind,))
-        for plane in PLANES
-        for clients, kind in ((("host", "other host"), "outside"), (("other host",), "host"))
-    ),
-    Closed(
-        why=LOOPBACK,
-        plane=("bridge", "vlan"),
-        clients=("other host",),
-        ways=("loopback",),
-        kinds=("pod",),
-    ),
-)
 
 
 @pytest.fixture(scope="module", params=FWD_MODES)
@@ -180,11 +103,6 @@ def serving(bed: Bed, provider: Pod, kind: str, version: int = 4) -> Iterator[No
         eventually(lambda: not any(_leads_to(host, address) for host in bed.hosts), kind)
 
 
-def host_addresses(bed: Bed, version: int) -> list[str]:
-    """Return the addresses of both hosts in their network."""
-    return [host.address if version == 4 else address6(host) for host in bed.hosts]
-
-
 def lead(bed: Bed, address: str, port: int = TARGET) -> None:
     """Have the service's only target at an address and port; return when the hosts' rules do."""
     api, version = bed.api, ip_address(address).version
@@ -205,29 +123,6 @@ def _leads_to(host: Host, address: str, port: int = TARGET) -> bool:
     chosen = [one for one in shown.splitlines() if f"--to-destination {to}:{port}" in one]
     # the rules that lead to the chains come last; a host port of the pod is no service
     return any("CONTIV-T" in one for one in chosen) and "-j CONTIV-SOURCES" in shown
-
-
-def rows_of(bed: Bed, pods: Sequence[Pod], kind: str, version: int = 4) -> Asked:
-    """Return who asks where."""
-    one, two = bed.hosts
-    clients = {pod.name: pod.namespace for pod in pods}
-    clients |= {"host": one.namespace, "other host": two.namespace}
-    clients["outside"] = bed.fabric.namespace
-    first, second = host_addresses(bed, version)
-    return rows(clients, first, second, kind)
-
-
-def closed_rows(
-    bed: Bed, pods: Sequence[Pod], kind: str, asked: Asked, known: Sequence[Closed] = CLOSED
-) -> dict[Row, str]:
-    """Return what stays silent in which rows."""
-    plane = bed.fwd_mode, str(pods[0].conf["contiv"]["network"])
-    return {
-        row: one.silent
-        for row in asked
-        for one in known
-        if one.plane == plane and kind in one.kinds and one.covers(row)
-    }
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,7 +5,6 @@ Servers answer with their pod's name, so that a client sees who served it, and u
 
 import json
 import socket
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -21,12 +20,11 @@ from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.planes import FWD_MODES, NETWORKS, add_rules, applied, planes
 from tests.system.rest import ask
+from tests.system.services import PATIENCE, Talk, create_service, label, pods, serving, who
 
 pytestmark = [pytest.mark.system]
 
-PATIENCE = 30.0
 SILENCE = 1.0
-VIPS = {"vxlan": "10.60.0.200", "vlan": "10.61.0.200"}
 
 
 @pytest.fixture(scope="module", params=FWD_MODES)
@@ -44,126 +42,6 @@ def nothing_left(bed: Bed) -> Iterator[None]:
         bed.delete_pod(pod)
     for service in ask(bed, "GET", "/api/v1/serviceLBs/").json() or []:
         bed.netctl("service", "rm", "-t", service["tenantName"], service["serviceName"])
-
-
-def create_service(
-    bed: Bed,
-    network: str,
-    *ports: str,
-    name: str = "web",
-    tenant: str = "default",
-    address: str = "",
-) -> str:
-    """Create a service that pods labelled `app=<its name>` serve; return its address."""
-    words = ["-t", tenant, "-s", network, f"--selector=app={name}"]
-    words += [f"--port={port}" for port in ports or ("80:8080:TCP",)]
-    bed.netctl("service", "create", *words, "-ip", address or VIPS[network], name)
-    return address or VIPS[network]
-
-
-def label(bed: Bed, pod: Pod, *, event: str = "start", **labels: str) -> None:
-    """Say that a pod's container started with labels, or died, as an agent does that hears of it.
-
-    Return when all hosts know.
-    """
-    contiv = pod.conf["contiv"]
-    body = {
-        "IPAddress": pod.address,
-        "ContainerID": pod.sandbox.container_id,
-        "Labels": {"app": "web"} | labels,
-        "Tenant": contiv["tenant"],
-        "Network": contiv["network"],
-        "Event": event,
-        "EndpointID": pod.sandbox.container_id,
-        "EPCommonName": pod.name,
-    }
-    assert ask(bed, "POST", "/plugin/updateEndpoint", body).status == 200
-    applied(bed)
-
-
-@contextmanager
-def serving(*pods: Pod, port: int = 8080) -> Iterator[None]:
-    """Have pods echo every line they are sent, their name before it."""
-    with ExitStack() as ends:
-        for pod in pods:
-            ends.enter_context(_server(pod, port))
-        yield
-
-
-@contextmanager
-def _server(pod: Pod, port: int) -> Iterator[None]:
-    def listen() -> socket.socket:
-        server = socket.socket()
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        server.bind(("0.0.0.0", port))
-        server.listen(64)
-        return server
-
-    def echo(end: socket.socket) -> None:
-        # a connection whose client was moved ends by a reset
-        with suppress(ConnectionError), end, end.makefile("rb") as lines:
-            for line in lines:
-                end.sendall(pod.name.encode() + b" " + line)
-
-    def serve() -> None:
-        while True:
-            try:
-                end, _ = server.accept()
-            except OSError:
-                return
-            thread = threading.Thread(target=echo, args=(end,), daemon=True)
-            thread.start()
-
-    server = pod.namespace.call(listen)
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join()
-        server.close()
-
-
-class Talk:
-    """A connection of a pod."""
-
-    def __init__(self, pod: Pod, address: str, port: int, patience: float = PATIENCE) -> None:
-        self._end = pod.namespace.call(socket.socket)
-        self._end.settimeout(patience)
-        try:
-            self._end.connect((address, port))
-        except OSError:
-            self._end.close()
-            raise
-
-    def says(self) -> str:
-        """Return who answers."""
-        self._end.sendall(b"who\n")
-        answer = b""
-        while not answer.endswith(b"\n"):
-            part = self._end.recv(100)
-            if not part:
-                raise ConnectionError("closed by the other end")
-            answer += part
-        return answer.decode().split()[0]
-
-    def close(self) -> None:
-        """End it."""
-        self._end.close()
-
-
-def who(pod: Pod, address: str, port: int = 80, patience: float = PATIENCE) -> str:
-    """Return who answers a new connection; "" if nobody does."""
-    try:
-        with closing(Talk(pod, address, port, patience)) as talk:
-            return talk.says()
-    except OSError:
-        return ""
-
-
-def pods(bed: Bed, host: Host, network: str, *names: str) -> list[Pod]:
-    return [bed.add_pod(host, name, network=network) for name in names]
 
 
 def inspected(host: Host, path: str) -> Any:

@@ -10,11 +10,11 @@ import pytest
 
 from ofnet.world import Bridge
 from tests.bed.cluster import Bed
-from tests.bed.ovs import OvsHost
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.planes import applied
-from tests.system.test_services import label
+from tests.system.services import label
+from tests.system.trace import delete_flow
 
 pytestmark = [pytest.mark.system]
 
@@ -111,16 +111,6 @@ def flow_gone(host: int, table: int) -> Break:
         delete_flow(bed.hosts[host].ovs, Bridge.VXLAN, flow, undo)
 
     return take
-
-
-def delete_flow(ovs: OvsHost, bridge: str, flow: str, undo: ExitStack) -> None:
-    """Delete one flow, given as `ovs-ofctl` prints it; have it back, with its cookie, after."""
-    dump = (line.strip() for line in ovs.ofctl("--no-stats", "dump-flows", bridge).splitlines())
-    (held,) = [line for line in dump if line.partition(", ")[2] == flow]
-    # without a table, the flows of all tables that have this match would go
-    only = flow if flow.startswith("table=") else f"table=0, {flow}"
-    ovs.ofctl("--strict", "del-flows", bridge, only.partition(" actions=")[0])
-    undo.callback(ovs.ofctl, "add-flow", bridge, held)
 
 
 def foreign_flow(bed: Bed, pods: dict[str, Pod], undo: ExitStack) -> None:

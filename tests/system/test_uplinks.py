@@ -19,11 +19,10 @@ from tests.bed.pods import Pod
 from tests.bed.waiting import WITHIN, eventually
 from tests.system.planes import NETWORKS, addresses, planes
 from tests.system.traffic import connects
+from tests.system.uplinks import BOND, CARDS, aggregate, in_use, uses
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
-CARDS = ("up0", "up1", "up2")
-BOND = "uplinkPort"
 VLAN, OTHER_VLAN = 61, 62
 OTHER_GATEWAY = "10.62.0.1"
 SITES = [
@@ -67,15 +66,6 @@ def site(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[S
         yield Site(bed, near, far)
 
 
-def aggregate(bed: Bed) -> None:
-    """Have LACP begin, at a pace at which a partner's silence is noticed within seconds."""
-    for host in bed.hosts:
-        host.ovs.vsctl("set", "port", BOND, "other_config:lacp-time=fast")
-        bed.physical.aggregate(host.label, bed.cards)
-    for host in bed.hosts:
-        uses(host, *bed.cards)
-
-
 def reach_each_other(site: Site) -> None:
     """See that the pods reach each other, IPv4 and IPv6, there and back."""
     for source, target in ((site.near, site.far), (site.far, site.near)):
@@ -88,18 +78,6 @@ def reach_each_other(site: Site) -> None:
 
 def reaches_outside(pod: Pod) -> None:
     eventually(partial(pod.ping, OUTSIDE), f"{pod.name} reaches the outside")
-
-
-def in_use(host: Host) -> set[str]:
-    """Return the cards that the agent last said to use."""
-    log = (host.dir / "netplugin.log").read_text()
-    said = [line for line in log.splitlines() if 'msg="uplink cards in use changed"' in line]
-    return {card for card in CARDS if card in said[-1]} if said else set()
-
-
-def uses(host: Host, *cards: str) -> None:
-    """Wait until the agent of a host uses just these cards."""
-    eventually(lambda: in_use(host) == set(cards), f"{host.label} uses {cards}")
 
 
 def test_pods_reach_each_other_across_the_trunks(site: Site) -> None:

@@ -33,9 +33,9 @@ from tests.system.echoes import answering, dials
 from tests.system.kube_site import api_beside, api_flags
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, applied, planes
 from tests.system.rest import ask
-from tests.system.test_services import create_service, label
-from tests.system.test_trace import delete_flow
-from tests.system.test_truth_table import (
+from tests.system.services import create_service, label
+from tests.system.trace import delete_flow
+from tests.system.truth_table import (
     ASKED,
     BRIDGES,
     GROUPS,

@@ -33,7 +33,7 @@ from tests.system.echoes import Way, pinging
 from tests.system.footprint import flow_ages
 from tests.system.planes import NETWORKS, add_networks, add_rules, addresses, applied
 from tests.system.rest import ask
-from tests.system.test_services import Talk, create_service, label, serving
+from tests.system.services import Talk, create_service, label, serving
 from tests.system.traffic import blocked, connects
 from tests.system.watcher import FIRST_PORT, Lane, Watcher, watching
 

@@ -26,7 +26,7 @@ from tests.integration.cni.malformed import (
     http,
     versioned,
 )
-from tests.integration.cni.test_recordings import CASES, recording, runtime_calls
+from tests.integration.cni.recordings import CASES, recording, runtime_calls
 
 
 @pytest.fixture

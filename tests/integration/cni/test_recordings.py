@@ -6,10 +6,8 @@ instead; each of those is a line in docs/deviations.md.
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
 from typing import Any
@@ -21,8 +19,7 @@ from core.errors import Conflict
 from netplugin.cni.request import PodRequest
 from netplugin.cni.server import serve
 from tests.integration.cni.calls import FakePods, Outcome, run_plugin
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "cni"
+from tests.integration.cni.recordings import CASES, Recording, recording, runtime_calls
 
 DEVIATIONS: dict[str, tuple[int, int | None]] = {
     # the agent's reply is no reply: always an error
@@ -53,37 +50,6 @@ DEVIATIONS: dict[str, tuple[int, int | None]] = {
     "no-command": (1, 4),
 }
 """Case to exit code and CNI error code, None for none."""
-
-
-@dataclass(frozen=True)
-class Recording:
-    """One call of the original's plugin."""
-
-    env: dict[str, str]
-    stdin: str
-    request: dict[str, str] | None
-    reply: list[str] | None
-    exit: int
-    stdout: str
-
-
-def recording(case: str) -> Recording:
-    text = (GOLDEN / "contivk8s" / f"{case}.txt").read_text(encoding="utf-8")
-    parts = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE))
-    by_word = {name.split()[0]: value.strip("\n") for name, value in parts.items()}
-    reply = by_word["reply"]
-    request = by_word["request(s)"].rpartition("\n\n")[2]
-    return Recording(
-        env=dict(line.split("=", 1) for line in by_word["environment"].splitlines()),
-        stdin=by_word["stdin"],
-        request=json.loads(request) if request.startswith("{") else None,
-        reply=json.loads(reply) if reply.startswith("[") else None,
-        exit=int(by_word["exit"]),
-        stdout=by_word["stdout"],
-    )
-
-
-CASES = sorted(path.stem for path in (GOLDEN / "contivk8s").glob("*.txt"))
 
 
 def fields_of(reply: list[str] | None) -> dict[str, Any] | None:
@@ -194,14 +160,6 @@ async def test_the_original_s_flags(flag: str) -> None:
     assert outcome.code == call.exit
     names = [line.partition(":")[0] for line in outcome.stdout.strip().splitlines()]
     assert names == [line.partition(":")[0] for line in call.stdout.strip().splitlines()]
-
-
-def runtime_calls() -> list[Any]:
-    return [
-        pytest.param(json.loads(line), id=f"{path.stem}-{number}")
-        for path in sorted((GOLDEN / "runtimes").glob("*.jsonl"))
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-    ]
 
 
 @pytest.mark.parametrize("call", runtime_calls())

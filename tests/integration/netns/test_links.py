@@ -3,7 +3,6 @@
 import asyncio
 import ctypes
 import errno
-import json
 import os
 import re
 import socket
@@ -32,6 +31,7 @@ from netplugin.kernel.pod_places import PodPlace
 from tests.bed.janitor import Janitor
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.waiting import WITHIN, eventually
+from tests.integration.netns.links import shown
 
 pytestmark = pytest.mark.ovs
 
@@ -59,12 +59,6 @@ async def links(host: Namespace) -> AsyncIterator[KernelLinks]:  # noqa: ARG001 
 def spec(pod: Namespace, number: int = 1, **rest: Any) -> PodLink:
     words: dict[str, Any] = {"ifname": "eth0", "netns_path": str(pod.path), "mtu": 1450}
     return PodLink(host_name=f"vvport{number}", **(words | rest))
-
-
-def shown(namespace: Namespace, *words: str) -> list[dict[str, Any]]:
-    out = namespace.run(["ip", "-j", *words]).stdout
-    found: list[dict[str, Any]] = json.loads(out or "[]")
-    return found
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.route_table import HostRoute
 from tests.bed.netns import Namespace
 from tests.bed.routing_events import routing_events
-from tests.integration.netns.test_links import shown
+from tests.integration.netns.links import shown
 
 pytestmark = pytest.mark.ovs
 

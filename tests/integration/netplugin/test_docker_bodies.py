@@ -23,8 +23,8 @@ from netplugin.libnetwork.calls import LONGEST_REFUSAL
 from netplugin.libnetwork.server import MAX_BODY, PluginServer
 from netplugin.startup.docker import handlers
 from tests.unit.netplugin.agent import Outside
+from tests.unit.netplugin.libnetwork.any_body import GOOD
 from tests.unit.netplugin.libnetwork.scene import drivers
-from tests.unit.netplugin.libnetwork.test_any_body import GOOD
 
 CALLS = sorted(set(GOOD) - {"NetworkDriver.AllocateNetwork", "NetworkDriver.FreeNetwork"})
 GENERIC = "com.docker.network.generic"

@@ -9,8 +9,8 @@ from netplugin.commands.findings import Note
 from netplugin.settings import Settings
 from tests.bed.certificates import make_certificates
 from tests.bed.secured import Secured, SecuredEtcd, with_tls
-from tests.unit.netplugin.commands.test_preflight import FLAGS
-from tests.unit.netplugin.test_settings import settings_of
+from tests.unit.netplugin.commands.preflight import FLAGS
+from tests.unit.netplugin.settings import settings_of
 
 pytestmark = pytest.mark.store
 

@@ -20,7 +20,7 @@ from ofnet.world import Bridge, FwdMode, Uplink, World
 from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.dialled import Dialled, dialled, running_agent, until
 from tests.integration.ofnet.outside import UPLINK, arps, behind_uplink
-from tests.integration.ofnet.test_packets import pod
+from tests.integration.ofnet.packets import pod
 from tests.unit.ofnet import frames
 from tests.unit.ofnet.worlds import PEER, address, local, mac, remote, vtep, world
 

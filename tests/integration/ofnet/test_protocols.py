@@ -14,7 +14,7 @@ import pytest
 from ofnet.world import PolicyEntry, PolicyMatch, PolicyStage, PolicySubject, Verdict, World
 from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.dialled import Dialled, dialled, running_agent
-from tests.integration.ofnet.test_packets import Pod, two_pods
+from tests.integration.ofnet.packets import Pod, two_pods
 from tests.unit.ofnet.worlds import address
 
 pytestmark = pytest.mark.ovs

@@ -20,8 +20,8 @@ from ofnet.trace.packets import Talk
 from ofnet.trace.switch import Difference, command, difference, hits
 from ofnet.world import Bridge, FwdMode, Provider, Service, ServicePort, World
 from tests.bed.ovs import OvsHost
-from tests.integration.ofnet.test_network_policy import numbered, packet, sendable, world_of
-from tests.integration.ofnet.test_trace import flows_of
+from tests.integration.ofnet.network_policy import numbered, packet, sendable, world_of
+from tests.integration.ofnet.switch_flows import flows_of
 from tests.integration.ofnet.trace import TracedBridge
 from tests.model import random_worlds
 from tests.model.random_worlds import PORTS, worlds

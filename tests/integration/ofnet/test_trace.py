@@ -6,8 +6,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ofnet.changes import EVERYTHING
-from ofnet.desired import Desired
 from ofnet.flows import Flow
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import (
@@ -25,6 +23,7 @@ from ofnet.tables import TableId
 from ofnet.trace.evaluator import Packet, Tables, Verdict, evaluate, tables_of
 from ofnet.world import Bridge, FwdMode, World
 from tests.bed.ovs import OvsHost
+from tests.integration.ofnet.switch_flows import flows_of
 from tests.integration.ofnet.trace import TracedBridge
 from tests.model.random_worlds import PORTS, packets, worlds
 from tests.unit.ofnet.worlds import address, local, mac, world
@@ -35,13 +34,6 @@ pytestmark = pytest.mark.ovs
 @pytest.fixture(scope="module")
 def bridge(ovs_module: OvsHost) -> TracedBridge:
     return TracedBridge(ovs_module, "traced", PORTS)
-
-
-def flows_of(bridge: Bridge, world: World) -> list[Flow]:
-    desired = Desired(bridge)
-    desired.update(world, EVERYTHING)
-    assert not desired.faults
-    return list(desired.flows.values())
 
 
 def disagreements(bridge: TracedBridge, tables: Tables, sent: Iterable[Packet]) -> Iterator[str]:

@@ -23,7 +23,7 @@ from tests.bed.hosts import Fabric, Host
 from tests.bed.netns import fresh_name
 from tests.integration.ofnet.dialled import Dialled, dialled, running_agent, until
 from tests.integration.ofnet.outside import arps
-from tests.integration.ofnet.test_packets import pod
+from tests.integration.ofnet.packets import pod
 from tests.unit.ofnet import frames
 from tests.unit.ofnet.worlds import address, local, mac, world
 

@@ -23,7 +23,7 @@ from netplugin.world.kube_services import KubeService
 from ofnet.names import Question, Verdict
 from state.records import EndpointRecord, ServiceRecord
 from tests.unit.netplugin.records import NET, endpoint, key, nid_of
-from tests.unit.netplugin.world.test_dns_records import service
+from tests.unit.netplugin.world.dns_records import service
 from tests.unit.netplugin.worlds import name_book
 
 TENANTS = ("red", "blue")

@@ -22,7 +22,7 @@ from state.intents import Attachment, Fact
 from state.policy_rules import PolicyRule
 from state.records import Encap
 from tests.unit.netplugin.records import HOST, PEER, endpoint, group, host, network
-from tests.unit.netplugin.world.test_service_records import provider, record
+from tests.unit.netplugin.world.service_records import provider, record
 
 T = TypeVar("T")
 DOTTED: Final = network("n1", "a.b", tag=2)

@@ -22,7 +22,7 @@ from ofnet.world import Bridge, FwdMode
 from state.intents import Fact
 from state.records import Encap
 from tests.unit.netplugin.records import HOST, PEER, network
-from tests.unit.netplugin.world.test_service_records import provider, record
+from tests.unit.netplugin.world.service_records import provider, record
 
 TARGETS = frozenset({KubeTarget(address=IPv4Address("10.1.0.3"), port=8080)})
 KUBE = KubeService(

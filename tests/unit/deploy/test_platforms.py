@@ -1,7 +1,6 @@
 """docs/platforms.md: the ports to open are those of the code, in the rules of each firewall."""
 
 import re
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -10,18 +9,11 @@ from netmaster import settings as of_master
 from netplugin import settings as of_agent
 from netplugin.commands.firewall_checks import needed
 from netplugin.settings import REST_PORT
-from tests.unit.netplugin.commands.test_preflight import FLAGS
-from tests.unit.netplugin.test_settings import settings_of
+from tests.unit.deploy.platforms import PAGE, rules
+from tests.unit.netplugin.commands.preflight import FLAGS
+from tests.unit.netplugin.settings import settings_of
 
-PAGE: Final = Path(__file__).parents[3] / "docs" / "platforms.md"
 FIREWALLS: Final = ("firewall-cmd", "ufw", "nft", "iptables")
-
-
-def rules(firewall: str) -> str:
-    """Return the block of a firewall's rules, each in one line."""
-    blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    (block,) = (block for block in blocks if block.startswith(f"{firewall} "))
-    return str(block)
 
 
 def default(daemon: object, flag: str) -> int:

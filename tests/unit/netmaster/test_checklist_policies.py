@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from contivmodel.objects import EndpointGroup
-from tests.unit.netmaster.test_checklist_networks import Site
+from tests.unit.netmaster.checklist_networks import Site
 
 IN: dict[str, Any] = {
     "direction": "in",

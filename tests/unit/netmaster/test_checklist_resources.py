@@ -13,7 +13,7 @@ from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
 from netmaster.plan.show import inspect
 from state import derive
 from state.records import Encap
-from tests.unit.netmaster.test_checklist_networks import Site
+from tests.unit.netmaster.checklist_networks import Site
 
 
 def segments(vlans: str, vxlans: str) -> Segments:

@@ -15,8 +15,8 @@ from netmaster.claim_window import ClaimWindow
 from objdb.memory import MemoryStore
 from ofnet.rpc.control import Node, Report
 from tests.bed.waiting import eventually_async
+from tests.unit.netmaster.leadership import Master, candidate
 from tests.unit.netmaster.scene import NOW, Scene, wanted
-from tests.unit.netmaster.test_leadership import Master, candidate
 
 WINDOW = CallContext(NOW, "kubernetes", claims_only=True)
 RESTORED = "hosts are claiming the endpoints of their running pods, retry"

@@ -16,7 +16,7 @@ from objdb.memory import MemoryBackend
 from objdb.memory.locks import MemoryLock
 from tests.bed.netns import free_port
 from tests.bed.waiting import eventually_async
-from tests.unit.netmaster.test_settings import resolved
+from tests.unit.netmaster.settings import resolved
 
 
 class SlowLock(MemoryLock):

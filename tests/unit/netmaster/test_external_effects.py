@@ -9,18 +9,16 @@ from functools import partial
 import pytest
 
 from contivmodel.objects import AppProfile, Global
-from core import keys
 from core.errors import Conflict, StoreUnavailable
-from netmaster import codec
 from netmaster.aci import GatewayFailed
 from netmaster.external_effects import ExternalEffects
 from netmaster.plan.model import Plan
 from netmaster.plan.objects import app_profile, group
 from netmaster.plan.objects import globals as settings
 from netmaster.view import View
-from objdb.api import Change, Put
 from objdb.memory import Faults, MemoryStore
 from objdb.memory.faults import LostAnswer
+from tests.unit.netmaster.external_effects import died_here
 from tests.unit.netmaster.fake_docker import FakeDocker
 from tests.unit.netmaster.fake_gateway import FakeGateway
 from tests.unit.netmaster.scene import a_group
@@ -73,15 +71,6 @@ async def fabric(
         yield Fabric(
             leading, gateway, ExternalEffects(committer, gateway, FakeDocker(), mode="kubernetes")
         )
-
-
-def died_here(store: MemoryStore) -> MemoryStore:
-    """Return a store with what the leader has written so far, as its successor finds it."""
-    left = MemoryStore()
-    found = store.snapshot(keys.ROOT).entries.values()
-    ops = tuple(Put(entry.key, entry.value) for entry in found if codec.is_leaders(entry.key))
-    left.apply([Change((), ops)])
-    return left
 
 
 def _aci(view: View) -> Plan:

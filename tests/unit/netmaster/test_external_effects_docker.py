@@ -21,11 +21,11 @@ from objdb.memory import Faults, MemoryStore
 from objdb.memory.faults import LostAnswer
 from state import codec
 from state.records import DocknetRecord
+from tests.unit.netmaster.external_effects import died_here
 from tests.unit.netmaster.fake_docker import OTHERS, FakeDocker
 from tests.unit.netmaster.fake_gateway import FakeGateway
 from tests.unit.netmaster.scene import a_group, a_network
 from tests.unit.netmaster.term import Term, outcome, term
-from tests.unit.netmaster.test_external_effects import died_here
 
 
 @dataclass

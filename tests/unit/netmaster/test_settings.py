@@ -3,23 +3,10 @@
 import pytest
 
 from core.errors import UsageError
-from daemons import flags
 from daemons.listen_address import ListenAddress
-from netmaster.settings import FLAGS, Settings, resolve
+from netmaster.settings import Settings
 from objdb.connect import StoreAddress, StoreKind
-
-GOOD = {"mode": "kubernetes", "netmode": "vxlan", "fwdmode": "routing"}
-
-
-def settings_of(arguments: list[str], environ: dict[str, str] | None = None) -> Settings:
-    values = flags.read("netmaster", FLAGS, arguments, environ or {}, "1.2.3")
-    assert values is not None
-    return resolve(values, lambda: "192.0.2.7")
-
-
-def resolved(**changes: str) -> Settings:
-    given = {**GOOD, **{name.replace("_", "-"): value for name, value in changes.items()}}
-    return settings_of([f"--{name}={value}" for name, value in given.items()])
+from tests.unit.netmaster.settings import resolved, settings_of
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,9 @@ from netplugin.settings import FLAGS, DockerScope, DockerSettings, Settings, res
 from objdb.connect import StoreAddress, StoreKind
 from ofnet.world import FwdMode, ManagementPort
 from state.records import Encap
+from tests.unit.netplugin.settings import settings_of
 
 GOOD = {"mode": "kubernetes", "netmode": "vxlan", "fwdmode": "routing"}
-
-
-def settings_of(arguments: list[str], environ: dict[str, str] | None = None) -> Settings:
-    values = flags.read("netplugin", FLAGS, arguments, environ or {}, "1.2.3")
-    assert values is not None
-    return resolve(values, lambda: "192.0.2.7")
 
 
 def resolved(**changes: str) -> Settings:

@@ -2,8 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from ipaddress import IPv6Address
 
@@ -27,20 +26,10 @@ from ofnet.openflow.packets import Neighbour
 from ofnet.tables import TableId
 from ofnet.world import Bridge, Router, Uplink, World
 from tests.unit.ofnet import frames
+from tests.unit.ofnet.agent import running
 from tests.unit.ofnet.conditions import until
 from tests.unit.ofnet.fake_switch import FakeSwitch
 from tests.unit.ofnet.worlds import address, local, remote, with_local, without_local, world
-
-
-@asynccontextmanager
-async def running(
-    switch: FakeSwitch, of: World, *, audit_interval: float = 60.0
-) -> AsyncIterator[BridgeAgent]:
-    agent = BridgeAgent(switch, Bridge.VXLAN, of, audit_interval=audit_interval)
-    async with background("bridge", agent.run()):
-        if switch.connected:
-            await until(lambda: agent.sync.synced, "synced")
-        yield agent
 
 
 def pod_change(number: int) -> Changes:

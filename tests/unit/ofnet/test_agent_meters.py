@@ -6,9 +6,9 @@ from ofnet.changes import Changes, ObjectKind
 from ofnet.openflow.meters import Meter
 from ofnet.tables import TableId
 from ofnet.world import LocalEndpoint, World
+from tests.unit.ofnet.agent import running
 from tests.unit.ofnet.conditions import until
 from tests.unit.ofnet.fake_switch import FakeSwitch
-from tests.unit.ofnet.test_agent import running
 from tests.unit.ofnet.worlds import local, with_local, world
 
 LIMITED = replace(local(1), rate=1048, burst=100, dscp=10)

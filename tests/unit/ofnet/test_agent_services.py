@@ -12,12 +12,12 @@ from ofnet.channel.wire import PacketIn
 from ofnet.tables import TableId
 from ofnet.translations import Translated
 from ofnet.world import FwdMode
+from tests.unit.ofnet.agent import running
 from tests.unit.ofnet.conditions import until
 from tests.unit.ofnet.fake_switch import FakeSwitch
 from tests.unit.ofnet.pipelines.scene import ANN, BOB, FAR, world
-from tests.unit.ofnet.services.test_refusal import frame
+from tests.unit.ofnet.services.refusal import frame
 from tests.unit.ofnet.serving import VIP, having, service
-from tests.unit.ofnet.test_agent import running
 
 CHANGED = Changes.of(ObjectKind.SERVICE, ["web:default"])
 HERE = world(FwdMode.ROUTING)

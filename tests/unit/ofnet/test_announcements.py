@@ -12,26 +12,11 @@ from ofnet.openflow import packets
 from ofnet.openflow.actions import PORT_NORMAL, Output, SetField
 from ofnet.packetin import PacketOut
 from ofnet.world import ArpMode, Bridge, FwdMode, LocalEndpoint, Uplink, World
-from tests.unit.ofnet.worlds import address, local, mac, with_local, without_local, world
-
-UPLINKS = (Uplink(ofport=30, mac="52:54:00:00:00:0a"), Uplink(ofport=31, mac="52:54:00:00:00:0b"))
-EMPTY = replace(world(), fwd_mode=FwdMode.BRIDGE, uplinks=UPLINKS[:1])
-GROUP_VLAN = 700
+from tests.unit.ofnet.announcements import EMPTY, GROUP_VLAN, UPLINKS, grouped, holding, of
+from tests.unit.ofnet.worlds import address, local, mac, with_local, without_local
 
 Heard = tuple[IPv4Address, int, int]
 """Address, VLAN, port."""
-
-
-def grouped(number: int, group: int = 5) -> LocalEndpoint:
-    return replace(local(number), group_id=group, group_vlan=GROUP_VLAN)
-
-
-def holding(*endpoints: LocalEndpoint) -> World:
-    return replace(EMPTY, local={endpoint.key: endpoint for endpoint in endpoints})
-
-
-def of(*endpoints: LocalEndpoint) -> Changes:
-    return Changes.of(ObjectKind.LOCAL, {endpoint.key for endpoint in endpoints})
 
 
 def heard(sent: Iterable[PacketOut]) -> set[Heard]:

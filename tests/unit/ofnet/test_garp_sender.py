@@ -11,9 +11,9 @@ from core.tasks import background
 from ofnet.agent import BridgeAgent
 from ofnet.announcements import ROUNDS
 from ofnet.world import Bridge
+from tests.unit.ofnet.announcements import EMPTY, grouped, holding, of
 from tests.unit.ofnet.conditions import until
 from tests.unit.ofnet.fake_switch import FakeSwitch
-from tests.unit.ofnet.test_announcements import EMPTY, grouped, holding, of
 from tests.unit.ofnet.worlds import local
 
 

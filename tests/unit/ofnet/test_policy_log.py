@@ -17,8 +17,8 @@ from ofnet.policy_log import LoggedEnd, LoggedPacket
 from ofnet.tables import TableId
 from ofnet.world import Bridge, FwdMode, Rule, World
 from tests.unit.ofnet import frames
+from tests.unit.ofnet.agent import running
 from tests.unit.ofnet.fake_switch import FakeSwitch
-from tests.unit.ofnet.test_agent import running
 from tests.unit.ofnet.worlds import NET, address, local, remote, world
 
 DENY = Rule(id="deny", priority=1, allow=False, dst_group=8, protocol=6, dst_port=80, log=True)

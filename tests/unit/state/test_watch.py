@@ -29,7 +29,7 @@ from state.watch import (
     SyncedTo,
 )
 from tests.bed.waiting import WITHIN
-from tests.unit.state.test_codec import ENDPOINT, HOST, NETWORK
+from tests.unit.state.codec import ENDPOINT, HOST, NETWORK
 
 HOST_KEY = keys.host(HOST.label)
 

@@ -10,7 +10,7 @@ from netplugin.ovsdb import PortSpec
 from netplugin.world.vrfs import stored_vrfs
 from ofnet.world import Bridge
 from tests.unit.netplugin.agent import Outside, eventually, running
-from tests.unit.netplugin.bridges.test_reconciler import tell, tunnels
+from tests.unit.netplugin.bridges.reconciler import tell, tunnels
 from tests.unit.netplugin.records import host, network
 
 

@@ -6,15 +6,13 @@ import pytest
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from core.ids import EndpointKey
-from netplugin.bridges.tunnels import by_remote, tunnel_ports
-from netplugin.ovsdb import PortRow
 from netplugin.world.conversion import LocalPort
 from netplugin.world.vrfs import VRF_ID, stored_vrfs
 from ofnet.tables import service_zones
 from ofnet.world import Bridge
-from state.records import Record
 from state.watch import Removed
-from tests.unit.netplugin.agent import Agent, Outside, eventually, running, turns
+from tests.unit.netplugin.agent import Outside, eventually, running, turns
+from tests.unit.netplugin.bridges.reconciler import flows_of, tell
 from tests.unit.netplugin.records import (
     endpoint,
     host,
@@ -28,19 +26,6 @@ KEY = key("c1")
 
 def port(number: int = 1) -> LocalPort:
     return LocalPort(record=endpoint(number), ofport=number)
-
-
-def tell(agent: Agent, *records: Record) -> None:
-    for record in records:
-        agent.learn("key", record)
-
-
-def flows_of(outside: Outside) -> str:
-    return "\n".join(str(flow) for s in outside.switches.values() for flow in s.table.values())
-
-
-def tunnels(outside: Outside) -> dict[str, PortRow]:
-    return by_remote(tunnel_ports(outside.ovsdb.ports(Bridge.VXLAN).values()))
 
 
 # -- rounds ------------------------------------------------------------------------------------

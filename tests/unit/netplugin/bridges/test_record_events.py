@@ -9,7 +9,7 @@ from core.errors import Exhausted, NotFound
 from state.records import GlobalRecord, Record, TagRangesRecord
 from state.watch import Changed, Removed, SyncedTo
 from tests.unit.netplugin.agent import Outside, eventually, running
-from tests.unit.netplugin.bridges.test_reconciler import flows_of, tell, tunnels
+from tests.unit.netplugin.bridges.reconciler import flows_of, tell, tunnels
 from tests.unit.netplugin.records import (
     NET,
     PEER,

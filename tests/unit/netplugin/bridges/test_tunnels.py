@@ -17,7 +17,7 @@ from netplugin.world import port_names
 from ofnet.world import Bridge
 from state.watch import Removed
 from tests.unit.netplugin.agent import Agent, Outside, eventually, running
-from tests.unit.netplugin.bridges.test_reconciler import flows_of, tell, tunnels
+from tests.unit.netplugin.bridges.reconciler import flows_of, tell, tunnels
 from tests.unit.netplugin.records import HOST, PEER, endpoint, host, network
 
 

@@ -8,7 +8,7 @@ import pytest
 from netplugin.cni.errors import BadCall
 from netplugin.cni.previous_result import differences
 from netplugin.cni.results import PodResult
-from tests.unit.netplugin.cni.test_results import DUAL, REQUEST, RESULT
+from tests.unit.netplugin.cni.results import DUAL, REQUEST, RESULT
 
 POD = {"name": "eth0", "mac": RESULT.mac.upper(), "sandbox": REQUEST.spec.netns}
 HOST_END = {"name": RESULT.host_ifname}

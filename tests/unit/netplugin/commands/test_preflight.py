@@ -11,9 +11,9 @@ from netplugin.commands import preflight, switch_state
 from netplugin.commands.findings import Note
 from netplugin.ovsdb import Ovsdb
 from netplugin.settings import Settings
-from tests.unit.netplugin.test_settings import settings_of
+from tests.unit.netplugin.commands.preflight import FLAGS
+from tests.unit.netplugin.settings import settings_of
 
-FLAGS = ["--mode", "kubernetes", "--netmode", "vxlan", "--fwdmode", "routing"]
 FLAGS += ["--ctrl-ip", "192.0.2.1", "--vtep-ip", "192.0.2.2"]
 
 

@@ -11,8 +11,8 @@ from objdb.api import Change, Put
 from objdb.memory import MemoryBackend
 from state import codec
 from state.records import HostRecord, ServiceInstance
-from tests.unit.netplugin.commands.test_preflight import FLAGS
-from tests.unit.netplugin.test_settings import settings_of
+from tests.unit.netplugin.commands.preflight import FLAGS
+from tests.unit.netplugin.settings import settings_of
 
 
 async def test_a_host_record_that_makes_no_sense_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

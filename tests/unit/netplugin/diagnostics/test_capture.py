@@ -16,7 +16,7 @@ from netplugin.diagnostics import capture
 from netplugin.diagnostics.capture import CaptureBounds, Captures, bounds_of
 from ofnet.world import Bridge
 from tests.bed.waiting import WITHIN
-from tests.unit.netplugin.diagnostics.test_pcap import PING, TCP
+from tests.unit.netplugin.diagnostics.pcap import PING, TCP
 
 KEY = "n1.default-c1"
 

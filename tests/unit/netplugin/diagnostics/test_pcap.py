@@ -9,20 +9,7 @@ from hypothesis import strategies as st
 
 from core.errors import Invalid
 from netplugin.diagnostics.pcap import file_header, headers, packet_filter, record
-
-
-def ethernet(ethertype: int, body: bytes, tag: int | None = None) -> bytes:
-    tagged = b"" if tag is None else struct.pack(">HH", 0x8100, tag)
-    return bytes(12) + tagged + struct.pack(">H", ethertype) + body
-
-
-def ipv4(source: str, target: str, protocol: int, body: bytes = b"", fragment: int = 0) -> bytes:
-    head = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(body), 0, fragment, 64, protocol, 0)
-    return head + ip_address(source).packed + ip_address(target).packed + body
-
-
-def ports(source: int, target: int) -> bytes:
-    return struct.pack(">HH", source, target) + bytes(16)
+from tests.unit.netplugin.diagnostics.pcap import PING, TCP, ethernet, ipv4, ports
 
 
 def ipv6(source: str, target: str, protocol: int, body: bytes) -> bytes:
@@ -30,11 +17,9 @@ def ipv6(source: str, target: str, protocol: int, body: bytes) -> bytes:
     return head + ip_address(source).packed + ip_address(target).packed + body
 
 
-TCP = ethernet(0x0800, ipv4("10.1.1.2", "10.1.1.3", 6, ports(40_000, 80)))
 TAGGED = ethernet(0x0800, ipv4("10.1.1.2", "10.1.1.3", 6, ports(40_000, 80)), tag=7)
 LATER = ethernet(0x0800, ipv4("10.1.1.2", "10.1.1.3", 6, ports(40_000, 80), fragment=100))
 UDP6 = ethernet(0x86DD, ipv6("fd00::2", "fd00::3", 17, ports(53, 5353)))
-PING = ethernet(0x0800, ipv4("10.1.1.2", "10.1.1.3", 1))
 PING6 = ethernet(0x86DD, ipv6("fd00::2", "fd00::3", 58, bytes(8)))
 ARP = ethernet(
     0x0806,

@@ -23,8 +23,8 @@ from netplugin.world.kube_pods import POD_NAMESPACE
 from netplugin.world.kube_services import KubeService
 from ofnet.names import Deferred, Question, Verdict
 from tests.unit.netplugin.records import NET, PEER, endpoint, key, nid_of
-from tests.unit.netplugin.world.test_dns_records import service
-from tests.unit.netplugin.world.test_kube_names import DB, OUTSIDE, WEB, member
+from tests.unit.netplugin.world.dns_records import service
+from tests.unit.netplugin.world.kube_names import DB, OUTSIDE, WEB, member
 from tests.unit.netplugin.worlds import name_book
 
 SERVER = IPv4Address("10.1.0.53")

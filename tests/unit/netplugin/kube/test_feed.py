@@ -29,7 +29,7 @@ from ofnet.world import Bridge, FwdMode
 from tests.bed.kubernetes import service
 from tests.unit.netplugin.agent import Outside, eventually, running
 from tests.unit.netplugin.records import HOST
-from tests.unit.netplugin.world.test_kube_services import KEY, SERVED, SERVING, WEB, at, piece, said
+from tests.unit.netplugin.world.kube_services import KEY, SERVED, SERVING, WEB, at, piece, said
 
 
 @pytest.fixture

@@ -14,44 +14,9 @@ from netplugin.libnetwork.swarm import SwarmNetworks
 from netplugin.startup.docker import handlers, swarm_handlers
 from state.records import Encap
 from tests.unit.netplugin.agent import Outside
+from tests.unit.netplugin.libnetwork.any_body import GOOD
 from tests.unit.netplugin.libnetwork.scene import drivers
 
-POOL = {"PoolID": "n1.default|10.1.0.0/16"}
-NETWORK = {"NetworkID": "d1"}
-ENDPOINT = {**NETWORK, "EndpointID": "e1"}
-SUBNET = [{"Pool": "10.7.0.0/24", "Gateway": "10.7.0.1/24"}]
-GOOD: dict[str, dict[str, Any]] = {
-    "NetworkDriver.CreateNetwork": {
-        **NETWORK,
-        "Options": {"com.docker.network.generic": {"network": "n1"}},
-        "IPv4Data": SUBNET,
-        "IPv6Data": [],
-    },
-    "NetworkDriver.DeleteNetwork": NETWORK,
-    "NetworkDriver.AllocateNetwork": {**NETWORK, "Options": {}, "IPv4Data": SUBNET, "IPv6Data": []},
-    "NetworkDriver.FreeNetwork": NETWORK,
-    "NetworkDriver.CreateEndpoint": {
-        **ENDPOINT,
-        "Interface": {"Address": "10.1.0.5/16", "AddressIPv6": "", "MacAddress": ""},
-        "Options": {},
-    },
-    "NetworkDriver.DeleteEndpoint": ENDPOINT,
-    "NetworkDriver.EndpointOperInfo": ENDPOINT,
-    "NetworkDriver.Join": {**ENDPOINT, "SandboxKey": "/run/netns/1", "Options": {}},
-    "NetworkDriver.Leave": ENDPOINT,
-    "NetworkDriver.ProgramExternalConnectivity": {**ENDPOINT, "Options": {}},
-    "NetworkDriver.RevokeExternalConnectivity": ENDPOINT,
-    "IpamDriver.RequestPool": {
-        "AddressSpace": "contivGlobal",
-        "Pool": "10.1.0.0/16",
-        "SubPool": "",
-        "Options": {},
-        "V6": False,
-    },
-    "IpamDriver.ReleasePool": POOL,
-    "IpamDriver.RequestAddress": {**POOL, "Address": "", "Options": {}},
-    "IpamDriver.ReleaseAddress": {**POOL, "Address": "10.1.0.1"},
-}
 TEXTS = st.sampled_from(
     [
         *("", "d1", "e1", "../e1", "x" * 300, "é", "a b", "\x00", "node", "n1.default", "|", "/"),

@@ -16,7 +16,7 @@ from state.records import Encap, GlobalRecord
 from state.watch import SyncedTo
 from tests.unit.netplugin.agent import Outside, eventually, left_nothing, request, running
 from tests.unit.netplugin.fakes import Inside
-from tests.unit.netplugin.pods.test_handler import STEPS, failure_of
+from tests.unit.netplugin.pods.handler import STEPS, failure_of
 from tests.unit.netplugin.records import PEER, endpoint, key, network, nid_of
 
 pytestmark = pytest.mark.usefixtures("hurried")

@@ -16,7 +16,7 @@ from ofnet.world import Bridge
 from state.records import EndpointRecord
 from tests.unit.netplugin.agent import Outside, eventually, request
 from tests.unit.netplugin.records import HOST, PEER, endpoint, key, network
-from tests.unit.netplugin.startup.test_resync import resync_of, starting, stored
+from tests.unit.netplugin.startup.resync import resync_of, starting, stored
 
 
 async def connected(

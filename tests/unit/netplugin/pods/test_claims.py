@@ -16,7 +16,7 @@ from netplugin.pods.garbage_collection import GarbageCollector
 from state.lineage import Lineage, Position, Term
 from state.watch import Changed, HistoryUnverified, Removed, StoreRolledBack, SyncedTo
 from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running, stays
-from tests.unit.netplugin.bridges.test_reconciler import flows_of
+from tests.unit.netplugin.bridges.reconciler import flows_of
 from tests.unit.netplugin.records import PEER, asking, endpoint, key
 
 pytestmark = pytest.mark.usefixtures("hurried")

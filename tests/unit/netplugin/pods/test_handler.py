@@ -9,12 +9,9 @@ import pytest
 
 from core.errors import (
     Conflict,
-    ContivError,
-    Exhausted,
     HostError,
     MasterUnavailable,
     NotFound,
-    SwitchRefused,
     SwitchUnavailable,
 )
 from core.ids import TenantName
@@ -25,7 +22,6 @@ from ofnet.world import Bridge
 from state.watch import Removed
 from tests.unit.netplugin.agent import (
     NOTHING_LEFT,
-    Agent,
     Outside,
     build_agent,
     eventually,
@@ -36,21 +32,10 @@ from tests.unit.netplugin.agent import (
     running,
     start_bridges,
 )
+from tests.unit.netplugin.pods.handler import FLOWS, STEPS, failure_of
 from tests.unit.netplugin.records import asking, endpoint, key, network, nid_of
 
 pytestmark = pytest.mark.usefixtures("hurried")
-FLOWS = f"flows {Bridge.VXLAN}"
-STEPS: dict[str, ContivError] = {
-    "journal adding": HostError("disk full"),
-    "create": Exhausted("address exhaustion"),
-    "link": HostError("no such namespace"),
-    "row": SwitchRefused("constraint"),
-    FLOWS: SwitchUnavailable("no answer"),
-    "inside": HostError("no such device"),
-    "journal present": HostError("disk full"),
-    "journal commit": HostError("disk failure"),
-}
-"""Every step of an ADD that may fail, with how it does."""
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -103,12 +88,6 @@ async def test_a_call_cancelled_again_ends_when_all_is_undone(outside: Outside) 
             assert not call.done()
             gate.set()
         assert agent.traces() == NOTHING_LEFT
-
-
-async def failure_of(agent: Agent) -> ContivError:
-    with pytest.raises(ContivError) as failure:
-        await agent.pods.add(request())
-    return failure.value
 
 
 async def test_a_link_that_comes_after_the_refusal_goes_again(outside: Outside) -> None:

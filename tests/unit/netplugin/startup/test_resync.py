@@ -1,61 +1,28 @@
 """The order of a start: what is waited for, and that absence means gone only when all is read."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 import pytest
 
 from core import keys
 from core.errors import SwitchRefused
-from core.tasks import background, supervisor
+from core.tasks import background
 from netplugin.kernel.pod_links import PodLink
 from netplugin.ovsdb import PortSpec
 from netplugin.startup.context import Timing
-from netplugin.startup.resync import _wait_for_flows, resync
+from netplugin.startup.resync import _wait_for_flows
 from netplugin.world import port_names
 from netplugin.world.conversion import LocalPort
-from objdb.memory import MemoryBackend
 from ofnet.world import Bridge
-from state.records import EndpointRecord, HostRecord
 from tests.unit.netplugin.agent import (
     Agent,
     Outside,
-    build_agent,
     eventually,
     request,
     running,
     stays,
 )
-from tests.unit.netplugin.records import PEER, endpoint, host, key, network
-from tests.unit.netplugin.starts import GLOBAL, put
-
-
-async def resync_of(agent: Agent) -> None:
-    await resync(
-        agent.context, agent.clients, agent.dataplane, agent.host_services, agent.pod_services
-    )
-
-
-@asynccontextmanager
-async def starting(outside: Outside, store: MemoryBackend) -> AsyncIterator[Agent]:
-    """Build an agent as `netplugin.startup.daemon` does, up to its resync."""
-    async with supervisor() as sup:
-        yield await build_agent(outside, sup, store=store)
-        assert not sup.stopping
-    await store.close()
-
-
-async def stored(*records: EndpointRecord | HostRecord) -> MemoryBackend:
-    """Return a store with a network and the records given."""
-    backend = MemoryBackend()
-    await put(backend, keys.GLOBAL_CONFIG, GLOBAL)
-    await put(backend, keys.network(network().id), network())
-    for record in records:
-        if isinstance(record, HostRecord):
-            await put(backend, keys.host(record.label), record)
-        else:
-            await put(backend, keys.endpoint(record.key), record)
-    return backend
+from tests.unit.netplugin.records import PEER, endpoint, host, key
+from tests.unit.netplugin.starts import GLOBAL
+from tests.unit.netplugin.startup.resync import resync_of, starting, stored
 
 
 async def ran_before(outside: Outside) -> Agent:

@@ -17,7 +17,7 @@ from ofnet.world import Bridge, FwdMode, HostPort
 from state.intents import Fact, Launch, Profile
 from state.records import Encap, Record, TagRangesRecord
 from tests.unit.netplugin.records import HOST, NET, PEER, endpoint, group, host, key, network
-from tests.unit.netplugin.world.test_dns_records import service
+from tests.unit.netplugin.world.dns_records import service
 from tests.unit.netplugin.worlds import altered, built, drain, now, port, settings
 
 

@@ -6,31 +6,18 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import pytest
 
-from core.ids import NetworkId, NetworkName, TenantName
+from core.ids import NetworkId, TenantName
 from netplugin.world.dns_records import Address, Asker, DnsRecords
 from netplugin.world.kube_pods import POD_NAMESPACE
 from netplugin.world.kube_services import KubeService
-from state.records import EndpointRecord, ServiceRecord
+from state.records import EndpointRecord
 from tests.unit.netplugin.records import NET, PEER, endpoint, key, nid_of
+from tests.unit.netplugin.world.dns_records import DEFAULT, service
 from tests.unit.netplugin.worlds import name_book
 
 Shown = dict[str, dict[str, dict[str, list[str]]]]
 NOTHING: Shown = {"k8sDefaultTenant": {"k8sServices": {}}}
-DEFAULT = TenantName("default")
 BLUE = TenantName("blue")
-
-
-def service(
-    name: str = "shop", tenant: TenantName = DEFAULT, ip: str = "10.1.9.1"
-) -> ServiceRecord:
-    return ServiceRecord(
-        tenant=tenant,
-        name=name,
-        network=NetworkName("n1"),
-        ports=("80:8080:TCP",),
-        selectors={"app": "shop"},
-        ip_address=ip,
-    )
 
 
 def found(

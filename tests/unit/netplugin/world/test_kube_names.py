@@ -6,39 +6,9 @@ from ipaddress import ip_address
 import pytest
 
 from netplugin.world.kube_names import EXISTS, Address, KubeNames, NameRecords, Server
-from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
+from netplugin.world.kube_services import KubeService
+from tests.unit.netplugin.world.kube_names import DB, ONE, OUTSIDE, SIX, TWO, WEB, member
 
-WEB = KubeService(
-    namespace="shop",
-    name="web",
-    addresses=(ip_address("10.96.0.10"), ip_address("fd00::10")),
-    ports=(
-        KubePort(name="http", protocol="TCP", port=80),
-        KubePort(protocol="UDP", port=53),
-    ),
-)
-OUTSIDE = KubeService(namespace="shop", name="pay", external_name="Pay.example.com.")
-
-
-def member(address: str, hostname: str = "", port: int = 0) -> KubeTarget:
-    return KubeTarget(address=ip_address(address), port=port, hostname=hostname)
-
-
-ONE, TWO, SIX = member("10.1.0.1", "Db-0"), member("10.1.0.2"), member("2001:db8::1", "db-0")
-DB = KubeService(
-    namespace="shop",
-    name="db",
-    headless=True,
-    ports=(
-        KubePort(
-            name="sql",
-            protocol="TCP",
-            port=5432,
-            targets=frozenset({member("10.1.0.1", "Db-0", 15432), member("10.1.0.2", "", 15432)}),
-        ),
-    ),
-    members=frozenset({ONE, TWO, SIX}),
-)
 SILENT = KubeService(namespace="shop", name="none", headless=True)
 
 

@@ -9,7 +9,7 @@ import pytest
 from dns.message import make_query
 
 from core.errors import Invalid
-from core.ids import NetworkId, NetworkName, ServiceKey, TenantName, endpoint_key
+from core.ids import NetworkId, ServiceKey, TenantName, endpoint_key
 from netplugin.dns.nameserver import NameServer
 from netplugin.dns.rate_limit import RateLimit
 from netplugin.world.builder import WorldBuilder
@@ -19,29 +19,12 @@ from ofnet.changes import Changes, ObjectKind
 from ofnet.names import Question
 from ofnet.world import Bridge, FwdMode, Provider, Service, ServicePort
 from state.intents import Fact
-from state.records import Encap, EndpointRecord, ServiceRecord
+from state.records import Encap
 from tests.unit.netplugin.records import HOST, PEER, endpoint, network, nid_of
+from tests.unit.netplugin.world.service_records import provider, record
 from tests.unit.netplugin.worlds import altered
 
 KEY = "web:default"
-LABELS = {"app": "web"}
-
-
-def record(*ports: str, tenant: str = "default", name: str = "web") -> ServiceRecord:
-    return ServiceRecord(
-        tenant=TenantName(tenant),
-        name=name,
-        network=NetworkName("n1"),
-        ports=ports or ("80:8080:TCP", "53:5353:udp"),
-        selectors=LABELS,
-        ip_address="10.1.0.200",
-    )
-
-
-def provider(number: int, **more: object) -> EndpointRecord:
-    made = endpoint(number, host=PEER)
-    fields: dict[str, object] = {"labels": {**LABELS, "x": "y"}, "container_id": made.endpoint_id}
-    return replace(made, **{**fields, **more})  # type: ignore[arg-type] # fields of the record
 
 
 def builder(*facts: Fact) -> WorldBuilder:

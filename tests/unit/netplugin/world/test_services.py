@@ -6,7 +6,7 @@ from netplugin.world.builder import WorldBuilder
 from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
 from ofnet.changes import ObjectKind
 from ofnet.world import Bridge, Provider, Service, ServicePort
-from tests.unit.netplugin.world.test_dns_records import service
+from tests.unit.netplugin.world.dns_records import service
 from tests.unit.netplugin.worlds import altered, built, now
 
 

@@ -3,7 +3,7 @@
 from ofnet.bgp.inspection import bgp_report
 from ofnet.bgp.speaker import Speaker
 from tests.unit.bgp_router import FakeRouter
-from tests.unit.ofnet.bgp.test_speaker import NET, PEERING, established
+from tests.unit.ofnet.bgp.speaker import NET, PEERING, established
 
 
 def test_a_neighbour_that_does_not_answer() -> None:

@@ -1,10 +1,9 @@
 """The life of a session, and how long the routes of a peer are valid."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address
+from ipaddress import IPv6Address
 from typing import Any
 
 import pytest
@@ -16,49 +15,22 @@ from ofnet.bgp.peering import Peering
 from ofnet.bgp.speaker import NO_ANSWER, Speaker
 from ofnet.bgp.timing import SessionTiming
 from tests.unit.bgp_router import ROUTER_AS, FakeRouter
-from tests.unit.ofnet.conditions import until
-
-OWN_AS = 65002
-PEERING = Peering(
-    router=IPv4Interface("50.1.1.1/24"),
-    asn=OWN_AS,
-    peer=IPv4Address("50.1.1.2"),
-    peer_asn=ROUTER_AS,
+from tests.unit.ofnet.bgp.speaker import (
+    NET,
+    OTHER,
+    OWN_AS,
+    PEERING,
+    POD,
+    QUICK,
+    SECOND,
+    established,
+    eventually,
+    speaking,
 )
-NET, SECOND = "60.1.1.0/24", "0.0.0.0/0"
+
 NET6, HOP6, OWN6 = "2001:db8:1::/48", "fe80::2", IPv6Address("fe80::1")
 PEERING6 = replace(PEERING, next_hop6=OWN6)
 POD6 = IPv6Address("2001:db8::11")
-POD, OTHER = IPv4Address("10.1.0.1"), IPv4Address("10.1.0.2")
-
-
-QUICK = SessionTiming(first_pause=0.001)
-
-
-async def eventually(holds: Callable[[], bool]) -> None:
-    await until(holds, "the speaker's state")
-
-
-@asynccontextmanager
-async def speaking(router: FakeRouter, **options: Any) -> AsyncIterator[Speaker]:
-    """Run the speaker of a host with one pod."""
-    options = {"timing": QUICK, **options}
-    host = Speaker(options.pop("peering", PEERING), lambda: None, connect=router.connect, **options)
-    host.announce(frozenset({POD}))
-    async with background("speaker", host.run()):
-        yield host
-
-
-@asynccontextmanager
-async def established(
-    router: FakeRouter, *, restart: int | None = None, **options: Any
-) -> AsyncIterator[Speaker]:
-    """Establish a session in which the router has announced a route."""
-    async with speaking(router, **options) as host:
-        await router.greet(restart=restart)
-        router.announce(NET)
-        await eventually(lambda: bool(host.routes))
-        yield host
 
 
 def prefixes(host: Speaker) -> set[str]:

@@ -6,7 +6,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as reference
 
 from ofnet.channel import meter_wire, wire
 from ofnet.openflow.meters import Meter
-from tests.unit.ofnet.channel.test_wire import DATAPATH, packed
+from tests.unit.ofnet.channel.wire import DATAPATH, packed
 
 METERS = [Meter(3, 1048, 100), Meter(4, 5, 8000)]
 UNITS = ofproto_v1_3.OFPMF_KBPS | ofproto_v1_3.OFPMF_BURST

@@ -7,7 +7,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as reference
 
 from ofnet.channel import port_wire, wire
 from ofnet.channel.port_wire import PortCount
-from tests.unit.ofnet.channel.test_wire import DATAPATH, packed
+from tests.unit.ofnet.channel.wire import DATAPATH, packed
 
 
 def reported(*ports: PortCount, kind: int = 4, more: bool = False) -> bytes:

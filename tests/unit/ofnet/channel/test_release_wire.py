@@ -6,7 +6,7 @@ import pytest
 from os_ken.ofproto import ofproto_v1_3_parser as reference
 
 from ofnet.channel import release_wire, wire
-from tests.unit.ofnet.channel.test_wire import DATAPATH, packed
+from tests.unit.ofnet.channel.wire import DATAPATH, packed
 
 
 def reported(software: bytes, kind: int = 0) -> bytes:

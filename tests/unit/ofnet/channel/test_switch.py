@@ -18,7 +18,7 @@ from ofnet.openflow.match import Match
 from ofnet.pipelines import policy_class
 from ofnet.tables import TableId
 from ofnet.world import FwdMode, PolicyClass, World
-from tests.unit.ofnet.channel.test_wire import packet_in_bytes
+from tests.unit.ofnet.channel.wire import packet_in_bytes
 from tests.unit.ofnet.fake_transport import FakeTransport
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from os_ken.ofproto import ofproto_parser, ofproto_protocol, ofproto_v1_3
+from os_ken.ofproto import ofproto_parser, ofproto_v1_3
 from os_ken.ofproto import ofproto_v1_3_parser as reference
 
 from ofnet.changes import ObjectKind
@@ -16,15 +16,9 @@ from ofnet.flows import Flow
 from ofnet.openflow.actions import DROP, PORT_CONTROLLER, PORT_TABLE, Output
 from ofnet.openflow.match import Match
 from ofnet.tables import TableId
+from tests.unit.ofnet.channel.wire import DATAPATH, packed, packet_in_bytes
 
-DATAPATH = ofproto_protocol.ProtocolDesc(version=wire.VERSION)
 FLOW = Flow(ObjectKind.LOCAL, TableId.VLAN, 10, Match(in_port=3), DROP)
-
-
-def packed(message: Any, xid: int) -> bytes:
-    message.set_xid(xid)
-    message.serialize()
-    return bytes(message.buf)
 
 
 def reference_add(flow: Flow) -> Any:
@@ -91,24 +85,6 @@ def test_other_requests_are_those_of_os_ken() -> None:
         data=b"frame",
     )
     assert wire.packet_out(4, b"frame", (Output(PORT_TABLE),)) == packed(out, 4)
-
-
-def packet_in_bytes(data: bytes, **fields: int) -> bytes:
-    message = reference.OFPPacketIn(
-        DATAPATH,
-        buffer_id=ofproto_v1_3.OFP_NO_BUFFER,
-        total_len=len(data),
-        reason=1,
-        table_id=3,
-        cookie=5,
-        match=reference.OFPMatch(**fields),
-        data=data,
-    )
-    # os-ken packs no packet-in, so the parts are put together here
-    head = struct.pack(">IHBBQ", 0xFFFFFFFF, len(data), 1, 3, 5)
-    match = bytearray()
-    message.match.serialize(match, 0)
-    return head + bytes(match) + bytes(2) + data
 
 
 def test_packet_in_is_read() -> None:

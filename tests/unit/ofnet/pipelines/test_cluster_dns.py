@@ -1,18 +1,14 @@
 """A question to the agent as the pods' name server is judged as any packet of its pod."""
 
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Network
 
 import pytest
 
-from ofnet.changes import EVERYTHING
-from ofnet.desired import Desired
 from ofnet.openflow import oxm
-from ofnet.openflow.actions import PORT_CONTROLLER
-from ofnet.pipelines.cluster_dns import ENDS
 from ofnet.pipelines.name_port import stand_in
 from ofnet.pipelines.stages import DNS_PORT, DNS_RETURN_VLAN
-from ofnet.trace.evaluator import Packet, Value, Verdict, evaluate, tables_of
+from ofnet.trace.evaluator import Value
 from ofnet.world import (
     Bridge,
     FwdMode,
@@ -24,52 +20,15 @@ from ofnet.world import (
     Rule,
     Service,
     ServicePort,
-    World,
 )
 from ofnet.world import Verdict as Says
-from tests.unit.ofnet.pipelines.test_interception import MODES, PODS, dns
-from tests.unit.ofnet.pipelines.test_name_port import PORT, tcp
-from tests.unit.ofnet.worlds import address, local, mac
+from tests.unit.ofnet.pipelines.cluster_dns import OWN, POD, asks, cluster, is_asked, verdict
+from tests.unit.ofnet.pipelines.interception import MODES, dns
+from tests.unit.ofnet.pipelines.name_port import PORT, tcp
+from tests.unit.ofnet.worlds import address, mac
 
-OWN = IPv4Address("10.96.0.2")
-POD = 101
 in_every_mode = pytest.mark.parametrize(("kind", "fwd_mode"), MODES)
 by_both = pytest.mark.parametrize("by_tcp", [False, True])
-
-
-def cluster(fwd_mode: FwdMode, *, guard: bool = True) -> World:
-    pods = {pod.key: replace(pod, group_id=number) for number in (1, 2) for pod in [local(number)]}
-    return replace(
-        PODS, fwd_mode=fwd_mode, guard=guard, local=pods, name_port=PORT, dns_address=OWN
-    )
-
-
-def asks(*, by_tcp: bool, tags: tuple[int, ...] = (), sender: int = 1, source: int = 1) -> Packet:
-    """Return a packet of a question to the agent's own address, at pod 1's port."""
-    packet = tcp(sender=sender, source=source) if by_tcp else dns(sender=sender, source=source)
-    return replace(packet, fields={**packet.fields, "ipv4_dst": OWN}, tags=tags)
-
-
-def verdict(kind: Bridge, of: World, packet: Packet) -> Verdict:
-    desired = Desired(kind)
-    desired.update(of, EVERYTHING)
-    found = evaluate(tables_of(desired.flows.values()), packet)
-    assert not found.ambiguous
-    return found
-
-
-def is_asked(found: Verdict) -> bool:
-    """Return whether a packet gets to the agent as a question that was judged."""
-    if not found.sent or found.path[-1].table not in ENDS:
-        return False
-    (there,) = found.sent
-    by_tcp = there.packet.get("ip_proto") == oxm.PROTO_TCP
-    assert not there.packet.tags
-    if not by_tcp:
-        assert there.packet.get("ipv4_src") == address(1)
-        return there.port == PORT_CONTROLLER
-    assert there.packet.get("ipv4_src") == stand_in(POD, judged=True)
-    return there.port == PORT.ofport and there.packet.get("ipv4_dst") == OWN
 
 
 @in_every_mode

@@ -8,19 +8,13 @@ from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import PORT_CONTROLLER
-from ofnet.pipelines.stages import DNS_PORT, DNS_RETURN_VLAN, ROUTER_MAC
+from ofnet.pipelines.stages import DNS_RETURN_VLAN, ROUTER_MAC
 from ofnet.trace.evaluator import Packet, Value, Verdict, evaluate, tables_of
-from ofnet.world import ArpMode, Bridge, FwdMode, Uplink, World
-from tests.unit.ofnet.worlds import HOST_PORT, address, local, mac, remote, world
+from ofnet.world import ArpMode, Bridge, FwdMode, World
+from tests.unit.ofnet.pipelines.interception import MODES, PODS, dns
+from tests.unit.ofnet.worlds import HOST_PORT, address, local, mac, remote
 
-MODES = [(bridge, fwd_mode) for bridge in Bridge for fwd_mode in FwdMode]
 in_every_mode = pytest.mark.parametrize(("kind", "fwd_mode"), MODES)
-
-PODS = replace(
-    world(here=(local(1), local(2))),
-    guard=True,
-    uplinks=(Uplink(ofport=30, mac="52:54:00:00:00:0a"),),
-)
 
 
 def verdict(kind: Bridge, of: World, packet: Packet) -> Verdict:
@@ -32,22 +26,6 @@ def verdict(kind: Bridge, of: World, packet: Packet) -> Verdict:
 def out(kind: Bridge, of: World, packet: Packet) -> list[int]:
     """Return the ports a packet leaves through."""
     return [leaving.port for leaving in verdict(kind, of, packet).sent]
-
-
-def dns(*tags: int, sender: int = 1, source: int = 1) -> Packet:
-    """Return a request of pod 1 to pod 2 for a name."""
-    fields: dict[str, Value] = {
-        "in_port": 101,
-        "eth_src": mac(sender),
-        "eth_dst": mac(2),
-        "eth_type": oxm.ETH_IPV4,
-        "ipv4_src": address(source),
-        "ipv4_dst": address(2),
-        "ip_proto": oxm.PROTO_UDP,
-        "udp_src": 4000,
-        "udp_dst": DNS_PORT,
-    }
-    return Packet(fields, tags)
 
 
 @in_every_mode

@@ -9,18 +9,16 @@ import pytest
 
 from ofnet.changes import EVERYTHING, Changes, ObjectKind
 from ofnet.desired import Desired
-from ofnet.openflow import oxm
 from ofnet.openflow.actions import NO_PORT, PORT_CONTROLLER
 from ofnet.pipelines.name_port import RELAYED_DSCP, sender_of, stand_in
 from ofnet.pipelines.stages import DNS_PORT, DNS_RETURN_VLAN
 from ofnet.trace.evaluator import Packet, Sent, Value, evaluate, tables_of
-from ofnet.world import Bridge, FwdMode, NamePort, World
-from tests.unit.ofnet.pipelines.test_interception import MODES, PODS, dns
+from ofnet.world import Bridge, FwdMode, World
+from tests.unit.ofnet.pipelines.interception import MODES, PODS, dns
+from tests.unit.ofnet.pipelines.name_port import PORT, tcp
 from tests.unit.ofnet.worlds import address, mac
 
-PORT = NamePort(ofport=32574, mac="06:02:00:00:00:35")
 POD = 101
-NOTHING: Mapping[str, Value] = MappingProxyType({})
 MARKED: Mapping[str, Value] = MappingProxyType({"ip_dscp": RELAYED_DSCP})
 in_every_mode = pytest.mark.parametrize(("kind", "fwd_mode"), MODES)
 guarded_or_not = pytest.mark.parametrize("guard", [True, False])
@@ -40,14 +38,6 @@ def left(kind: Bridge, of: World, packet: Packet, broken: Collection[int] = ()) 
 
 def ports(kind: Bridge, of: World, packet: Packet, broken: Collection[int] = ()) -> list[int]:
     return [sent.port for sent in left(kind, of, packet, broken)]
-
-
-def tcp(more: Mapping[str, Value] = NOTHING, *, sender: int = 1, source: int = 1) -> Packet:
-    """Return a segment of pod 1's connection to a server on pod 2, with other fields."""
-    fields = {name: value for name, value in dns().fields.items() if not name.startswith("udp")}
-    fields |= {"ip_proto": oxm.PROTO_TCP, "tcp_src": 4000, "tcp_dst": DNS_PORT}
-    fields |= {"eth_src": mac(sender), "ipv4_src": address(source)}
-    return Packet(fields | dict(more))
 
 
 def elsewhere(packet: Packet) -> Packet:

@@ -1,0 +1,3 @@
+"""What tests of preflight share."""
+
+FLAGS = ["--mode", "kubernetes", "--netmode", "vxlan", "--fwdmode", "routing"]
