@@ -33,6 +33,7 @@ PARTS: Final[Mapping[str, Part]] = {
     "other units": Part(
         (
             "tests/unit",
+            "tests/integration/deploy",
             "--ignore=tests/unit/netplugin",
             "--ignore=tests/unit/ofnet",
             "--timeout=60",

@@ -1,30 +1,17 @@
 """The check of commit messages: what `scripts/check-commits` refuses, and what it lets pass."""
 
-import sys
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "check-commits"
+from tests.unit.scripts import script as load
+
 WHY = "The reason of the change."
 
 
 @pytest.fixture(scope="module")
 def script() -> Any:
-    """Load the script, which is no module by its name."""
-    loader = SourceFileLoader("check_commits", str(SCRIPT))
-    spec = spec_from_loader("check_commits", loader)
-    assert spec is not None
-    module = module_from_spec(spec)
-    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = before
-    return module
+    return load("check-commits")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The documents say what is there: modules, tables, links, log events and flags; their site builds.
+"""The documents say what is there: modules, tables, links, log events and flags.
 
 `tests/unit/test_deviations.py` checks the page of deviations, `tests/unit/netctl` and the settings'
 tests those of commands and flags.
@@ -7,10 +7,7 @@ tests those of commands and flags.
 import ast
 import functools
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +21,7 @@ from netplugin.entry import CNI_FILES
 from ofnet.openflow import fields
 from ofnet.openflow.fields import Field
 from ofnet.tables import Priority
+from tests.unit.scripts import script
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = (
@@ -106,8 +104,7 @@ def _top_names(module: Path) -> set[str]:
 
 
 def test_the_pipeline_page_has_the_tables_as_declared() -> None:
-    command = [sys.executable, str(ROOT / "scripts" / "pipeline-tables"), "--check"]
-    assert subprocess.run(command, check=False).returncode == 0, "run scripts/pipeline-tables"
+    assert script("pipeline-tables").main(["--check"]) == 0, "run scripts/pipeline-tables"
 
 
 @pytest.mark.parametrize(("name", "bits"), BITS.items())
@@ -131,8 +128,7 @@ def test_the_pipeline_page_has_every_priority() -> None:
 
 
 def test_the_page_of_api_v2_is_that_of_the_routes() -> None:
-    command = [sys.executable, str(ROOT / "scripts" / "api-page"), "--check"]
-    assert subprocess.run(command, check=False).returncode == 0, "run scripts/api-page"
+    assert script("api-page").main(["--check"]) == 0, "run scripts/api-page"
 
 
 # -- troubleshooting ---------------------------------------------------------------------------
@@ -238,52 +234,6 @@ def _anchors(page: Path) -> set[str]:
 
 
 # -- the site ----------------------------------------------------------------------------------
-
-
-class Loaded(HTMLParser):
-    """What a page of the site loads when it is viewed, and its titles."""
-
-    def __init__(self, page: Path) -> None:
-        super().__init__()
-        self.addresses: list[str] = []
-        self.titles = 0
-        self.feed(page.read_text())
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.titles += tag == "h1"
-        named = dict(attrs)
-        address = named.get("href") if tag == "link" else named.get("src")
-        if address:
-            self.addresses.append(address)
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the site; fails for a link or an anchor that leads nowhere, or a page left out."""
-    directory = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(directory)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return directory
-
-
-def test_pages_of_the_site_load_nothing_from_outside(site: Path) -> None:
-    pages = list(site.rglob("*.html"))
-    assert len(pages) >= len(list((ROOT / "docs").rglob("*.md")))
-    for page in pages:
-        for address in Loaded(page).addresses:
-            assert not re.match(r"\w+:|//", address), (page, address)
-            # the page of what is not found names the root of a server
-            assert address.startswith("/") or (page.parent / address.partition("?")[0]).exists()
-    for style in site.rglob("*.css"):
-        addresses = re.findall(r"url\([\"']?([^)\"']+)", style.read_text())
-        assert [one for one in addresses if re.match(r"(?!data:)\w+:|//", one)] == []
-
-
-def test_every_page_of_the_site_has_one_title(site: Path) -> None:
-    # two are a block of code that lacks its end
-    pages = [page for page in site.rglob("*.html") if page.name != "404.html"]
-    assert {str(page): found for page in pages if (found := Loaded(page).titles) != 1} == {}
 
 
 # -- trust -------------------------------------------------------------------------------------

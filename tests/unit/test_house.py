@@ -1,14 +1,11 @@
 """What `scripts/house` counts, on a tree of a few lines."""
 
-import sys
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "house"
+from tests.unit.scripts import script as load
 
 ONE = '''"""A module."""
 
@@ -55,19 +52,7 @@ class Answer:
 
 @pytest.fixture(scope="module")
 def house() -> Any:
-    """Load the script, which is no module by its name."""
-    loader = SourceFileLoader("house", str(SCRIPT))
-    spec = spec_from_loader("house", loader)
-    assert spec is not None
-    module = module_from_spec(spec)
-    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    sys.modules["house"] = module  # dataclasses look their module up
-    try:
-        loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = before
-        del sys.modules["house"]
-    return module
+    return load("house")
 
 
 @pytest.fixture

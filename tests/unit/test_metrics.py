@@ -1,8 +1,6 @@
 """All metrics that are declared: their names, by Prometheus' rules, and docs/metrics.md."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +9,7 @@ import pytest
 from core.metrics import Kind, Metric
 from netmaster import metrics as of_master
 from netplugin.startup import metric_names as of_agent
+from tests.unit.scripts import script
 
 ROOT: Final = Path(__file__).parents[2]
 DECLARED: Final = {
@@ -51,5 +50,4 @@ def test_a_metric_follows_the_rules(metric: Metric) -> None:
 
 
 def test_the_page_is_as_declared() -> None:
-    command = [sys.executable, str(ROOT / "scripts" / "metrics-page"), "--check"]
-    assert subprocess.run(command, check=False).returncode == 0, "run scripts/metrics-page"
+    assert script("metrics-page").main(["--check"]) == 0, "run scripts/metrics-page"

@@ -3,8 +3,6 @@
 import asyncio
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,40 +67,6 @@ async def test_the_loop_feeds_the_watchdog(
     async with background("watchdog", feed_watchdog({**environ, "WATCHDOG_USEC": "2000"})):
         for _ in range(3):
             assert await asyncio.to_thread(listening.recv, 100) == b"WATCHDOG=1"
-
-
-PASSED = """
-import os, sys
-from pathlib import Path
-from core.service_manager import passed_socket
-from core.unix_socket import listen
-environ = {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid())}
-os.environ.update(environ)
-path = Path(sys.argv[1])
-found = passed_socket(path)
-assert found is not None and found.getsockname() == str(path)
-assert passed_socket(path.with_name("other")) is None
-taken = listen(path, "CNI")
-connection, _ = taken.accept()
-connection.sendall(b"served")
-"""
-
-
-def test_a_call_waits_in_the_passed_socket_until_the_daemon_is_there(tmp_path: Path) -> None:
-    path = tmp_path / "cni.sock"
-    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as client:
-        listening.bind(str(path))
-        listening.listen()
-        client.connect(str(path))  # before anybody accepts
-        client.settimeout(WITHIN)
-        with subprocess.Popen(
-            [sys.executable, "-c", PASSED, str(path)],
-            preexec_fn=lambda: os.dup2(listening.fileno(), 3),  # noqa: PLW1509 - no threads here
-            pass_fds=(3,),
-        ) as daemon:
-            assert client.recv(100) == b"served"
-            assert daemon.wait(WITHIN) == 0
-    assert path.exists(), "it is the manager's to remove"
 
 
 def test_sockets_of_another_process_are_not_taken(tmp_path: Path) -> None:

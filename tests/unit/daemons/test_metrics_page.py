@@ -1,8 +1,6 @@
 """The page as the client library reads it."""
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Iterable
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -63,20 +61,6 @@ async def test_the_process_is_there_too_and_only_once() -> None:
         assert "process_resident_memory_bytes" in names
         assert "python_info" in names
         assert len(names) == len(set(names))
-
-
-def test_the_page_needs_no_file_that_an_upgrade_replaces_once_its_library_is_loaded() -> None:
-    lines = (
-        "import asyncio, sys",
-        "from daemons import metrics_page",
-        "assert 'prometheus_client' not in sys.modules",
-        "metrics_page.load()",
-        "sys.path[:] = [folder for folder in sys.path if 'site-packages' not in folder]",
-        "print(asyncio.run(metrics_page.MetricsPage().text()).decode())",
-    )
-    command = [sys.executable, "-c", "\n".join(lines)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "process_resident_memory_bytes" in done.stdout
 
 
 def test_labels_are_never_a_clients_own_words() -> None:

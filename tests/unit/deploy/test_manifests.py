@@ -2,13 +2,9 @@
 
 import json
 import re
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from core import settings_directory
 from core.version import VERSION
@@ -21,8 +17,8 @@ from netplugin.commands import cni_files, enrol, link_files
 from netplugin.kernel import iptables, nft_tables
 from netplugin.kube.config import KubeConfig
 from netplugin.kube.resources import NAMESPACES, NODES, POLICIES, SERVICES, SLICES, pods_of
+from tests.unit.deploy.manifests import DEPLOY, INSTALLED, containers, documents, pods, the_one
 
-DEPLOY = Path(__file__).parents[3] / "deploy" / "kubernetes"
 FLAGS = {"NETMASTER": netmaster_settings.FLAGS, "NETPLUGIN": netplugin_settings.FLAGS}
 FILES = sorted(path for path in DEPLOY.rglob("*.yaml") if path.name != "kustomization.yaml")
 
@@ -42,30 +38,6 @@ def test_every_file_of_network_managers_has_its_place() -> None:
         mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
         assert mounted >= {str(Path("/host/run") / path.parent) for path in link_files.FILES}
         assert "--etc /host/run" in " ".join(container["command"])
-
-
-def documents(path: Path) -> list[dict[str, Any]]:
-    return [one for one in yaml.safe_load_all(path.read_text()) if one]
-
-
-INSTALLED = documents(DEPLOY / "contiv.yaml")
-
-
-def one(kind: str, name: str, of: list[dict[str, Any]] = INSTALLED) -> dict[str, Any]:
-    found = [x for x in of if (x["kind"], x["metadata"]["name"]) == (kind, name)]
-    assert len(found) == 1, (kind, name)
-    return found[0]
-
-
-def pods(objects: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for one in objects:
-        if "template" in one.get("spec", {}):
-            yield one["spec"]["template"]["spec"]
-
-
-def containers(objects: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for pod in pods(objects):
-        yield from (*pod.get("initContainers", []), *pod.get("containers", []))
 
 
 def values(path: Path) -> dict[str, str]:
@@ -130,7 +102,7 @@ def test_the_agent_may_read_what_it_follows_and_nothing_else() -> None:
     followed = [SERVICES, *SLICES.alternatives(), NAMESPACES, NODES, pods_of("n1"), *POLICIES]
     wanted = {(one.group, one.name) for one in followed}
     given = set()
-    *followed_rules, enrols = one("ClusterRole", "contiv-netplugin")["rules"]
+    *followed_rules, enrols = the_one("ClusterRole", "contiv-netplugin")["rules"]
     assert (enrols["resources"], enrols["verbs"]) == (
         ["certificatesigningrequests"],
         ["create", "get"],
@@ -152,7 +124,7 @@ def test_the_keys_of_the_authorities_are_read_by_nobody_else() -> None:
 
 def test_only_containers_that_ask_the_api_server_have_a_token() -> None:
     for account in ("contiv", "contiv-certificates"):
-        assert one("ServiceAccount", account)["automountServiceAccountToken"] is False
+        assert the_one("ServiceAccount", account)["automountServiceAccountToken"] is False
     with_token = [
         container["name"]
         for container in containers(INSTALLED)
@@ -163,7 +135,7 @@ def test_only_containers_that_ask_the_api_server_have_a_token() -> None:
 
 
 def test_a_signer_is_a_right_of_masters_alone() -> None:
-    rules = one("ClusterRole", "contiv-certificates")["rules"]
+    rules = the_one("ClusterRole", "contiv-certificates")["rules"]
     (signers,) = [rule for rule in rules if rule["resources"] == ["signers"]]
     assert signers["resourceNames"] == list(enrolment.SIGNERS)
     signing = [
@@ -211,8 +183,8 @@ def test_images_have_this_version() -> None:
 
 
 def test_probes_ask_what_the_daemons_answer() -> None:
-    agent = one("DaemonSet", "contiv-netplugin")["spec"]["template"]["spec"]["containers"][0]
-    master = one("Deployment", "contiv-netmaster")["spec"]["template"]["spec"]["containers"][0]
+    agent = the_one("DaemonSet", "contiv-netplugin")["spec"]["template"]["spec"]["containers"][0]
+    master = the_one("Deployment", "contiv-netmaster")["spec"]["template"]["spec"]["containers"][0]
     assert {HEALTHZ, READYZ} == PATHS
     for container in (agent, master):
         assert container["livenessProbe"]["httpGet"]["path"] == HEALTHZ
@@ -244,7 +216,7 @@ def test_commands_of_the_containers_exist() -> None:
 
 
 def test_configuration_files_can_be_read() -> None:
-    data = one("ConfigMap", "contiv-files")["data"]
+    data = the_one("ConfigMap", "contiv-files")["data"]
     KubeConfig.model_validate(json.loads(data["contiv.json"]))
     conflist = json.loads(data["10-contiv.conflist"])
     (plugin,) = conflist["plugins"]
@@ -296,65 +268,6 @@ def test_who_mounts_is_not_confined_by_a_profile() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({}, []),
-        ({"POD_SUBNET6": "", "POD_GATEWAY6": ""}, []),
-        ({"POD_SUBNET6": "fd00:20::/64"}, ["--subnetv6", "fd00:20::/64"]),
-        (
-            {"POD_SUBNET6": "fd00:20::/64", "POD_GATEWAY6": "fd00:20::1"},
-            ["--subnetv6", "fd00:20::/64", "--gatewayv6", "fd00:20::1"],
-        ),
-    ],
-)
-def test_the_default_network_has_the_subnets_of_the_settings(
-    given: dict[str, str], words: list[str]
-) -> None:
-    (maker,) = [one for one in containers(INSTALLED) if one["name"] == "default-network"]
-    (script,) = re.findall(r"(?s)netctl (network create .*? default-net)\n", maker["command"][2])
-    settings = {"CONTIV_NETMASTER_NET_MODE": "vxlan", "POD_SUBNET": "10.20.0.0/16"}
-    settings["POD_GATEWAY"] = "10.20.255.254"
-    said = subprocess.run(
-        ["/bin/sh", "-euc", f"printf '%s\\n' {script}"],
-        env=dict.fromkeys(("POD_SUBNET6", "POD_GATEWAY6"), "") | settings | given,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
-    usual = "network create -t default --encap vxlan --subnet 10.20.0.0/16 --gateway 10.20.255.254"
-    assert said == [*usual.split(), *words, "default-net"]
-    assert {"POD_SUBNET6", "POD_GATEWAY6"} <= one("ConfigMap", "contiv")["data"].keys()
-
-
-def test_the_plugin_of_kubectl_is_netctl_in_a_masters_pod(tmp_path: Path) -> None:
-    """Kubectl runs a file `kubectl-contiv` of PATH as `kubectl contiv`, with what follows."""
-    kubectl = tmp_path / "kubectl"
-    kubectl.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
-    kubectl.chmod(0o755)
-    master = one("Deployment", "contiv-netmaster")
-    (container,) = [
-        each
-        for each in master["spec"]["template"]["spec"]["containers"]
-        if each["command"] == ["netmaster"]
-    ]
-    words = ["network", "create", "--subnet", "10.1.0.0/16", "a b"]
-    for given, namespace in (
-        ({}, master["metadata"]["namespace"]),
-        ({"CONTIV_NAMESPACE": "elsewhere"}, "elsewhere"),
-    ):
-        said = subprocess.run(
-            [DEPLOY / "kubectl-contiv", *words],
-            env={"PATH": f"{tmp_path}:/usr/bin:/bin"} | given,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.splitlines()
-        to = ["exec", "-i", f"deployment/{master['metadata']['name']}", "-c", container["name"]]
-        assert said == ["-n", namespace, *to, "--", "netctl", *words]
-
-
 UNCONFINED = {"netplugin": "mounts, and enters namespaces", "openvswitch": "loads a module"}
 """Containers without the runtime's filter of system calls, and why."""
 NEEDED = {
@@ -388,54 +301,3 @@ def test_no_object_is_of_an_api_that_goes() -> None:
     assert {one["apiVersion"] for one in everything} == {
         *("v1", "apps/v1", "rbac.authorization.k8s.io/v1"),
     }
-
-
-def test_uninstall_removes_what_is_in_no_namespace(tmp_path: Path) -> None:
-    log, kubectl = tmp_path / "log", tmp_path / "kubectl"
-    reads = 'case "$*" in *" -f -") cat >/dev/null;; esac'
-    kubectl.write_text(f'#!/bin/sh\necho "$@" >>{log}\n{reads}\n')
-    kubectl.chmod(0o755)
-    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    subprocess.run([DEPLOY / "uninstall"], env=environ, capture_output=True, check=True)
-    deleted = {
-        word
-        for line in log.read_text().splitlines()
-        if " delete " in f" {line} "
-        for word in line.split()
-    }
-    for each in INSTALLED:
-        if "namespace" not in each["metadata"]:
-            assert f"{each['kind'].lower()}/{each['metadata']['name']}" in deleted
-    assert {f"spec.signerName={signer}" for signer in enrolment.SIGNERS} <= deleted
-
-
-@pytest.mark.parametrize("layout", sorted(path.name for path in (DEPLOY / "layouts").iterdir()))
-def test_a_layout_moves_directories_of_the_runtime_which_uninstall_follows(
-    layout: str, tmp_path: Path
-) -> None:
-    (patch,) = documents(DEPLOY / "layouts" / layout / "netplugin.yaml")
-    agent = one("DaemonSet", "contiv-netplugin")
-    assert patch["metadata"] == {key: agent["metadata"][key] for key in ("name", "namespace")}
-    assert patch["spec"]["template"]["spec"].keys() == {"volumes"}
-    moved = {
-        volume["name"]: volume["hostPath"]["path"]
-        for volume in patch["spec"]["template"]["spec"]["volumes"]
-    }
-    assert moved.keys() == {"cni-bin", "cni-conf"}, "by these names uninstall looks for them"
-    assert moved.keys() <= {
-        volume["name"] for volume in agent["spec"]["template"]["spec"]["volumes"]
-    }
-    document = (DEPLOY.parents[1] / "docs" / "kubernetes.md").read_text()
-    assert all(f"`{path}`" in document for path in moved.values())
-
-    applied, kubectl = tmp_path / "applied", tmp_path / "kubectl"
-    answers = [f"*'\"{name}\"'*) echo {path};;" for name, path in moved.items()]
-    kubectl.write_text(
-        f"#!/bin/sh\ncase \"$*\" in {' '.join(answers)} *' -f -') cat >{applied};; esac\n"
-    )
-    kubectl.chmod(0o755)
-    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    subprocess.run([DEPLOY / "uninstall"], env=environ, capture_output=True, check=True)
-    (cleanup,) = documents(applied)
-    volumes = {each["name"]: each for each in cleanup["spec"]["template"]["spec"]["volumes"]}
-    assert {name: volumes[name]["hostPath"]["path"] for name in moved} == moved

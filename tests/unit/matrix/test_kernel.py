@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.matrix.kernel import DEFAULT, PORTIONS, RELEASES, judged, planned
+from tests.matrix.kernel import DEFAULT, PORTIONS, RELEASES, judged
 from tests.matrix.table import CUT, KERNEL, Result, read
 
 ROOT = Path(__file__).parents[3]
@@ -51,13 +51,6 @@ def test_any_portion_may_be_the_one_that_was_cut_off(tmp_path: Path) -> None:
     found = {"hosts": Result(1, 0, CUT), "bgp": Result(1, 2)}
     wanted = {"tests/system/kernel.py": 2, "tests/system/test_bgp.py": 2}
     assert judged(said, report, ["hosts", "bgp", "mtu"], wanted) == (found, WHAT)
-
-
-def test_what_is_run_is_counted_by_files() -> None:
-    files = ["tests/unit/matrix/test_table.py", "tests/unit/matrix/test_budget.py"]
-    found = planned(files)
-    assert [*found] == files
-    assert min(found.values()) > 1
 
 
 def test_without_a_report_what_was_printed_counts(tmp_path: Path) -> None:

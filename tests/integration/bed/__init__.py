@@ -1,0 +1,1 @@
+"""The test bed in several processes."""

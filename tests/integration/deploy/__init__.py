@@ -1,0 +1,1 @@
+"""What is deployed, by the programs that read it."""

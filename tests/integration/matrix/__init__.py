@@ -1,0 +1,1 @@
+"""Roots of other releases of Debian."""
