@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-PYTHON := .venv/bin/python
+PY := .venv/bin/python
 MAKEFLAGS += --no-print-directory
 # daemons' programs; a plain user's path, and that of `su`, lacks them
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # the tree of release 0.1.0
 OLD ?= aa5f26e
 
-TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
+TEST := $(PY) -m pytest $(if $(STORE),--store $(STORE))
 
 .PHONY: help root setup demo demo-down test test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs coverage release release-check install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s conformance spread overload break-check docker-cycles upgrade-check kernel-check kube-proxy-answers docker-plugin contivk8s swarm-check trace-check alerts-check ui-check clients-check bench-scale long-run adversary matrix
 
@@ -73,10 +73,10 @@ setup:
 	@scripts/setup
 
 demo: root setup
-	@$(PYTHON) -m tests.bed.demo $(if $(KEEP),up,run)
+	@$(PY) -m tests.bed.demo $(if $(KEEP),up,run)
 
 demo-down:
-	@if [ -x $(PYTHON) ]; then $(PYTHON) -m tests.bed.demo down; else echo 'demo: none is up'; fi
+	@if [ -x $(PY) ]; then $(PY) -m tests.bed.demo down; else echo 'demo: none is up'; fi
 
 # Four parts at a time, since most of what tests do is wait; the longest come first, so that no lane is empty for long.
 # A new folder is in test-parts.
@@ -101,14 +101,14 @@ check: setup
 	@$(MAKE) -j4 -k --output-sync=target unit-agent unit-rest types unit-ofnet lint imports commits format-check
 
 format-check:
-	@$(PYTHON) -m ruff format --check .
+	@$(PY) -m ruff format --check .
 
 lint: setup
-	@$(PYTHON) -m ruff check .
-	@$(PYTHON) scripts/dead-names
+	@$(PY) -m ruff check .
+	@$(PY) scripts/dead-names
 
 types:
-	@$(PYTHON) -m mypy
+	@$(PY) -m mypy
 
 imports:
 	@.venv/bin/lint-imports --no-logo
@@ -123,7 +123,7 @@ unit-agent: TESTS := tests/unit/netplugin/
 unit-ofnet: TESTS := tests/unit/ofnet/
 unit-rest: TESTS = $(filter-out tests/unit/netplugin/ tests/unit/ofnet/ %/__pycache__/,$(wildcard tests/unit/*/ tests/unit/test_*.py))
 unit-agent unit-ofnet unit-rest:
-	@$(PYTHON) -m pytest -q -o cache_dir=.pytest_cache/$@ $(TESTS)
+	@$(PY) -m pytest -q -o cache_dir=.pytest_cache/$@ $(TESTS)
 
 # a failure of one round is kept in .hypothesis and comes first in the next
 explore: ROUNDS ?= 10
@@ -131,30 +131,30 @@ explore: ITERATIONS ?= 20000
 explore: GUIDED ?= bgp openflow-body openflow-stream packet dns-question cni-config record
 explore:
 	@scripts/setup clang=clang '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a=libclang-rt-dev'
-	@$(PYTHON) -m tests.fuzz.plugin_in_c -runs=$$((5 * $(ITERATIONS)))
-	@ITERATIONS=$(ITERATIONS) $(PYTHON) -m tests.fuzz.runner
-	@if $(PYTHON) -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements-fuzz.lock; then \
-	  for target in $(GUIDED); do $(PYTHON) -m tests.fuzz.guided $$target -runs=$(ITERATIONS) || exit 1; done; \
+	@$(PY) -m tests.fuzz.plugin_in_c -runs=$$((5 * $(ITERATIONS)))
+	@ITERATIONS=$(ITERATIONS) $(PY) -m tests.fuzz.runner
+	@if $(PY) -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements-fuzz.lock; then \
+	  for target in $(GUIDED); do $(PY) -m tests.fuzz.guided $$target -runs=$(ITERATIONS) || exit 1; done; \
 	else echo 'explore: no atheris for this Python: parsers are not tried guided by coverage' >&2; fi
 	@for round in $$(seq $(ROUNDS)); do \
-	  $(PYTHON) -m pytest -q --hypothesis-profile=explore --timeout=900 tests/property; \
-	  $(PYTHON) -m pytest -q --hypothesis-profile=explore --timeout=900 -m hypothesis tests/unit; done
+	  $(PY) -m pytest -q --hypothesis-profile=explore --timeout=900 tests/property; \
+	  $(PY) -m pytest -q --hypothesis-profile=explore --timeout=900 -m hypothesis tests/unit; done
 
 # an hour with all parts; in roots of other releases of Debian, which are kept in /var/cache/contiv-matrix. RELEASES and
 # PARTS are some of those in tests/matrix/releases.py: PARTS="demo services 'other units'". On a machine that does much
 # else, BED_PATIENCE=3 lets everything take three times as long
 matrix: root
 	@scripts/setup mmdebstrap=mmdebstrap
-	@$(PYTHON) -m tests.matrix $(if $(RELEASES),--releases $(RELEASES)) $(if $(PARTS),--parts $(PARTS)) \
+	@$(PY) -m tests.matrix $(if $(RELEASES),--releases $(RELEASES)) $(if $(PARTS),--parts $(PARTS)) \
 	  $(if $(WITHIN),--within $(WITHIN))
 
 # minutes of real packets; not part of `make test`
 soak: root setup
-	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/soak.py
+	@$(PY) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/soak.py
 
 # minutes of a leader without processor and disk; not part of `make test`
 overload: root setup
-	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/overload.py
+	@$(PY) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/overload.py
 
 # three quarters of an hour of attacks, from all sides, with figures; not part of `make test`. Places of tests/adversary,
 # and tests of `make test` with more of everything; ATTACKS="floods rest" or HELD= are some of them
@@ -163,59 +163,59 @@ adversary: HELD ?= system/test_forgery system/test_pod_guard system/test_host_gu
   system/test_underlay system/test_fragments system/test_bridge_settings system/test_dataplane_restarts system/test_kills \
   system/test_crashes system/test_bad_input system/test_limits integration/netmaster/test_compromised_agent system/faults/test_faults
 adversary: root setup
-	@CONTIV_TEST_FRAMES=4000 CONTIV_TEST_OPERATIONS=10000 $(PYTHON) -m pytest -q -p tests.adversary.table \
+	@CONTIV_TEST_FRAMES=4000 CONTIV_TEST_OPERATIONS=10000 $(PY) -m pytest -q -p tests.adversary.table \
 	  -o cache_dir=.pytest_cache/$@ --timeout=1800 $(ATTACKS:%=tests/adversary/%.py) $(HELD:%=tests/%.py)
 
 # a quarter of an hour of broken clusters; not part of `make test`. The table goes into docs/troubleshooting.md
 break-check: root setup
-	@$(PYTHON) -m tests.breaks --write $(BREAKS)
+	@$(PY) -m tests.breaks --write $(BREAKS)
 
 # an hour of pods and faults; not part of `make test`
 long-run: root setup
-	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/long_run.py
+	@$(PY) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/long_run.py
 
 # minutes: 160 000 connections; not part of `make test`
 spread: root setup
-	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/spread.py
+	@$(PY) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/spread.py
 
 # minutes: traces beside real packets, and of broken clusters; not part of `make test`
 trace-check: root setup
-	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/tracing.py
+	@$(PY) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/tracing.py
 
 # minutes of failures under a real Prometheus; not part of `make test`
 alerts-check: root setup
-	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/alerting.py
+	@$(PY) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/alerting.py
 
 # minutes in a browser; not part of `make test`. UI_PICTURES=FOLDER keeps pictures of the views
 ui-check: root
 	@scripts/setup chromium=chromium
-	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/ui/views.py tests/ui/roles.py tests/ui/hosts.py
+	@$(PY) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/ui/views.py tests/ui/roles.py tests/ui/hosts.py
 
 # two minutes, with generators from pypi.org and npmjs.org; not part of `make test`
 clients-check: root
 	@scripts/setup node=nodejs npm=npm
-	@$(PYTHON) -m pytest -q -o cache_dir=.pytest_cache/$@ --timeout=900 tests/clients/generated.py
+	@$(PY) -m pytest -q -o cache_dir=.pytest_cache/$@ --timeout=900 tests/clients/generated.py
 
 # what a real kube-proxy answers for the rows of the table of services
 kube-proxy-answers: root setup
-	@KUBE_PROXY=$(KUBE_PROXY) $(PYTHON) -m pytest -q -o cache_dir=.pytest_cache/$@ tests/system/kube_proxy.py
+	@KUBE_PROXY=$(KUBE_PROXY) $(PY) -m pytest -q -o cache_dir=.pytest_cache/$@ tests/system/kube_proxy.py
 
 # the fault suite of `make test`, for as many requests as are wanted, in a tenth as many seconds or more
 faults: OPERATIONS ?= 100000
 faults: BLOCKS ?= 0
 faults: root setup
-	@CONTIV_TEST_OPERATIONS=$(OPERATIONS) CONTIV_TEST_BLOCKS=$(BLOCKS) $(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ \
+	@CONTIV_TEST_OPERATIONS=$(OPERATIONS) CONTIV_TEST_BLOCKS=$(BLOCKS) $(PY) -m pytest -s -q -o cache_dir=.pytest_cache/$@ \
 	  -k 'nobody_is_wronged$(if $(STORE), and $(STORE))' tests/system/faults/test_faults.py
 
 # one test of `make test`, with more containers
 docker-cycles: CYCLES ?= 200
 docker-cycles: root setup
-	@CONTIV_TEST_CYCLES=$(CYCLES) $(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ \
+	@CONTIV_TEST_CYCLES=$(CYCLES) $(PY) -m pytest -s -q -o cache_dir=.pytest_cache/$@ \
 	  -k many_containers tests/system/test_docker.py
 
 # minutes of two releases side by side; not part of `make test`. OLD is the commit of the older one
 upgrade-check: root setup
-	@CONTIV_TEST_OLD=$(OLD) $(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/upgrade.py
+	@CONTIV_TEST_OLD=$(OLD) $(PY) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/upgrade.py
 
 # an hour in a virtual machine with Debian's kernel; not part of `make test`. RELEASES= and PORTIONS= are others
 # of tests/matrix/kernel.py
@@ -236,14 +236,14 @@ contivk8s:
 
 # minutes on two real engines; not part of `make test`
 swarm-check: root docker-plugin
-	@$(PYTHON) -m pytest -v -o cache_dir=.pytest_cache/$@ tests/system/plugin_proxy.py tests/system/swarm.py
+	@$(PY) -m pytest -v -o cache_dir=.pytest_cache/$@ tests/system/plugin_proxy.py tests/system/swarm.py
 
 bench: root setup
-	@$(PYTHON) -m bench
+	@$(PY) -m bench
 
 bench-scale: root setup
-	@$(PYTHON) -m pip install -q --disable-pip-version-check --require-hashes -r bench/requirements.lock
-	@$(PYTHON) -m bench.scale
+	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r bench/requirements.lock
+	@$(PY) -m bench.scale
 
 image: root
 	@scripts/setup buildah=buildah mmdebstrap=mmdebstrap
@@ -252,7 +252,7 @@ image: root
 # minutes; not part of `make test`
 image-check: image
 	@scripts/setup mmdebstrap=mmdebstrap
-	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/packaging/image.py tests/packaging/quadlets.py
+	@$(PY) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/packaging/image.py tests/packaging/quadlets.py
 
 manifests:
 	@scripts/manifests
@@ -260,14 +260,14 @@ manifests:
 # minutes on a real cluster; not part of `make test`
 e2e-k8s: root image
 	@scripts/setup containerd=containerd runc=runc busybox=busybox-static
-	@$(PYTHON) -m pytest -v -s -p no:cacheprovider --timeout=900 tests/e2e/kubernetes.py tests/e2e/installs.py
-	@$(PYTHON) -m pytest -v -s -p no:cacheprovider --timeout=1800 tests/e2e/crowd.py
-	@$(PYTHON) -m pytest -v -s -p no:cacheprovider --timeout=900 tests/e2e/upgrades.py
+	@$(PY) -m pytest -v -s -p no:cacheprovider --timeout=900 tests/e2e/kubernetes.py tests/e2e/installs.py
+	@$(PY) -m pytest -v -s -p no:cacheprovider --timeout=1800 tests/e2e/crowd.py
+	@$(PY) -m pytest -v -s -p no:cacheprovider --timeout=900 tests/e2e/upgrades.py
 
 # half an hour and more for each setting; not part of `make test`
 conformance: root image
 	@scripts/setup containerd=containerd runc=runc busybox=busybox-static mmdebstrap=mmdebstrap
-	@$(PYTHON) -m tests.e2e.conformance $(SETTINGS)
+	@$(PY) -m tests.e2e.conformance $(SETTINGS)
 
 lock: setup
 	@scripts/lock
@@ -278,7 +278,7 @@ install uninstall: TREE = scripts/install-tree $@ --destdir '$(or $(DESTDIR),/)'
   $(if $(CNI_BIN),--cni-bin '$(CNI_BIN)') $(if $(PYTHON3),--python '$(PYTHON3)')
 install: setup
 install uninstall:
-	@$(PYTHON) $(TREE)
+	@$(PY) $(TREE)
 
 deb: setup
 	@scripts/deb
@@ -293,16 +293,16 @@ release-check:
 # lines and branches that unit tests run: a table, and pages with the sources
 coverage: setup
 	@mkdir -p build/coverage
-	@COVERAGE_FILE=build/coverage/data $(PYTHON) -m coverage run -m pytest -q -o cache_dir=.pytest_cache/$@ $(or $(COVERED),tests/unit/)
-	@COVERAGE_FILE=build/coverage/data $(PYTHON) -m coverage html --quiet --directory build/coverage/pages
-	@COVERAGE_FILE=build/coverage/data $(PYTHON) -m coverage report --skip-covered | tee build/coverage/report.txt
+	@COVERAGE_FILE=build/coverage/data $(PY) -m coverage run -m pytest -q -o cache_dir=.pytest_cache/$@ $(or $(COVERED),tests/unit/)
+	@COVERAGE_FILE=build/coverage/data $(PY) -m coverage html --quiet --directory build/coverage/pages
+	@COVERAGE_FILE=build/coverage/data $(PY) -m coverage report --skip-covered | tee build/coverage/report.txt
 
 docs: setup
-	@$(PYTHON) -m mkdocs build --quiet --strict
+	@$(PY) -m mkdocs build --quiet --strict
 
 # minutes; over this machine's files, in roots of their own; the wheel's dependencies come from the package index
 install-check: root deb
-	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/packaging/installed.py tests/packaging/units.py \
+	@$(PY) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/packaging/installed.py tests/packaging/units.py \
 	  tests/packaging/network_managers.py tests/packaging/first_steps.py tests/packaging/quick_start.py
 
 # needs the network: do the locks have wheels for every Python, on x86-64 and ARM64

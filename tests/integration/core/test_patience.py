@@ -10,7 +10,8 @@ from core.patience import VARIABLE
 ASKED = """
 import json
 from netmaster import settings
-from netmaster.api import agents, proxy
+from netmaster.api.http import proxy
+from netmaster.api.leader import agents
 from netplugin.bridges import tunnel_probes
 from netplugin.diagnostics import host_checks as checks
 from netplugin.kernel import programs
