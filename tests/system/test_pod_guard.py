@@ -7,10 +7,12 @@ anyhow would pass for a guard.
 import json
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pytest
 
+from ofnet.world import Bridge
 from tests.bed.cluster import Bed
 from tests.bed.hosts import UPLINK, Host
 from tests.bed.netns import Namespace
@@ -43,6 +45,9 @@ def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Be
         bed.netctl("net", "create", *infra, INFRA)
         bed.physical.route({61: [f"{NETWORKS['vlan'][1]}/24"]})
         register_master(bed, OUTSIDE)
+        for host, address in product(bed.hosts, places6(bed)):
+            # the record of a host follows its addresses, that of a master looks now and then
+            eventually(partial(knows, host, address), f"{host.label} knows of {address}")
         yield bed
 
 
@@ -54,6 +59,11 @@ def places6(bed: Bed) -> dict[str, tuple[Namespace, str]]:
         address6(here): (here.namespace, "br-phy"),
         address6(there): (there.namespace, "br-phy"),
     }
+
+
+def knows(host: Host, address: str) -> bool:
+    """Say whether the switch of a host marks an address as one of the management."""
+    return f"ipv6_dst={address} " in host.ovs.ofctl("dump-flows", Bridge.VXLAN.value, "table=4")
 
 
 def infra_address(host: Host) -> str:
