@@ -1,7 +1,8 @@
 """Commands of a document, run as its reader would, and compared with what stands below them.
 
 In comes a page with blocks of `console`, whose commands begin with `$ `; all of them run in one
-shell, in which an earlier command may have set something for a later one.
+shell, in which an earlier command may have set something for a later one. Blocks of `sh` are read
+too (`lines`); who runs those is told by `tests/unit/deploy/test_first_commands.py`.
 """
 
 import re
@@ -18,6 +19,13 @@ def shown(document: Path) -> list[tuple[str, str]]:
     blocks = re.findall(r"```console\n(.*?)```", document.read_text(), re.DOTALL)
     parts = [part for block in blocks for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
     return [(command, answer) for command, _, answer in (part.partition("\n") for part in parts)]
+
+
+def lines(document: Path) -> list[str]:
+    """Return the commands of a document's blocks of `sh`, of which nothing printed is shown."""
+    blocks = re.findall(r"```sh\n(.*?)```", document.read_text(), re.DOTALL)
+    commands = (re.sub(r"\s+#.*", "", line) for block in blocks for line in block.splitlines())
+    return [command for command in commands if command]
 
 
 def check(

@@ -1,8 +1,10 @@
 """docs/quick-start.md, command by command, on a machine of its own with etcd and Open vSwitch.
 
-Run by `make install-check`, which builds the package.
+So are the commands of README.md that ask a cluster. Run by `make install-check`, which builds the
+package.
 """
 
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,12 +14,17 @@ from typing import Final
 import pytest
 
 from tests.bed.netns import Namespace, fresh_name
-from tests.packaging.console import check, shown
+from tests.packaging.console import check, lines, shown
 from tests.packaging.kinds import ROOT, debian_package
 from tests.packaging.machine import Machine
 from tests.packaging.root import overlaid
 
 DOCUMENT: Final = ROOT / "docs" / "quick-start.md"
+README: Final = ROOT / "README.md"
+ENVIRON: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
+MASTER: Final = "10.0.0.1"
+"""The address of netmaster in README.md."""
+MARK: Final = "-- next --"
 SWITCH: Final = """
 mkdir -p /run/openvswitch /etc/openvswitch /var/log/openvswitch
 rm -f /etc/openvswitch/conf.db
@@ -59,6 +66,26 @@ def machine(bed_dir: Path) -> Iterator[Machine]:
 @pytest.mark.timeout(300)
 def test_every_command_succeeds_and_prints_what_is_shown(machine: Machine) -> None:
     assert len(shown(DOCUMENT)) > 20
-    environ = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
-    check(DOCUMENT, machine.enter, environ)
+    check(DOCUMENT, machine.enter, ENVIRON)
     assert machine.run("ovs-vsctl", "list-br").stdout == "br-phy\n"
+
+
+@pytest.mark.timeout(300)
+def test_what_the_readme_asks_a_cluster_is_answered(machine: Machine) -> None:
+    machine.run("sh", "-euc", f"ip address add {MASTER}/32 dev lo; ip link set lo up")
+    machine.run("sysctl", "-q", "-w", "net.ipv4.ip_forward=1")
+    for unit in ("netmaster", "netplugin"):
+        machine.systemctl("start", f"{unit}.service")
+    wait = f"netctl --netmaster http://{MASTER}:9999 host applied --wait 30"
+    machine.run("sh", "-euc", wait)
+    commands = [one for one in lines(README) if not one.startswith("make ")]
+    assert len(commands) == 6
+    script = "\n".join(f"echo '{MARK}'\n{one}" for one in commands)
+    done = machine.run("bash", "-euc", script.replace("<control address>", "192.0.2.11"))
+    said = [one.strip() for one in done.stdout.split(f"{MARK}\n")[1:]]
+    assert said[1] == "Creating network default:default-net"
+    assert "10.20.0.0/16" in said[2]
+    (network,) = json.loads(said[3])
+    assert network["networkName"] == "default-net"
+    assert json.loads(said[4])["leader-ip"]
+    assert json.loads(said[5]).keys() == {"vlan", "vxlan"}
