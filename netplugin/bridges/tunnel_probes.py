@@ -3,8 +3,10 @@
 In come the tunnels of the World and the answers that the switch hands to the agent
 (`ofnet.pipelines.tunnel_probes`); out go questions by packet-out, and a fault for each host of
 which too few come back. The other host's switch answers, so that its agent may be away.
-`TunnelRecord` decides and does no I/O; `TunnelProbes` sends and looks once a second. Which of both
-directions is cut is told by the counter of the tunnel's port: the other host probes as well.
+`TunnelRecord` decides and does no I/O; `TunnelProbes` sends once or twice a second. Where an answer
+is missed, a train of probes follows at once, so that a second or two tell what else takes many.
+Which of both directions is cut is told by the counter of the tunnel's port: the other host probes
+as well.
 
 An answer that comes late is no loss, however late. Nothing is judged after a pause of this process,
 whose answers wait unread, nor while this host's switch is away. A host that answers neither here
@@ -13,6 +15,7 @@ nor an echo request may be switched off, which is no fault of a tunnel.
 
 import asyncio
 import logging
+import math
 import secrets
 import time
 from collections import deque
@@ -39,15 +42,33 @@ from ofnet.world import Vtep
 log = logging.getLogger(__name__)
 
 PERIOD: Final = 1.0
-"""Seconds between two probes of a peer; short and long ones take turns."""
+"""Seconds between two probes of each of many peers; short and long ones take turns."""
+OFTEN: Final = 0.5
+"""The same of few peers."""
+A_SECOND: Final = 20
+"""Probes a second above which peers are probed less often, each `PERIOD` at least."""
+LOOK: Final = 0.25
+"""Seconds between two looks at what is missed."""
+SUSPECT: Final = patient(0.5)
+"""Seconds after which an answer is missed, though it may come: a train follows."""
+TRAIN: Final = 60
+"""Probes of a train, of which every fourth is long."""
+STEP: Final = 0.05
+"""Seconds between two probes of a train."""
+TRAIN_AGAIN: Final = 5.0
+"""Seconds between two trains to a peer."""
+TRAINS: Final = 8
+"""Peers that have trains at once: all of them are missed while the own link is down."""
 WAIT: Final = patient(3.0)
 """Seconds until a probe without an answer is taken for lost."""
-WINDOW: Final = 100
+WINDOW: Final = 150
 """Probes of a peer that are judged together."""
 SILENT: Final = 5
-"""So many in a row, all lost: nothing passes."""
+"""So many in a row, all lost, and sent over `SPAN`: nothing passes."""
 LONG: Final = 3
 """The same of long ones, while most of the short ones between them pass."""
+SPAN: Final = 1.5
+"""Seconds between the first and the last of these: a train alone is too short to tell."""
 LOSS: Final = 0.05
 """The share of lost short probes from which a tunnel has a fault."""
 ENOUGH: Final = 10
@@ -58,21 +79,20 @@ UNHEARD: Final = 30.0
 """Seconds for which a peer that has never answered may be about to start."""
 EVERYBODY: Final = 50
 """Hosts of a cluster up to which each probes all others."""
-DOUBTFUL: Final = 2
-"""So many in a row, all lost: what comes in by the tunnel is counted."""
 COUNTS: Final = 4
 """Counts of a tunnel's packets that are compared, one each `PERIOD`."""
 ETHERNET: Final = 14
 """Bytes of a frame before its packet."""
-ECHO_AGAIN: Final = 5.0
-"""Seconds between two rounds of echo requests to silent peers."""
+ECHO_AGAIN: Final = 2.0
+"""Seconds between two rounds of echo requests to peers that are missed."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """A probe that was judged: whether it was long, and the seconds to its answer, None if lost."""
+    """A probe that was judged: when it was sent, and the seconds to its answer, None if lost."""
 
     long: bool
+    sent: float
     seconds: float | None = None
 
 
@@ -84,7 +104,8 @@ class TunnelRecord:
         self._heard = False
         self._waiting: dict[int, tuple[bool, float]] = {}
         self._judged: dict[int, Outcome] = {}
-        self._sent: dict[int, float] = {}
+        self._left = 0
+        self._trained: float | None = None
 
     def sent(self, number: int, *, long: bool, at: float) -> None:
         """Note a probe."""
@@ -95,20 +116,36 @@ class TunnelRecord:
         self._heard = True
         if number in self._waiting:
             long, sent = self._waiting.pop(number)
-            self._judged[number] = Outcome(long, at - sent)
+            self._judged[number] = Outcome(long, sent, at - sent)
         elif (outcome := self._judged.get(number)) is not None and outcome.seconds is None:
-            outcome.seconds = at - self._sent[number]
+            outcome.seconds = at - outcome.sent
 
     def judge(self, now: float) -> None:
         """Take what has waited too long for lost."""
         for number, (long, sent) in list(self._waiting.items()):
             if now - sent >= WAIT:
                 del self._waiting[number]
-                self._judged[number] = Outcome(long)
-                self._sent[number] = sent
+                self._judged[number] = Outcome(long, sent)
         for number in sorted(self._judged)[:-WINDOW]:
             del self._judged[number]
-            self._sent.pop(number, None)
+
+    def next_in_train(self, now: float) -> bool | None:
+        """Return whether the probe that is to follow at once is long; None for none.
+
+        A train begins where an answer is missed, of a peer that has answered before.
+        """
+        rested = self._trained is None or now - self._trained >= TRAIN_AGAIN
+        if not self._left and self._heard and rested and self._is_missed(now):
+            if self.is_silent(now):
+                return None
+            self._left, self._trained = TRAIN, now
+        if not self._left:
+            return None
+        self._left -= 1
+        return self._left % 4 == 0
+
+    def _is_missed(self, now: float) -> bool:
+        return any(now - sent >= SUSPECT for _, sent in self._waiting.values())
 
     def forget_waiting(self) -> None:
         """Judge nothing of what has no answer yet."""
@@ -126,26 +163,27 @@ class TunnelRecord:
         found = [one.seconds for one in self._judged.values() if one.seconds is not None]
         return median(found) if found else None
 
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether the latest probes were lost."""
-        latest = [*self._in_order()][-DOUBTFUL:]
-        return len(latest) == DOUBTFUL and all(one.seconds is None for one in latest)
+    def is_doubtful(self, now: float) -> bool:
+        """Return whether an answer is missed, or the latest probe was lost."""
+        latest = max(self._judged, default=None)
+        is_lost = latest is not None and self._judged[latest].seconds is None
+        return is_lost or self._is_missed(now)
 
     def is_silent(self, now: float) -> bool:
         """Return whether nothing passes, neither short nor long probes."""
         if not self._heard and now - self._began < UNHEARD:
             return False
-        latest = [*self._in_order()][-SILENT:]
-        return len(latest) == SILENT and all(one.seconds is None for one in latest)
+        return _are_lost(self._in_order(), SILENT)
 
     def fault(self, size: int) -> str:
         """Return what is wrong with a tunnel that is not silent; "" for nothing."""
-        outcomes = [*self._in_order()]
-        long = [at for at, one in enumerate(outcomes) if one.long][-LONG:]
-        if len(long) == LONG and all(outcomes[at].seconds is None for at in long):
+        outcomes = self._in_order()
+        if _are_lost([one for one in outcomes if one.long], LONG):
             # not so where the other switch paused, and both kinds were lost
-            short = [one.seconds is not None for one in outcomes[long[0] :] if not one.long]
+            long = [at for at, one in enumerate(outcomes) if one.long and one.seconds is not None]
+            since = outcomes[long[-1] + 1 :] if long else outcomes
+            first = next(at for at, one in enumerate(since) if one.long)
+            short = [one.seconds is not None for one in since[first:] if not one.long]
             if 2 * sum(short) > len(short):
                 return (
                     f"packets of {size} bytes do not pass the tunnel, short ones do: raise the MTU "
@@ -164,6 +202,20 @@ class TunnelRecord:
 
     def _in_order(self) -> list[Outcome]:
         return [self._judged[number] for number in sorted(self._judged)]
+
+
+def period(peers: int) -> float:
+    """Return the seconds between two probes of each of so many peers."""
+    return min(max(OFTEN, peers / A_SECOND), PERIOD)
+
+
+def _are_lost(outcomes: Sequence[Outcome], least: int) -> bool:
+    """Return whether the latest outcomes, so many at least and over `SPAN`, are all losses."""
+    number = next(
+        (at for at, one in enumerate(reversed(outcomes)) if one.seconds is not None), len(outcomes)
+    )
+    lost = outcomes[len(outcomes) - number :]
+    return number >= least and lost[-1].sent - lost[0].sent >= SPAN
 
 
 def probed(own: HostLabel, others: Mapping[HostLabel, object]) -> frozenset[HostLabel]:
@@ -238,7 +290,8 @@ class TunnelProbes:
         self._long = False
         self._records: dict[HostLabel, TunnelRecord] = {}
         self._peers: Mapping[int, Vtep] = {}
-        self._last: float | None = None
+        self._looked = -math.inf
+        self._training = False
         self._echoes: dict[HostLabel, bool] = {}
         self._counts: dict[HostLabel, deque[int]] = {}
         self._faults: Mapping[HostLabel, str] = {}
@@ -263,44 +316,66 @@ class TunnelProbes:
             tasks.create_task(self._count_arrivals())
             while True:
                 self.probe_all()
-                await asyncio.sleep(PERIOD)
+                until = self._clock() + period(len(self._records))
+                while (left := until - self._clock()) > 0:
+                    await asyncio.sleep(min(left, STEP if self._training else LOOK))
+                    self.send_trains()
+
+    def send_trains(self) -> None:
+        """Send the next probe of each train, and judge where an answer is missed."""
+        now, self._training = self._clock(), False
+        doubtful = [host for host, one in self._records.items() if one.is_doubtful(now)]
+        if not doubtful or not (self._agent.connected and self._agent.sync.fully_synced):
+            return
+        tunnels = self._tunnels()
+        places = TRAINS
+        for host in tunnels.keys() & doubtful:
+            long = self._records[host].next_in_train(now) if places else None
+            if long is not None:
+                self._send(tunnels[host], now, long=long)
+                self._training, places = True, places - 1
+        if now - self._looked >= LOOK:
+            self._judge(tunnels, now)
 
     def probe_all(self) -> None:
         """Judge what was sent before, and probe each peer once."""
-        now, last = self._clock(), self._last
-        self._last = now
+        now = self._clock()
         if not (self._agent.connected and self._agent.sync.fully_synced):
             for record in self._records.values():
                 record.forget_waiting()
-            self._last = None
+            self._looked = -math.inf
             return
         tunnels = self._tunnels()
-        for host in self._records.keys() - tunnels.keys():
-            del self._records[host]
-        if last is not None and now - last < 2 * PERIOD:
-            for record in self._records.values():
-                record.judge(now)
-            self._tell(self._found(tunnels, now))
+        self._judge(tunnels, now)
         self._peers = {vtep.ofport: vtep for vtep in tunnels.values()}
         self._long = not self._long
         for vtep in tunnels.values():
-            self._send(vtep, now)
+            self._send(vtep, now, long=self._long)
+
+    def _judge(self, tunnels: Mapping[HostLabel, Vtep], now: float) -> None:
+        for host in self._records.keys() - tunnels.keys():
+            del self._records[host]
+        paused, self._looked = now - self._looked >= 2 * PERIOD, now
+        if not paused:
+            for record in self._records.values():
+                record.judge(now)
+            self._tell(self._found(tunnels, now))
 
     def _tunnels(self) -> dict[HostLabel, Vtep]:
         vteps = self._agent.world.vteps
         chosen = sorted(self._probed(self._own, vteps))
         return {host: vteps[host] for host in chosen if self._answering(host)}
 
-    def _send(self, vtep: Vtep, now: float) -> None:
+    def _send(self, vtep: Vtep, now: float, *, long: bool) -> None:
         self._number += 1
-        size = self._size() + ETHERNET if self._long else frames.SHORTEST
+        size = self._size() + ETHERNET if long else frames.SHORTEST
         out = PacketOut(
             data=frames.question(self._run, self._number, size),
             actions=frames.actions(vtep.ofport),
         )
         if self._agent.send(out):
             record = self._records.setdefault(vtep.host, TunnelRecord(now))
-            record.sent(self._number, long=self._long, at=now)
+            record.sent(self._number, long=long, at=now)
 
     def _receive(self, ofport: int, frame: bytes) -> None:
         number, vtep = frames.answer_of(self._run, frame), self._peers.get(ofport)
@@ -332,7 +407,8 @@ class TunnelProbes:
     async def _count_arrivals(self) -> None:
         """Learn again and again whether anything comes in by the tunnels that may have a fault."""
         while True:
-            doubtful = {host for host, record in self._records.items() if record.is_doubtful}
+            now = self._clock()
+            doubtful = {host for host, one in self._records.items() if one.is_doubtful(now)}
             for host in self._counts.keys() - doubtful:
                 del self._counts[host]
             for host in doubtful:
@@ -352,13 +428,13 @@ class TunnelProbes:
             self._counts.setdefault(host, deque(maxlen=COUNTS)).append(received)
 
     async def _ask_echoes(self) -> None:
-        """Learn again and again which of the silent peers answer outside of the tunnel."""
+        """Learn again and again which of the missed peers answer outside of the tunnel."""
         while True:
             now = self._clock()
-            silent = [host for host, record in self._records.items() if record.is_silent(now)]
-            self._echoes = {host: self._echoes[host] for host in silent if host in self._echoes}
-            await asyncio.gather(*map(self._ask_echo, silent[:MAX_CONCURRENT]))
-            await asyncio.sleep(PERIOD if not silent else ECHO_AGAIN)
+            missed = [host for host, one in self._records.items() if one.is_doubtful(now)]
+            self._echoes = {host: self._echoes[host] for host in missed if host in self._echoes}
+            await asyncio.gather(*map(self._ask_echo, missed[:MAX_CONCURRENT]))
+            await asyncio.sleep(LOOK if not missed else ECHO_AGAIN)
 
     async def _ask_echo(self, host: HostLabel) -> None:
         vtep = self._agent.world.vteps.get(host)

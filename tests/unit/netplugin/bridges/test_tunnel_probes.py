@@ -1,22 +1,31 @@
 """Probes of tunnels are judged: what is lost, what only came late, and what says nothing."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ipaddress import IPv4Address
+from random import Random
+from statistics import median
+from typing import Final
 
 import pytest
 
 from core.ids import HostLabel
 from netplugin.bridges.tunnel_probes import (
     COUNTS,
-    DOUBTFUL,
     EVERYBODY,
     LONG,
+    LOOK,
     PERIOD,
     SILENT,
+    SPAN,
+    STEP,
+    SUSPECT,
+    TRAIN,
+    TRAIN_AGAIN,
     UNHEARD,
     WAIT,
     WINDOW,
     TunnelRecord,
+    period,
     probed,
     silence,
 )
@@ -71,11 +80,11 @@ def test_a_pause_of_the_other_switch_is_no_fault_of_long_packets() -> None:
 @pytest.mark.parametrize(
     ("lost", "told"),
     [
-        (range(0, 100, 25), ""),
-        (range(0, 100, 20), "5 of 50 short packets were lost"),
+        (range(0, WINDOW, 50), ""),
+        (range(0, WINDOW, 30), "5 of 75 short packets were lost"),
         (range(40, 60), ""),  # a restart
         ([*range(40, 50), *range(60, 70)], ""),
-        ([*range(40, 42), *range(50, 52), *range(60, 62)], "3 of 50 short packets were lost"),
+        ([*range(40, 42), *range(50, 52), *range(60, 64)], "4 of 75 short packets were lost"),
     ],
 )
 def test_loss_is_what_is_lost_again_and_again(lost: Iterable[int], told: str) -> None:
@@ -94,7 +103,7 @@ def test_long_packets_that_were_lost_are_no_loss_once_they_pass() -> None:
 
 
 def test_what_was_lost_long_ago_is_forgotten() -> None:
-    record, told = history(range(0, 100, 20)), []
+    record, told = history(range(0, WINDOW, 30)), []
     assert record.fault(SIZE)
     for number in range(WINDOW, 2 * WINDOW):
         record.sent(number, long=bool(number % 2), at=float(number))
@@ -102,7 +111,7 @@ def test_what_was_lost_long_ago_is_forgotten() -> None:
         record.judge(number + WAIT)
         told.append(record.fault(SIZE).partition(" short")[0])
     # one after the other leaves the window, of which half are short
-    assert list(dict.fromkeys(told)) == ["4 of 50", "3 of 50", ""]
+    assert list(dict.fromkeys(told)) == ["4 of 75", ""]
 
 
 def test_what_comes_late_is_not_lost() -> None:
@@ -155,11 +164,131 @@ def test_in_a_large_cluster_few_are_probed_from_both_ends_and_all_are_reached(co
     assert reached == hosts
 
 
-@pytest.mark.parametrize(("lost", "doubtful"), [(DOUBTFUL, True), (DOUBTFUL - 1, False)])
-def test_what_comes_by_a_tunnel_is_counted_from_the_second_loss_on(
-    lost: int, doubtful: bool
-) -> None:
-    assert history(range(WINDOW - lost, WINDOW)).is_doubtful is doubtful
+def test_a_peer_is_doubtful_from_the_first_answer_that_is_missed_or_lost() -> None:
+    assert not history(()).is_doubtful(END)
+    assert history([WINDOW - 1]).is_doubtful(END)
+    assert not history([WINDOW - 2]).is_doubtful(END)
+    record = history(())
+    record.sent(WINDOW, long=False, at=END)
+    assert not record.is_doubtful(END + SUSPECT - 0.01)
+    assert record.is_doubtful(END + SUSPECT)
+    record.answered(WINDOW, END + SUSPECT)
+    assert not record.is_doubtful(END + SUSPECT)
+
+
+@pytest.mark.parametrize(
+    ("peers", "seconds"), [(0, 0.5), (1, 0.5), (10, 0.5), (15, 0.75), (20, 1.0), (49, 1.0)]
+)
+def test_few_peers_are_probed_more_often(peers: int, seconds: float) -> None:
+    assert period(peers) == seconds
+
+
+# -- trains ----------------------------------------------------------------------------------------
+
+Link = Callable[[float, bool], float | None]
+"""Returns the seconds to the answer of a probe by its moment and whether it is long, or None."""
+BROKEN: Final = 20.3
+"""The moment at which links of these tests break."""
+
+
+def told(link: Link, seconds: float, *, trains: bool = True, peers: int = 1) -> dict[str, float]:
+    """Probe as `TunnelProbes` does; return what was told, with the seconds since the break.
+
+    The first answer of each probe is heard at the next step.
+    """
+    record, coming, found = TunnelRecord(0.0), list[tuple[float, int]](), dict[str, float]()
+    long, number, looked, probed_at = False, 0, 0.0, -PERIOD
+    for tick in range(int(seconds / STEP)):
+        now = tick * STEP
+        for at, one in [each for each in coming if each[0] <= now]:
+            record.answered(one, at)
+        coming = [each for each in coming if each[0] > now]
+        sending = list[bool]()
+        if now - probed_at >= period(peers) - STEP / 2:
+            long, probed_at = not long, now
+            sending.append(long)
+        in_train = record.next_in_train(now) if trains else None
+        if in_train is not None:
+            sending.append(in_train)
+        for kind in sending:
+            number += 1
+            record.sent(number, long=kind, at=now)
+            took = link(now, kind)
+            if took is not None:
+                coming.append((now + took, number))
+        if now - looked >= (LOOK if record.is_doubtful(now) else PERIOD):
+            looked = now
+            record.judge(now)
+            fault = "silent" if record.is_silent(now) else record.fault(SIZE).partition(":")[0]
+            if fault:
+                found.setdefault(fault.lstrip("0123456789 of"), now - BROKEN)
+    return found
+
+
+@pytest.mark.parametrize("peers", [1, 49])
+def test_what_is_blocked_is_told_soon(peers: int) -> None:
+    def link(at: float, _long: bool) -> float | None:
+        return 0.001 if at < BROKEN else None
+
+    (seconds,) = told(link, 40, peers=peers).values()
+    assert seconds < period(peers) + SPAN + WAIT + 2 * LOOK
+
+
+def test_a_path_that_carries_short_packets_alone_is_told_soon() -> None:
+    found = told(lambda at, long: None if long and at >= BROKEN else 0.001, 40)
+    ((what, seconds),) = found.items()
+    assert "bytes do not pass" in what
+    assert seconds < 2 * PERIOD + SPAN + WAIT + 2 * LOOK
+
+
+@pytest.mark.parametrize("pause", [0.4, 1.0, 2.0, 4.0])
+def test_a_pause_of_the_other_switch_is_not_told(pause: float) -> None:
+    ended = BROKEN + pause
+    assert told(lambda at, _: ended - at + 0.001 if BROKEN <= at < ended else 0.001, 120) == {}
+
+
+@pytest.mark.parametrize("outage", [0.4, 1.0, 2.0])
+def test_an_outage_that_ends_soon_is_not_told(outage: float) -> None:
+    assert told(lambda at, _: None if BROKEN <= at < BROKEN + outage else 0.001, 120) == {}
+
+
+def lossy(seed: int, share: float) -> Link:
+    chance = Random(seed)
+    return lambda at, _: None if at >= BROKEN and chance.random() < share else 0.001
+
+
+def test_loss_is_told_in_a_fraction_of_the_time() -> None:
+    """By single probes a loss of 5 % takes minutes: four of 75 short ones must be lost."""
+    times = {trains: list[float]() for trains in (True, False)}
+    for seed in range(40):
+        for trains, seconds in times.items():
+            found = told(lossy(seed, 0.05), 320, trains=trains)
+            seconds.append(min(found.values(), default=300.0))
+    with_trains, without = (median(times[trains]) for trains in (True, False))
+    assert with_trains < 30
+    assert with_trains < without / 2
+
+
+def test_heavy_loss_is_told_soon() -> None:
+    times = [min(told(lossy(seed, 0.3), 60).values(), default=60.0) for seed in range(40)]
+    assert median(times) < 7
+
+
+def test_a_loss_of_one_in_a_thousand_is_not_told() -> None:
+    assert [told(lossy(seed, 0.001), 320) for seed in range(40)] == [{}] * 40
+
+
+def test_a_train_is_not_sent_again_at_once_and_never_to_whom_nobody_has_heard() -> None:
+    record = TunnelRecord(0.0)
+    record.sent(1, long=False, at=0.0)
+    assert record.next_in_train(SUSPECT) is None
+    record.answered(1, 0.1)
+    record.sent(2, long=False, at=1.0)
+    assert record.next_in_train(1.0 + SUSPECT - 0.01) is None
+    kinds = [record.next_in_train(1.0 + SUSPECT) for _ in range(TRAIN + 1)]
+    assert (kinds.count(True), kinds.count(False), kinds[-1]) == (TRAIN // 4, 3 * TRAIN // 4, None)
+    assert record.next_in_train(1.0 + SUSPECT + TRAIN_AGAIN - 0.1) is None
+    assert record.next_in_train(1.0 + SUSPECT + TRAIN_AGAIN) is not None
 
 
 @pytest.mark.parametrize(
