@@ -6,6 +6,7 @@ this host reports itself (tunnel ports, uplinks, the port for BGP and its routes
 What would take an address of the underlay is withheld, as `netplugin.world.spared` says.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from ipaddress import IPv4Network, IPv6Network
@@ -34,8 +35,41 @@ from ofnet.world import (
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 _OF_POLICIES: Final = ("rules", "policy_classes", "policy_entries", "policy_subjects")
+_OBJECTS: Final = (
+    "networks",
+    "local",
+    "barred",
+    "vteps",
+    "access",
+    "peer_macs",
+    "services",
+    "management",
+    "management_ports",
+    "routes",
+)
+_SINGLE: Final = ("host_port", "name_port", "uplinks", "router", "learning")
+_SOURCES: Final = (
+    # this state, as it is; endpoints of other hosts as `SharedCopies` has them
+    *(*_OBJECTS, *_SINGLE, "remote"),
+    # the `cluster` that `take` gets
+    *("fwd_mode", "arp_mode", "launches", "dns_address", "guard"),
+    *(*_OF_POLICIES, "kubernetes_partial", "complete"),
+    # the bridge's agent, which asks the switch
+    *("nd_extension", "unchanged_nat"),
+)
 _ENDPOINTS: Final = frozenset({ObjectKind.LOCAL, ObjectKind.REMOTE})
-_WORLD_FIELDS: Final = frozenset(field.name for field in fields(World))
+
+
+def check_sources(world: type[World], sources: Iterable[str] = _SOURCES) -> None:
+    """Raise TypeError unless each field of a World has one source."""
+    # A field without a source would be empty in every World, which means that its flows go.
+    wrong = Counter(sources)
+    wrong.subtract(field.name for field in fields(world))
+    if any(wrong.values()):
+        raise TypeError(f"fields of the World without one source: {[*+wrong, *-wrong]}")
+
+
+check_sources(World)
 
 
 class _Withheld(NamedTuple):
@@ -280,11 +314,8 @@ class BridgeState:
         `cluster` has what does not come from this state: settings, and what follows from policies.
         The World returned stays as it is while a switch is updated to it.
         """
-        parts: dict[str, Any] = {
-            name: self._copy(name, part) if isinstance(part, dict) else part
-            for name, part in vars(self).items()
-            if name in _WORLD_FIELDS and name != "remote"
-        }
+        parts: dict[str, Any] = {name: getattr(self, name) for name in _SINGLE}
+        parts |= {name: self._copy(name) for name in _OBJECTS}
         # What depends on hosts and networks is looked for among all endpoints.
         walked = self._everything or any(one.kind not in _ENDPOINTS for one in self._marked)
         parts["remote"] = self._remotes.copy(plain=walked)
@@ -298,10 +329,10 @@ class BridgeState:
         self._marked, self._everything = set(), False
         return replace(cluster, **parts), changes
 
-    def _copy(self, name: str, part: dict[Any, Any]) -> Mapping[Any, Any]:
+    def _copy(self, name: str) -> Mapping[Any, Any]:
         # Worlds share the copy of what has not changed.
         if name not in self._copies:
-            self._copies[name] = dict(part)
+            self._copies[name] = dict(getattr(self, name))
         return self._copies[name]
 
     # -- marks ---------------------------------------------------------------------------------

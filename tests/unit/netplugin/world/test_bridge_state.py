@@ -1,14 +1,14 @@
 """What a bridge has to realise, and that no change of it goes unmarked."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
 from core.ids import GroupKey, NetworkId
 from core.overlay import SMALL, Overlay
-from netplugin.world.bridge_state import BridgeState
+from netplugin.world.bridge_state import BridgeState, check_sources
 from ofnet.changes import Changes, ObjectKind
 from ofnet.world import (
     AccessPort,
@@ -181,3 +181,21 @@ def test_an_observer_that_takes_at_once_gets_the_change() -> None:
     observed.set_endpoint(remote(1).key, None, None)
     assert remote(1).key not in taken[-1].remote
     assert remote(1).key in taken[-2].remote
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wider(World):
+    flood_ports: tuple[int, ...] = ()
+
+
+def test_a_field_of_the_world_without_a_source_is_an_error() -> None:
+    with pytest.raises(TypeError, match="flood_ports"):
+        check_sources(Wider)
+
+
+def test_a_source_of_no_field_and_two_sources_of_one_are_errors() -> None:
+    names = [field.name for field in fields(World)]
+    check_sources(World, names)
+    for wrong in ([*names, "flood_ports"], [*names, "routes"]):
+        with pytest.raises(TypeError, match=wrong[-1]):
+            check_sources(World, wrong)
