@@ -371,6 +371,23 @@ def a_narrow_path(site: Site) -> Iterator[None]:
 
 
 @contextmanager
+def a_slow_path(site: Site) -> Iterator[None]:
+    """Have the other host's switch stand still nearly always: this kernel may delay no packets."""
+    switch = site.bed.hosts[1].ovs.vswitchd
+
+    def stand() -> None:
+        switch.pause()
+        time.sleep(0.15)  # the failure itself
+        switch.resume()
+
+    try:
+        with repeated(stand, 0.02):
+            yield
+    finally:
+        switch.resume()
+
+
+@contextmanager
 def no_bgp_peer(site: Site) -> Iterator[None]:
     bed, label = site.bed, site.bed.hosts[0].label
     local = ["--router-ip=10.97.0.1/24", "--as=65001"]
@@ -429,7 +446,11 @@ FAILURES: Final[Mapping[str, tuple[Failure, set[str], set[str]]]] = {
         {"ContivAgentDown", "ContivHostsWithoutAgent"},
         {"ContivHostsBehind"},
     ),
-    "no switch": (no_switch, {"ContivSwitchGone", "ContivHostsBehind", "ContivAgentBehind"}, LOST),
+    "no switch": (
+        no_switch,
+        {"ContivSwitchGone", "ContivHostsBehind", "ContivAgentBehind"},
+        {"ContivLoopFails", *LOST},
+    ),
     "missing flows": (partial(flows_taken_away, pause=0.0), {"ContivFlowsMissing"}, LOST),
     "drift": (partial(flows_taken_away, pause=7.0), {"ContivFlowsDrift"}, LOST),
     "refused flows": (a_switch_that_refuses, {"ContivFlowsRefused"}, set()),
@@ -437,6 +458,7 @@ FAILURES: Final[Mapping[str, tuple[Failure, set[str], set[str]]]] = {
     "slow ADDs": (a_slow_switch, {"ContivAddsSlow"}, {"ContivAddsFail", *LOST}),
     "tunnel taken": (a_tunnel_that_is_taken, {"ContivTunnelsMissing"}, LOST),
     "narrow path": (a_narrow_path, {"ContivPathMtu", *LOST}, set()),
+    "slow path": (a_slow_path, {"ContivTunnelSlow"}, {"ContivLoopFails"}),
     "no BGP peer": (no_bgp_peer, {"ContivBgpDown"}, set()),
     "no API server": (no_api_server, {"ContivKubernetesFeed"}, set()),
     "chain taken": (a_chain_that_is_taken, {"ContivLoopFails"}, set()),
