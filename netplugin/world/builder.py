@@ -135,7 +135,7 @@ class WorldBuilder(WorldGraph):
             other._bridges[bridge].adopt(state)
         for key, port in self.endpoints.ports.items():
             other.put_port(key, port)
-        for service in self.services.kube.values():
+        for service in self.services.asked_kube.values():
             other.put_kube_service(service)
         other.set_kubernetes_partial(partial=self._kubernetes_partial)
         return other
@@ -203,9 +203,9 @@ class WorldBuilder(WorldGraph):
         return {b: state.take(cluster) for b, state in self._bridges.items() if state.dirty}
 
     def faults(self) -> list[str]:
-        """Return what is wrong with objects that would take what hosts need for themselves."""
-        found = (fault for state in self._bridges.values() for fault in state.faults())
-        return list(dict.fromkeys(found))
+        """Return what is wrong with objects that would take what hosts or pods have."""
+        found = [fault for state in self._bridges.values() for fault in state.faults()]
+        return list(dict.fromkeys([*found, *self.services.faults()]))
 
     def _cluster(self) -> World:
         """Return the part of the World that both bridges share."""

@@ -11,8 +11,12 @@ address of a service. `netplugin.world.services` owns the instance.
 # backend that could be either is left out: a client would reach the wrong pod in the service's
 # name. An address that no endpoint has is no pod, a host or something outside, and for every
 # tenant.
+#
+# Whoever writes a service names its external addresses, and flows for an address take all of it.
+# The address of a pod stays the pod's: no service has it but one that has the pod as a target.
 
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from core.ids import HostLabel, NetworkId, TenantName
@@ -32,30 +36,74 @@ class KubeProviders:
 
     def __init__(self, host: HostLabel, endpoints: EndpointTable) -> None:
         self.services: dict[str, KubeService] = {}
-        """By their keys; to be read."""
+        """By their keys, without the addresses of others' pods; to be read."""
+        self.asked: dict[str, KubeService] = {}
+        """As Kubernetes has them; to be read."""
+        self._refused: dict[str, dict[str, str]] = {}
+        """Of a service the addresses that it asks for, and the pods that have them."""
         self._host = host
         self._endpoints = endpoints
         self._dependents: dict[str, set[str]] = {}
-        """The services that have a target with an address."""
+        """The services that have an address of their own, or of a target."""
 
     def put_service(self, service: KubeService) -> None:
         """Add or replace a service."""
         self.remove_service(service.key)
-        self.services[service.key] = service
-        for address in _targets(service):
+        self.asked[service.key] = service
+        self._serve(service.key)
+        for address in _targets(service) | set(_outside(service)):
             self._dependents.setdefault(address, set()).add(service.key)
 
     def remove_service(self, key: str) -> None:
         """Remove a service."""
-        before = self.services.pop(key, None)
-        for address in _targets(before) if before is not None else ():
-            discard(self._dependents, address, key)
+        before = self.asked.pop(key, None)
+        self.services.pop(key, None)
+        self._refused.pop(key, None)
+        if before is not None:
+            for address in _targets(before) | set(_outside(before)):
+                discard(self._dependents, address, key)
 
     def update_endpoint(self, old: EndpointRow | None, new: EndpointRow | None) -> set[str]:
         """Follow an endpoint."""
         rows = (one for one in (old, new) if one is not None)
         altered = (self._dependents.get(text, ()) for one in rows for text in addresses_of(one[0]))
-        return set[str]().union(*altered)
+        found = set[str]().union(*altered)
+        for key in found:
+            self._serve(key)
+        return found
+
+    def faults(self) -> list[str]:
+        """Return which services are not served at which addresses, since these are pods'."""
+        return [
+            f"service {key} not served at {address}, which is pod {pod}'s"
+            for key, refused in sorted(self._refused.items())
+            for address, pod in refused.items()
+        ]
+
+    def _serve(self, key: str) -> None:
+        service = self.asked[key]
+        self._refused.pop(key, None)
+        if taken := self._taken(service):
+            self._refused[key] = taken
+            service = replace(
+                service,
+                external_ips=tuple(one for one in service.external_ips if str(one) not in taken),
+                load_balancer_ips=tuple(
+                    one for one in service.load_balancer_ips if str(one) not in taken
+                ),
+            )
+        self.services[key] = service
+
+    def _taken(self, service: KubeService) -> dict[str, str]:
+        """Return the external addresses that are those of others' pods, with one of these each."""
+        holders = {one: self._endpoints.at(one) for one in _outside(service)}
+        held = {one: found for one, found in holders.items() if found}
+        own = _targets(service) if held else set()
+        return {
+            one: min(row.record.common_name or row.record.key for row in found)
+            for one, found in held.items()
+            if one not in own
+        }
 
     def on_bridge(
         self, key: str, vrfs: Mapping[TenantName, int], networks: Container[NetworkId]
@@ -159,3 +207,8 @@ def _nearest(near: frozenset[Provider], every: frozenset[Provider]) -> frozenset
 def _targets(service: KubeService) -> set[str]:
     every = (one for port in service.ports for one in (*port.targets, *port.draining))
     return {str(one.address) for one in every}
+
+
+def _outside(service: KubeService) -> list[str]:
+    """Return the addresses of a service that others than Kubernetes have chosen."""
+    return [str(one) for one in (*service.external_ips, *service.load_balancer_ips)]

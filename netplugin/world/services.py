@@ -45,8 +45,17 @@ class Services:
 
     @property
     def kube(self) -> Mapping[str, KubeService]:
-        """The services of Kubernetes by their keys."""
+        """The services of Kubernetes by their keys, without the addresses of others' pods."""
         return self._kube.services
+
+    @property
+    def asked_kube(self) -> Mapping[str, KubeService]:
+        """The services of Kubernetes as it has them, by their keys."""
+        return self._kube.asked
+
+    def faults(self) -> list[str]:
+        """Return what is wrong with services of Kubernetes."""
+        return self._kube.faults()
 
     def put(self, record: ServiceRecord) -> None:
         """Add or replace a service. Raises Invalid, changing nothing, if it cannot be read."""

@@ -216,3 +216,53 @@ def test_ranges_of_clients_count_at_the_balancers_address_alone() -> None:
 
 def test_what_another_proxy_serves_is_on_no_bridge() -> None:
     assert on_bridge(replace(service(target()), left_alone=True), pod("red", "web-1")) == {}
+
+
+VICTIM = IPv4Address("10.1.0.9")
+LATER = IPv6Address("fd10::9")
+
+
+def reaching_for(*targets: KubeTarget) -> KubeService:
+    """Return a service that names others' addresses as its external ones."""
+    return replace(service(*targets), external_ips=(VICTIM,), load_balancer_ips=(VICTIM, LATER))
+
+
+def test_a_pods_address_is_no_services() -> None:
+    table = EndpointTable(HERE)
+    known = KubeProviders(HERE, table)
+    altered: list[set[str]] = []
+    table.feed(lambda old, new: altered.append(known.update_endpoint(old, new)))
+    known.put_service(reaching_for(target()))
+    assert known.services["shop/web"] == reaching_for(target()), "nobody has them"
+    assert known.faults() == []
+    victim = pod("blue", "victim", address=str(VICTIM))
+    table.put(victim)
+    assert altered == [{"shop/web"}]
+    assert {str(one.address) for one in known.on_bridge("shop/web", VRFS, NETWORKS).values()} == {
+        *("10.96.0.10", str(LATER))
+    }
+    served = replace(reaching_for(target()), external_ips=(), load_balancer_ips=(LATER,))
+    assert known.services["shop/web"] == served
+    assert known.faults() == [f"service shop/web not served at {VICTIM}, which is pod victim's"]
+    table.put(replace(victim, ipv6_address=str(LATER)))
+    assert not any(one == LATER for one in known.services["shop/web"].load_balancer_ips)
+    # the service that comes after the pod, too
+    known.put_service(reaching_for(target()))
+    assert len(known.faults()) == 2
+    table.remove(victim.key)
+    assert altered[-1] == {"shop/web"}
+    assert known.services["shop/web"] == reaching_for(target())
+    assert known.faults() == []
+    known.remove_service("shop/web")
+    table.put(victim)
+    assert altered[-1] == set()
+
+
+def test_a_service_may_have_the_address_of_its_own_pod() -> None:
+    own = target("victim", address=str(VICTIM))
+    table = EndpointTable(HERE)
+    known = KubeProviders(HERE, table)
+    table.put(pod("blue", "victim", address=str(VICTIM)))
+    known.put_service(reaching_for(own))
+    assert known.services["shop/web"].external_ips == (VICTIM,)
+    assert known.faults() == []

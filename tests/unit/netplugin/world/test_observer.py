@@ -243,6 +243,7 @@ QUERIES: Final[set[Callable[..., object]]] = {
     Peers.tunnel_ends,
     Services.update_bridges,  # realises changes that were notified when they came
     BridgeState.faults,
+    Services.faults,
     BridgeState.take,
 }
 
