@@ -4,7 +4,8 @@ These are both bridges with their ports (uplink NICs are released, not removed),
 marked iptables rules, the rules of routing and their table, the namespaces of the name service, the
 journal of endpoints, the CNI socket and those of OpenFlow. The host's records in the store stay
 until `netctl host rm`. The command may be repeated after an interruption; with `--dry-run` it only
-prints what it would remove.
+prints what it would remove. `--purge` empties the agent's directories besides, for a host that no
+agent returns to.
 """
 
 import asyncio
@@ -29,6 +30,7 @@ from netplugin.kernel.families import each_family, raise_any
 from netplugin.kernel.iptables import Iptables
 from netplugin.kernel.iptables_chains import OwnChains
 from netplugin.kernel.netns import KernelLinks
+from netplugin.kernel.writable_settings import make_writable
 from netplugin.ovsdb import Ovsdb
 from netplugin.pods import mapping_rules
 from netplugin.world import port_names
@@ -44,7 +46,14 @@ _DRY_RUN: Final = Flag(
     default="false",
     switch=True,
 )
-_FLAGS: Final = (*settings.FLAGS, _DRY_RUN)
+_PURGE: Final = Flag(
+    names=("purge",),
+    env="PURGE",
+    help="remove all files in the run directory and the data directory, too",
+    default="false",
+    switch=True,
+)
+_FLAGS: Final = (*settings.FLAGS, _DRY_RUN, _PURGE)
 """All of the agent's, so that one list of flags serves every command; most have no effect here."""
 
 _CHAINS: Final = (
@@ -114,15 +123,31 @@ async def _clean_up(values: Values) -> None:
             unread = await each_family(find)
             journal = settings.journal_dir(values)
             host_id = journal.parent / settings.HOST_ID
-            paths = (cni_socket, *left_sockets(values["ovsdb"]), journal, host_id)
+            paths = [cni_socket, *left_sockets(values["ovsdb"]), journal, host_id]
+            if values.on("purge"):
+                paths += _contents(values["run-dir"], values["data-dir"])
             name_spaces = port_names.name_spaces(Path(values["run-dir"])).values()
             found = await _find(ovsdb, links, rules, tuple(name_spaces), paths)
             sys.stdout.write(f"{found}\n" if str(found) else "nothing of contiv is on this host\n")
             if not values.on("dry-run"):
+                _allow_settings()
                 if found.rules:
                     raise_any(await each_family(withdraw))
                 await _remove(ovsdb, links, found)
             raise_any(unread)
+
+
+def _contents(*directories: str) -> list[Path]:
+    """Return what is in directories; the directories themselves may be mounts of a container."""
+    present = [Path(name) for name in directories if Path(name).is_dir()]
+    return [path for directory in present for path in sorted(directory.iterdir())]
+
+
+def _allow_settings() -> None:
+    try:
+        make_writable()
+    except HostError as exc:
+        sys.stderr.write(f"{exc}\n")
 
 
 def _refuse_beside_an_agent(cni_socket: Path) -> None:
@@ -142,13 +167,15 @@ async def _find(
     paths: Sequence[Path],
 ) -> Leftovers:
     present = await links.links()
+    spaces = tuple(path for path in name_spaces if path.exists())
+    left = (path for path in paths if path.is_symlink() or path.exists())
     return Leftovers(
         bridges=tuple(sorted(ovsdb.bridges() & set(Bridge))),
         links=tuple(sorted(filter(_is_agents, present))),
         rules=tuple(rules),
         routing=tuple(await links.routing()),
-        name_spaces=tuple(path for path in name_spaces if path.exists()),
-        paths=tuple(path for path in paths if path.exists()),
+        name_spaces=spaces,
+        paths=tuple(path for path in dict.fromkeys(left) if path not in spaces),
     )
 
 
@@ -165,7 +192,7 @@ async def _remove(ovsdb: Ovsdb, links: KernelLinks, found: Leftovers) -> None:
         await links.remove_name_space(path)
     for path in found.paths:
         try:
-            if path.is_dir():
+            if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
                 path.unlink()

@@ -25,6 +25,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from contivmodel.client import MasterClient
+from core.errors import HostError
 from core.logs import fields
 from core.retry import begin_loops
 from core.service_manager import READY, STOPPING, feed_watchdog, notify
@@ -32,6 +33,7 @@ from core.tasks import Supervisor, supervisor
 from daemons import metrics_page
 from daemons.memory import reclaim_regularly
 from daemons.tls import contexts_of
+from netplugin.kernel.writable_settings import make_writable
 from netplugin.kube import config
 from netplugin.kube.config import KubeConfig
 from netplugin.kube.discovery import access_of, api_hosts
@@ -84,6 +86,10 @@ async def run(settings: Settings, version: str) -> None:
 async def _agent(settings: Settings, version: str, sup: Supervisor, stack: AsyncExitStack) -> None:
     kube_config = config.load(settings.k8s_config) if settings.k8s_config else KubeConfig()
     log.info("agent starts", extra=fields(host=settings.host, address=settings.ctrl_ip))
+    try:
+        make_writable()
+    except HostError as exc:  # what needs a setting says so, too
+        log.warning("kernel settings stay read-only: %s", exc)
     context = Context(
         settings=settings,
         version=version,

@@ -3,6 +3,8 @@
 Run by `make image-check`, which builds the image.
 """
 
+import json
+import tarfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -22,6 +24,11 @@ from tests.bed.waiting import eventually
 from tests.packaging.kinds import ROOT
 
 IMAGE: Final = f"docker.io/contiv/netplugin:{VERSION}"
+TAR: Final = ROOT / "build/image/netplugin.tar"
+NOT_IN_IT: Final = frozenset(
+    {"sh", "bash", "dash", "apt-get", "dpkg", "perl", "mount", "cp", "rm", "cat", "env", "pip"}
+)
+"""Programs that an intruder would look for, and that no container of ours needs."""
 LOOPBACK: Final = {"cniVersion": "1.0.0", "name": "lo", "plugins": [{"type": "loopback"}]}
 CAPABILITIES: Final = (
     *("CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_NET_BIND_SERVICE"),
@@ -57,6 +64,12 @@ class Site:
             *(*group, IMAGE, name, *command),
         )
 
+    def settings_are_writable(self, name: str) -> bool:
+        """Tell whether a container may make settings of the kernel; it has Python to ask by."""
+        script = "import os; print(os.statvfs('/proc/sys').f_flag & os.ST_RDONLY)"
+        words = ("tasks", "exec", "--exec-id", f"{name}-asked", name, "python3", "-c", script)
+        return self.ctr(*words).strip() == "0"
+
     def agent_flags(self) -> list[str]:
         """Return the flags of the host's agent."""
         host = self.host
@@ -86,10 +99,33 @@ def site(bed_dir: Path) -> Iterator[Site]:
         undo.callback(containerd.destroy)
         containerd.start(within=60)
         site = Site(host, store, containerd)
-        site.ctr(
-            "images", "import", "--snapshotter", "native", str(ROOT / "build/image/netplugin.tar")
-        )
+        site.ctr("images", "import", "--snapshotter", "native", str(TAR))
         yield site
+
+
+def files_of(image: Path) -> set[str]:
+    """Return the paths in all layers of a docker archive."""
+    with tarfile.open(image) as archive:
+        manifest = archive.extractfile("manifest.json")
+        assert manifest is not None
+        (described,) = json.load(manifest)
+        found: set[str] = set()
+        for name in described["Layers"]:
+            with tarfile.open(fileobj=archive.extractfile(name)) as layer:
+                found |= {member.name.removeprefix("./") for member in layer}
+    return found
+
+
+def test_the_image_has_no_shell_and_no_package_manager() -> None:
+    files = files_of(TAR)
+    folders = ("bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin", "opt/contiv/bin")
+    programs = {path.rpartition("/")[2] for path in files if path.rpartition("/")[0] in folders}
+    assert {"netplugin", "netmaster", "netctl", "python3", "iptables", "ip6tables-save", "nft"} <= (
+        programs
+    )
+    assert not programs & NOT_IN_IT
+    # as scanners look for them
+    assert {f"var/lib/dpkg/status.d/{name}" for name in ("libc6", "iptables")} <= files
 
 
 @pytest.mark.timeout(900)
@@ -108,6 +144,8 @@ def test_the_image_runs_and_leaves_nothing(site: Site) -> None:
     site.run("netplugin", "netplugin", *site.agent_flags())
     agent = f"http://{host.address}:9090"
     eventually(lambda: answers(f"{agent}/readyz", namespace=host.namespace), "the agent", within=60)
+    assert site.settings_are_writable("netplugin")
+    assert not site.settings_are_writable("netmaster"), "as the runtime has made it"
     _, page = http_request(f"{agent}/metrics", namespace=host.namespace)
     assert parsed(page).value("contiv_netplugin_build_info", version=VERSION) == 1
     for name in ("netplugin", "netmaster"):

@@ -32,11 +32,11 @@ def bed(bed_dirs: Iterator[Path]) -> Iterator["Untouched"]:
         bed.stop()
 
 
-def clean_up(bed: Bed, *more: str) -> tuple[int, str]:
+def clean_up(bed: Bed, *more: str, run_dir: Path | None = None) -> tuple[int, str]:
     """Run the command on the first host; return its status and all it said."""
     (host,) = bed.hosts
     places = ["--ovsdb", f"unix:{host.ovs.db_socket}", "--data-dir", str(host.dir / "data")]
-    places += ["--run-dir", str(host.dir), "--cni-socket", str(bed.cni_socket(host))]
+    places += ["--run-dir", str(run_dir or host.dir), "--cni-socket", str(bed.cni_socket(host))]
     command = [str(PROGRAMS / "netplugin"), "cleanup", *places, *more]
     done = host.namespace.run(command, check=False, timeout=WITHIN)
     return done.returncode, done.stdout + done.stderr
@@ -107,5 +107,14 @@ def test_a_host_is_left_as_it_was(bed: Untouched) -> None:
         bed.pods.remove(pod)
     agent.start()
     agent.kill()
-    assert clean_up(bed)[0] == 0
+    run_dir = host.dir / "purged"
+    (run_dir / "within").mkdir(parents=True)
+    (run_dir / "link").symlink_to(host.dir)
+    (run_dir / "within" / "file").touch()
+    status, said = clean_up(bed, "--purge", "--dry-run", run_dir=run_dir)
+    assert status == 0, said
+    assert f"path {run_dir / 'within'}\n" in said
+    assert clean_up(bed, "--purge", run_dir=run_dir) == (0, said)
+    for emptied in (run_dir, host.dir / "data"):
+        assert list(emptied.iterdir()) == []
     assert footprint(host) == bed.before

@@ -1,6 +1,5 @@
 """What the manifests' scripts run: shells, kubectl, the uninstaller."""
 
-import re
 import subprocess
 from pathlib import Path
 
@@ -10,35 +9,15 @@ from daemons import enrolment
 from tests.unit.deploy.manifests import DEPLOY, INSTALLED, containers, documents, the_one
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({}, []),
-        ({"POD_SUBNET6": "", "POD_GATEWAY6": ""}, []),
-        ({"POD_SUBNET6": "fd00:20::/64"}, ["--subnetv6", "fd00:20::/64"]),
-        (
-            {"POD_SUBNET6": "fd00:20::/64", "POD_GATEWAY6": "fd00:20::1"},
-            ["--subnetv6", "fd00:20::/64", "--gatewayv6", "fd00:20::1"],
-        ),
-    ],
-)
-def test_the_default_network_has_the_subnets_of_the_settings(
-    given: dict[str, str], words: list[str]
-) -> None:
-    (maker,) = [one for one in containers(INSTALLED) if one["name"] == "default-network"]
-    (script,) = re.findall(r"(?s)netctl (network create .*? default-net)\n", maker["command"][2])
-    settings = {"CONTIV_NETMASTER_NET_MODE": "vxlan", "POD_SUBNET": "10.20.0.0/16"}
-    settings["POD_GATEWAY"] = "10.20.255.254"
-    said = subprocess.run(
-        ["/bin/sh", "-euc", f"printf '%s\\n' {script}"],
-        env=dict.fromkeys(("POD_SUBNET6", "POD_GATEWAY6"), "") | settings | given,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
-    usual = "network create -t default --encap vxlan --subnet 10.20.0.0/16 --gateway 10.20.255.254"
-    assert said == [*usual.split(), *words, "default-net"]
-    assert {"POD_SUBNET6", "POD_GATEWAY6"} <= the_one("ConfigMap", "contiv")["data"].keys()
+def test_the_maker_of_the_default_network_is_ready_when_it_is_made(tmp_path: Path) -> None:
+    (maker,) = [each for each in containers(INSTALLED) if each["name"] == "default-network"]
+    made = maker["command"][-1]
+    asked = maker["startupProbe"]["exec"]["command"]
+    words = [word.replace(made, str(tmp_path / "made")) for word in asked]
+    assert words != asked
+    assert subprocess.run(words, check=False).returncode == 1
+    (tmp_path / "made").touch()
+    assert subprocess.run(words, check=False).returncode == 0
 
 
 def test_the_plugin_of_kubectl_is_netctl_in_a_masters_pod(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ from core import settings_directory
 from core.version import VERSION
 from daemons import enrolment, flags
 from daemons.health import HEALTHZ, PATHS, READYZ
+from netmaster import entry
 from netmaster import settings as netmaster_settings
-from netmaster.commands import kube_certificates
+from netmaster.commands import default_network, kube_certificates
 from netplugin import settings as netplugin_settings
 from netplugin.commands import cni_files, enrol, link_files
 from netplugin.kernel import iptables, nft_tables
@@ -25,15 +26,15 @@ FILES = sorted(path for path in DEPLOY.rglob("*.yaml") if path.name != "kustomiz
 
 def test_the_image_has_what_the_agent_runs() -> None:
     """A host need not have it: it works on the host's kernel."""
-    stage = (DEPLOY.parents[1] / "Containerfile").read_text().rpartition(" AS netplugin")[2]
-    packages = stage.partition("--no-install-recommends ")[2].splitlines()[0].split()
-    assert {iptables.PROGRAM, f"{nft_tables.PROGRAM}ables", "mount", "python3"} <= set(packages)
+    text = (DEPLOY.parents[1] / "Containerfile").read_text()
+    packages = text.partition("RUN rootfs /root/netplugin ")[2].splitlines()[0].split()
+    assert {iptables.PROGRAM, f"{nft_tables.PROGRAM}ables", "python3"} <= set(packages)
 
 
 def test_every_file_of_network_managers_has_its_place() -> None:
     """Where the installer writes is a directory of the host, in both manifests."""
     cleanup = documents(DEPLOY / "cleanup.yaml")
-    for name, objects in (("install-cni", INSTALLED), ("cleanup", cleanup)):
+    for name, objects in (("install-cni", INSTALLED), ("files", cleanup)):
         (container,) = (one for one in containers(objects) if one["name"] == name)
         mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
         assert mounted >= {str(Path("/host/run") / path.parent) for path in link_files.FILES}
@@ -88,12 +89,10 @@ def test_what_runs_starts_again_without_the_api_server() -> None:
     """Kubelet reads a ConfigMap or Secret of an environment anew; what is mounted is there."""
     for pod in pods(INSTALLED):
         for container in pod["containers"]:
-            if container["name"] == "default-network":  # asks a master, and has nothing to do then
-                continue
             assert "envFrom" not in container, container["name"]
-            for entry in container.get("env", []):
-                assert entry.get("valueFrom", {"fieldRef": {}}).keys() == {"fieldRef"}, entry
-            named = {entry["name"]: entry.get("value") for entry in container.get("env", [])}
+            for each in container.get("env", []):
+                assert each.get("valueFrom", {"fieldRef": {}}).keys() == {"fieldRef"}, each
+            named = {each["name"]: each.get("value") for each in container.get("env", [])}
             mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
             assert named.get(settings_directory.VARIABLE) == mounts.get("settings")
 
@@ -202,6 +201,9 @@ def test_commands_of_the_containers_exist() -> None:
             words[1:]
         ),
     }
+    parsers["netmaster", entry.DEFAULT_NETWORK] = lambda words: (
+        default_network._parser().parse_args(words[1:])
+    )
     parsers |= {
         ("netplugin", name): lambda words: cni_files._parser().parse_args(words)
         for name in cni_files.HELP
@@ -212,7 +214,7 @@ def test_commands_of_the_containers_exist() -> None:
         if len(command) > 1 and (command[0], command[1]) in parsers:
             parsers[command[0], command[1]](command[1:])
             met.add(command[1])
-    assert met == {"install-cni", "keep-cni", "enrol", "kube-certificates"}
+    assert met == {"install-cni", "keep-cni", "enrol", "kube-certificates", "default-network"}
 
 
 def test_configuration_files_can_be_read() -> None:
@@ -251,12 +253,30 @@ def test_kustomizations_have_the_fields_of_today(path: Path) -> None:
         assert (path.parent / patch["path"]).is_file()
 
 
+MOUNTING = (["netplugin"], ["netplugin", "cleanup", "--purge"])
+"""Commands that mount /proc/sys anew (`netplugin.kernel.writable_settings`)."""
+
+
+def test_no_container_runs_a_shell() -> None:
+    """The image has none, and no program of a shell's kind beside it."""
+    cleanup = documents(DEPLOY / "cleanup.yaml")
+    for container in containers([*INSTALLED, *cleanup]):
+        probes = [
+            container.get(f"{kind}Probe", {}) for kind in ("startup", "liveness", "readiness")
+        ]
+        hooks = container.get("lifecycle", {}).values()
+        run = [one["exec"]["command"] for one in (*probes, *hooks) if "exec" in one]
+        for command in (container.get("command", ["etcd"]), *run):
+            known = {"netplugin", "netmaster", "python3", "etcd", "etcdctl"}
+            assert command[0].rpartition("/")[2] in known, container["name"]
+
+
 def test_who_mounts_is_not_confined_by_a_profile() -> None:
     """By the field, not by the annotation that is deprecated since Kubernetes 1.30."""
     files = [path for path in FILES if path.parent.name != "before-1.30"]
     assert not [path for path in files if "container.apparmor" in path.read_text()]
     everything = [*INSTALLED, *documents(DEPLOY / "cleanup.yaml")]
-    mounts = [one for one in containers(everything) if "mount -o" in " ".join(one["command"])]
+    mounts = [one for one in containers(everything) if one["command"] in MOUNTING]
     assert {one["name"] for one in mounts} == {"netplugin", "cleanup"}
     for one in mounts:
         assert one["securityContext"]["appArmorProfile"] == {"type": "Unconfined"}
@@ -266,6 +286,28 @@ def test_who_mounts_is_not_confined_by_a_profile() -> None:
     assert list(patch["spec"]["template"]["metadata"]["annotations"]) == [
         f"container.apparmor.security.beta.kubernetes.io/{container['name']}"
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, []),
+        ({"POD_SUBNET6": "", "POD_GATEWAY6": ""}, []),
+        ({"POD_SUBNET6": "fd00:20::/64"}, ["--subnetv6", "fd00:20::/64"]),
+        (
+            {"POD_SUBNET6": "fd00:20::/64", "POD_GATEWAY6": "fd00:20::1"},
+            ["--subnetv6", "fd00:20::/64", "--gatewayv6", "fd00:20::1"],
+        ),
+    ],
+)
+def test_the_default_network_has_the_subnets_of_the_settings(
+    given: dict[str, str], words: list[str]
+) -> None:
+    data = the_one("ConfigMap", "contiv")["data"]
+    usual = "network create -t default --encap vxlan --subnet 10.20.0.0/16 --gateway 10.20.255.254"
+    said = default_network.network_words(data | given)
+    assert said == [*usual.split(), *words, "default-net"]
+    assert {"POD_SUBNET6", "POD_GATEWAY6"} <= data.keys()
 
 
 UNCONFINED = {"netplugin": "mounts, and enters namespaces", "openvswitch": "loads a module"}
