@@ -55,6 +55,7 @@ PAUSES: Final = {
 PROMISES: Final = {
     "netplugin/commands/enrol.py": "see above",
     "netmaster/commands/kube_certificates.py": "a container of its own, without an event loop",
+    "netmaster/commands/default_network.py": "the same",
 }
 """Modules whose log promises another attempt in words of their own."""
 
