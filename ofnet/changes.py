@@ -8,6 +8,7 @@ each kind of object: where a World holds it, and what depends on it.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from enum import IntEnum
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -120,10 +121,12 @@ class KindSpec:
     """How a World holds the objects of one kind, and what depends on them.
 
     `field` is the World's mapping that has the objects by their names; None for a kind of which
-    there is one object. A kind that owns no flows is never computed itself.
+    there is one object. `read` returns an object where the mapping's values do not suffice. A kind
+    that owns no flows is never computed itself.
     """
 
     field: str | None = None
+    read: Callable[[World, str], object] | None = None
     dependents: Dependents = _none
     owns_flows: bool = True
 
@@ -165,6 +168,19 @@ def _of_local(world: World, _names: Set[str]) -> Iterator[ObjectId]:
         yield from _present(ObjectKind.FLOOD, world)
 
 
+class Route(NamedTuple):
+    """A prefix learned by BGP, and the MAC address of its next hop."""
+
+    prefix: IPv4Network | IPv6Network
+    mac: str
+
+
+def _route(world: World, name: str) -> Route | None:
+    prefix = ip_network(name)
+    mac = world.routes.get(prefix)
+    return None if mac is None else Route(prefix, mac)
+
+
 KINDS: Final[Mapping[ObjectKind, KindSpec]] = {
     ObjectKind.PIPELINE: KindSpec(),
     ObjectKind.UPLINKS: KindSpec(dependents=_of_uplinks),
@@ -189,8 +205,8 @@ KINDS: Final[Mapping[ObjectKind, KindSpec]] = {
     ObjectKind.ACCESS: KindSpec(field="access"),
     ObjectKind.SERVICE: KindSpec(field="services"),
     ObjectKind.AFFINITY: KindSpec(owns_flows=False),
-    ObjectKind.ROUTER: KindSpec(),
-    ObjectKind.ROUTE: KindSpec(field="routes"),
+    ObjectKind.ROUTER: KindSpec(read=lambda world, _: world.router),
+    ObjectKind.ROUTE: KindSpec(field="routes", read=_route),
     ObjectKind.MANAGEMENT: KindSpec(field="management"),
     ObjectKind.MANAGEMENT_PORT: KindSpec(field="management_ports"),
     ObjectKind.POLICY_SUBJECT: KindSpec(field="policy_subjects"),
@@ -199,6 +215,17 @@ KINDS: Final[Mapping[ObjectKind, KindSpec]] = {
     ObjectKind.PEER: KindSpec(field="peer_macs", dependents=_behind, owns_flows=False),
 }
 """The one place that declares a kind; `ofnet.pipelines` has the flows of each."""
+
+
+def held(oid: ObjectId, world: World) -> object | None:
+    """Return an object of a World, None if it is not there.
+
+    A kind that has no objects of its own stands for the World itself.
+    """
+    spec = KINDS[oid.kind]
+    if spec.read is not None:
+        return spec.read(world, oid.name)
+    return world if spec.field is None else getattr(world, spec.field).get(oid.name)
 
 
 def objects(world: World) -> Iterator[ObjectId]:

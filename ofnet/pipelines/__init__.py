@@ -1,9 +1,11 @@
 """The pipelines: pure functions from the objects of a World to flows.
 
-One module per mode (`vrouter`, `vlrouter`, `vlan_bridge`, `vxlan_bridge`), each with one function
-per kind of object (`pipeline.Pipeline`). Shared stages: `stages` (input, groups, DNS interception),
-`source_guard`, `neighbours` (ARP and ND answers), `service_nat`, `policy`, `ingress_group`,
-`host_access`. `ofnet.tables` declares the tables; `ofnet.desired` adds the flows up.
+One module per mode (`vrouter`, `vlrouter`, `vlan_bridge`, `vxlan_bridge`), whose pipeline has its
+own forwarding and the features of all modes (`pipeline.Pipeline`). A feature (`feature.Feature`)
+has the flows of one subject, by the kind of object that owns them: `service_nat`, `policy`,
+`network_policy`, `pod_guard`, `host_paths` and others. Shared stages: `stages` (input, groups, DNS
+interception), `source_guard`, `neighbours` (ARP and ND answers), `ingress_group`. `ofnet.tables`
+declares the tables; `ofnet.desired` adds the flows up.
 """
 
 from collections.abc import Mapping

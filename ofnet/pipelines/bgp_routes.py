@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final
 
-from ofnet.changes import ObjectKind
+from ofnet.changes import ObjectKind, Route
 from ofnet.flows import Flow
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import (
@@ -30,6 +30,7 @@ from ofnet.openflow.actions import (
 from ofnet.openflow.fields import RX_VTEP, VRF
 from ofnet.openflow.match import Match, MatchFields
 from ofnet.pipelines import neighbours, stages
+from ofnet.pipelines.feature import Feature
 from ofnet.tables import FLAT_VRF, Priority, TableId
 from ofnet.world import Router, Uplink, World
 
@@ -105,8 +106,9 @@ def _neighbour_discovery(own: IPv6Address, world: World) -> Iterator[Flow]:
     yield neighbours.advertisement_beyond_host(ObjectKind.ROUTER, OUTSIDE, mac)
 
 
-def route(prefix: IPv4Network | IPv6Network, mac: str, world: World) -> Iterator[Flow]:
+def route(hop: Route, world: World) -> Iterator[Flow]:
     """Yield the flows of a learned prefix."""
+    prefix, mac = hop
     length = prefix.prefixlen
     if length == prefix.max_prefixlen:
         yield from _by_next_hop(prefix, mac, world, Priority.ABOVE_MATCH)
@@ -156,3 +158,6 @@ def _to_prefix(prefix: IPv4Network | IPv6Network) -> MatchFields:
     if not prefix.prefixlen:
         fields = {"eth_type": fields["eth_type"]}
     return fields
+
+
+FEATURE: Final[Feature] = {ObjectKind.ROUTER: router, ObjectKind.ROUTE: route}

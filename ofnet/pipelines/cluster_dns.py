@@ -18,6 +18,7 @@ does not know of them goes on to their server as the pod's own packet, and is ju
 # would take the rest of a pod's half of the connection for invalid.
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from ofnet.changes import ObjectKind
@@ -35,6 +36,7 @@ from ofnet.openflow.actions import (
 )
 from ofnet.openflow.match import Match, MatchFields
 from ofnet.pipelines import name_port, network_policy, stages
+from ofnet.pipelines.feature import Feature, of_world
 from ofnet.tables import Mode, Priority, TableId, vrf_in
 from ofnet.world import LocalEndpoint, NamePort, World
 
@@ -107,3 +109,8 @@ def _answers(endpoint: LocalEndpoint, port: NamePort, zone: int) -> Flow:
 def _flow(table: TableId, fields: MatchFields, instructions: Instructions) -> Flow:
     # above every route and MAC of table 7 and 9, and above the interception of DNS
     return Flow(ObjectKind.LOCAL, table, Priority.OWN_DNS, Match(**fields), instructions)
+
+
+def feature(mode: Mode) -> Feature:
+    """Return the flows of the agent as the pods' own name server."""
+    return {ObjectKind.PIPELINE: of_world(flows), ObjectKind.LOCAL: partial(of_pod, mode)}

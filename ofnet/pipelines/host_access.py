@@ -13,6 +13,7 @@ VRFs and policies do not apply, as on the separate bridge that the original once
 # itself, so pods cannot reach each other around the policies.
 
 from collections.abc import Iterator
+from typing import Final
 
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
@@ -22,6 +23,7 @@ from ofnet.openflow.fields import TO_HOST
 from ofnet.openflow.match import Match, MatchFields
 from ofnet.openflow.meters import Meter
 from ofnet.pipelines import host_paths, stages
+from ofnet.pipelines.feature import Feature
 from ofnet.tables import Priority, TableId
 from ofnet.world import AccessPort, HostPort, World
 
@@ -74,3 +76,6 @@ def _flow(
     table: TableId, priority: Priority, fields: MatchFields, instructions: Instructions
 ) -> Flow:
     return Flow(ObjectKind.ACCESS, table, priority, Match(**fields), instructions)
+
+
+FEATURE: Final[Feature] = {ObjectKind.ACCESS: flows}

@@ -36,7 +36,7 @@ policies first (`ofnet.pipelines.host_forwarding`).
 # one is outside: it forwards under the same address, and no policy can tell.
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final
 
@@ -67,6 +67,7 @@ from ofnet.openflow.fields import (
 )
 from ofnet.openflow.match import Match, MatchFields
 from ofnet.pipelines import host_forwarding, neighbours, stages
+from ofnet.pipelines.feature import Feature, of_world
 from ofnet.tables import Mode, Priority, TableId, vrf_in, zone_of
 from ofnet.world import (
     ArpMode,
@@ -347,3 +348,15 @@ def _of_vtep(
 
 def _flow(table: TableId, priority: Priority, match: Match, instructions: Instructions) -> Flow:
     return Flow(ObjectKind.HOST_PORT, table, priority, match, instructions)
+
+
+def feature(mode: Mode) -> Feature:
+    """Return the flows between the host and pods."""
+    return {
+        ObjectKind.HOST_PORT: of_world(partial(host_port, mode)),
+        ObjectKind.VTEP: partial(vtep, mode),
+        ObjectKind.NETWORK: partial(network, mode),
+        ObjectKind.LOCAL: partial(local, mode),
+        ObjectKind.REMOTE: partial(remote, mode),
+        ObjectKind.MANAGEMENT: partial(management, mode),
+    }

@@ -43,6 +43,7 @@ from ofnet.openflow.actions import (
 from ofnet.openflow.fields import LIVE_PORT
 from ofnet.openflow.match import Match, MatchFields
 from ofnet.pipelines import stages
+from ofnet.pipelines.feature import Feature, of_world
 from ofnet.tables import Priority, TableId
 from ofnet.world import LocalEndpoint, NamePort, World
 
@@ -139,3 +140,6 @@ def _of_pod(
     table: TableId, priority: Priority, fields: MatchFields, instructions: Instructions
 ) -> Flow:
     return Flow(ObjectKind.LOCAL, table, priority, Match(**fields), instructions)
+
+
+FEATURE: Final[Feature] = {ObjectKind.NAME_PORT: of_world(flows), ObjectKind.LOCAL: of_pod}

@@ -25,6 +25,7 @@ comes back to table 6 marked as judged. Packets of other pods never get here.
 # Each host judges for its own pods: the sender's host the egress, the receiver's host the ingress.
 
 from collections.abc import Iterator
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
@@ -47,6 +48,7 @@ from ofnet.openflow.fields import (
 )
 from ofnet.openflow.match import Match, MatchFields
 from ofnet.pipelines import stages
+from ofnet.pipelines.feature import Feature
 from ofnet.tables import Mode, Priority, TableId, judged, vrf_in
 from ofnet.world import PolicyEntry, PolicyMatch, PolicyStage, PolicySubject, Verdict, World
 
@@ -182,3 +184,12 @@ def _flow(
     instructions: Instructions,
 ) -> Flow:
     return Flow(owner, table, priority, Match(**fields), instructions)
+
+
+def feature(mode: Mode) -> Feature:
+    """Return the flows of Kubernetes' policies."""
+    return {
+        ObjectKind.PIPELINE: lambda *_: states(),
+        ObjectKind.POLICY_SUBJECT: partial(subject, mode),
+        ObjectKind.POLICY_ENTRY: partial(entry, mode),
+    }

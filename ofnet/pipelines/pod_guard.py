@@ -28,7 +28,8 @@ from ofnet.openflow import oxm
 from ofnet.openflow.actions import DROP, Instructions
 from ofnet.openflow.fields import FROM_HOST, MANAGEMENT
 from ofnet.openflow.match import Match, MatchFields
-from ofnet.tables import Priority, TableId
+from ofnet.pipelines.feature import Feature
+from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import ManagementPort, World
 
 _MARKED: Final = Instructions(metadata=MANAGEMENT.put(1), goto=TableId.POLICY)
@@ -74,3 +75,12 @@ def _mark(address: IPv4Network | IPv6Network, priority: Priority) -> Flow:
     else:
         fields = {"eth_type": oxm.ETH_IPV6, "ipv6_dst": oxm.shortest(address)}
     return Flow(ObjectKind.MANAGEMENT, TableId.DST_GRP, priority, Match(**fields), _MARKED)
+
+
+def feature(mode: Mode) -> Feature:
+    """Return the flows that keep pods off the cluster's management."""
+    shared = mode in {Mode.VLAN, Mode.VLROUTER}
+    return {
+        ObjectKind.MANAGEMENT: everywhere if shared else within_vrfs,
+        ObjectKind.MANAGEMENT_PORT: port,
+    }

@@ -35,6 +35,7 @@ from ofnet.openflow.actions import DROP, Instructions, Lookup, Report, goto
 from ofnet.openflow.fields import DESTINATION_GROUP, RX_VTEP, SOURCE_GROUP, Bits, Flags
 from ofnet.openflow.match import Match, MatchFields
 from ofnet.openflow.meters import Meter
+from ofnet.pipelines.feature import Feature
 from ofnet.tables import Priority, TableId
 from ofnet.world import Rule, World
 
@@ -145,3 +146,6 @@ def _transport(rule: Rule, eth_type: int) -> MatchFields:
         if rule.dst_port:
             fields["udp_dst"] = rule.dst_port
     return fields
+
+
+FEATURE: Final[Feature] = {ObjectKind.RULE: flows}

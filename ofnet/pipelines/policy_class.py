@@ -17,12 +17,14 @@ have none, and the flows of rules that the original has.
 # has registers of 0: none is stale.
 
 from collections.abc import Iterator
+from typing import Final
 
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow.actions import Instructions, Lookup, SetField
 from ofnet.openflow.fields import DESTINATION_GROUP, SOURCE_GROUP
 from ofnet.openflow.match import Match
+from ofnet.pipelines.feature import Feature
 from ofnet.tables import Priority, TableId
 from ofnet.world import PolicyClass, World
 
@@ -38,3 +40,6 @@ def flows(member: PolicyClass, _world: World) -> Iterator[Flow]:
 def _flow(priority: Priority, match: Match, write: SetField) -> Flow:
     again = Instructions((write, Lookup(TableId.POLICY)))
     return Flow(ObjectKind.POLICY_CLASS, TableId.POLICY, priority, match, again)
+
+
+FEATURE: Final[Feature] = {ObjectKind.POLICY_CLASS: flows}

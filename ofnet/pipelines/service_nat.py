@@ -37,6 +37,7 @@ are translated after policy. Ports without a provider go to the agent, which ref
 # both: those to the client where answers are translated, those to the provider where requests are.
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from hashlib import blake2b
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final
@@ -80,6 +81,7 @@ from ofnet.openflow.fields import (
 )
 from ofnet.openflow.match import Match, MatchFields
 from ofnet.pipelines import neighbours, stages
+from ofnet.pipelines.feature import Feature
 from ofnet.tables import Mode, Priority, TableId, hairpin_zone_of, vrf_in, zone_of
 from ofnet.translations import Translated
 from ofnet.world import (
@@ -182,6 +184,16 @@ def _errors(mode: Mode, vrf: int) -> Iterator[Flow]:
 
 def _error(priority: Priority, fields: MatchFields, instructions: Instructions) -> Flow:
     return Flow(ObjectKind.NETWORK, TableId.SRV_PROXY_SNAT, priority, Match(**fields), instructions)
+
+
+def _of_endpoint(
+    mode: Mode, endpoint: LocalEndpoint | RemoteEndpoint, world: World
+) -> Iterator[Flow]:
+    """Yield the flows of an endpoint as a provider of services."""
+    if endpoint.network in world.networks:
+        yield from beside(endpoint, world)
+        if isinstance(endpoint, LocalEndpoint):
+            yield from own_provider(mode, endpoint, world)
 
 
 def flows(mode: Mode, service: Service, world: World) -> Iterator[Flow]:
@@ -583,3 +595,14 @@ def _from_port(protocol: int, port: int) -> MatchFields:
     if protocol == oxm.PROTO_TCP:
         return {"ip_proto": protocol, "tcp_src": port}
     return {"ip_proto": protocol, "udp_src": port}
+
+
+def feature(mode: Mode) -> Feature:
+    """Return the flows of services."""
+    return {
+        ObjectKind.PIPELINE: lambda *_: start(mode),
+        ObjectKind.NETWORK: lambda network, _: of_network(mode, network),
+        ObjectKind.LOCAL: partial(_of_endpoint, mode),
+        ObjectKind.REMOTE: partial(_of_endpoint, mode),
+        ObjectKind.SERVICE: partial(flows, mode),
+    }

@@ -8,6 +8,7 @@ The tables set groups and apply policy; table 9 then forwards as a learning swit
 # other modes drop them (`ofnet.tables`).
 
 from collections.abc import Iterator
+from typing import Final
 
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
@@ -17,10 +18,10 @@ from ofnet.pipelines import (
     fragments,
     ingress_group,
     neighbours,
-    pod_guard,
     policy,
     stages,
 )
+from ofnet.pipelines.feature import Feature, of_world
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, TableId
 from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, World
@@ -75,12 +76,11 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
     yield from neighbours.bridged(endpoint, network, world)
 
 
-PIPELINE = Pipeline(
-    mode=Mode.VLAN,
-    start=_start,
-    uplinks=_uplinks,
-    network=_network,
-    local=_local,
-    remote=_remote,
-    management=pod_guard.everywhere,
-)
+_FORWARDING: Final[Feature] = {
+    ObjectKind.PIPELINE: of_world(_start),
+    ObjectKind.UPLINKS: of_world(_uplinks),
+    ObjectKind.NETWORK: _network,
+    ObjectKind.LOCAL: _local,
+    ObjectKind.REMOTE: _remote,
+}
+PIPELINE: Final = Pipeline(Mode.VLAN, _FORWARDING)

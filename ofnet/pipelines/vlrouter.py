@@ -7,6 +7,7 @@ prefixes learned by it are `ofnet.pipelines.bgp_routes`'.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
@@ -28,11 +29,11 @@ from ofnet.pipelines import (
     fragments,
     ingress_group,
     neighbours,
-    pod_guard,
     source_guard,
     stages,
 )
 from ofnet.pipelines.bgp_routes import INSIDE, OUTSIDE
+from ofnet.pipelines.feature import Feature, of_world
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import FLAT_VRF, Mode, Priority, TableId
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, World
@@ -124,14 +125,11 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
         yield Flow(ObjectKind.REMOTE, TableId.IP, Priority.MATCH, to, to_peer)
 
 
-PIPELINE = Pipeline(
-    mode=Mode.VLROUTER,
-    start=_start,
-    uplinks=_uplinks,
-    network=_network,
-    local=_local,
-    remote=_remote,
-    management=pod_guard.everywhere,
-    router=bgp_routes.router,
-    route=bgp_routes.route,
-)
+_FORWARDING: Final[Feature] = {
+    ObjectKind.PIPELINE: of_world(_start),
+    ObjectKind.UPLINKS: of_world(_uplinks),
+    ObjectKind.NETWORK: _network,
+    ObjectKind.LOCAL: _local,
+    ObjectKind.REMOTE: _remote,
+}
+PIPELINE: Final = Pipeline(Mode.VLROUTER, _FORWARDING, bgp_routes.FEATURE)

@@ -11,6 +11,7 @@ private address as source (`ofnet.pipelines.host_exit`).
 
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Final
 
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
@@ -24,11 +25,11 @@ from ofnet.pipelines import (
     host_paths,
     ingress_group,
     neighbours,
-    pod_guard,
     source_guard,
     stages,
     tunnel_probes,
 )
+from ofnet.pipelines.feature import Feature, of_world
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Vtep, World
@@ -130,14 +131,12 @@ def _host_port(world: World) -> Iterator[Flow]:
         yield from host_exit.of_host_port(world.host_port)
 
 
-PIPELINE = Pipeline(
-    mode=Mode.VROUTER,
-    start=_start,
-    host_port=_host_port,
-    vtep=_vtep,
-    network=_network,
-    local=_local,
-    remote=_remote,
-    management=pod_guard.within_vrfs,
-    access=host_access.flows,
-)
+_FORWARDING: Final[Feature] = {
+    ObjectKind.PIPELINE: of_world(_start),
+    ObjectKind.HOST_PORT: of_world(_host_port),
+    ObjectKind.VTEP: _vtep,
+    ObjectKind.NETWORK: _network,
+    ObjectKind.LOCAL: _local,
+    ObjectKind.REMOTE: _remote,
+}
+PIPELINE: Final = Pipeline(Mode.VROUTER, _FORWARDING, host_access.FEATURE)

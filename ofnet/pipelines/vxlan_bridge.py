@@ -11,6 +11,7 @@ table 1, and table 9 forwards them by MAC, or floods them.
 # their own: a comparison of flows would not notice that a group is missing or wrong.
 
 from collections.abc import Iterator
+from typing import Final
 
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
@@ -23,11 +24,11 @@ from ofnet.pipelines import (
     host_access,
     ingress_group,
     neighbours,
-    pod_guard,
     policy,
     stages,
     tunnel_probes,
 )
+from ofnet.pipelines.feature import Feature, of_world
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
@@ -110,14 +111,12 @@ def _to_mac(owner: ObjectKind, network: Network, mac: str, actions: tuple[Action
     return Flow(owner, TableId.MAC_DEST, Priority.MATCH, match, Instructions(actions))
 
 
-PIPELINE = Pipeline(
-    mode=Mode.VXLAN,
-    start=_start,
-    vtep=_vtep,
-    network=_network,
-    local=_local,
-    remote=_remote,
-    management=pod_guard.within_vrfs,
-    access=host_access.flows,
-    flood=_flood,
-)
+_FORWARDING: Final[Feature] = {
+    ObjectKind.PIPELINE: of_world(_start),
+    ObjectKind.VTEP: _vtep,
+    ObjectKind.NETWORK: _network,
+    ObjectKind.LOCAL: _local,
+    ObjectKind.REMOTE: _remote,
+    ObjectKind.FLOOD: _flood,
+}
+PIPELINE: Final = Pipeline(Mode.VXLAN, _FORWARDING, host_access.FEATURE)
