@@ -103,8 +103,8 @@ class EndpointTable:
             self._tenants.pop(nid, None)
             if tenant != self.tenant_of(nid):
                 self._tenants[nid] = tenant
-            for record in self.on(nid):
-                self.put(record)
+            for key in tuple(self.keys_on(nid)):
+                self.put(self._rows[key].record)
 
     def _replace(self, key: EndpointKey, new: EndpointRow | None) -> None:
         old = self._rows.get(key)
@@ -148,9 +148,9 @@ class EndpointTable:
         records = (row.record for row in self._rows.values())
         return [one for one in records if one.endpoint_id == endpoint_id]
 
-    def on(self, nid: NetworkId) -> list[EndpointRecord]:
-        """Return the records of a network's endpoints."""
-        return [self._rows[key].record for key in self._by_network.keys(nid)]
+    def keys_on(self, nid: NetworkId) -> Set[EndpointKey]:
+        """Return the keys of a network's endpoints."""
+        return self._by_network.keys(nid)
 
     def here(self) -> list[EndpointRecord]:
         """Return the records of this host's endpoints."""

@@ -78,7 +78,7 @@ class Endpoints:
         """Update the endpoints of networks that were added to a bridge or removed from it."""
         for nid in change.networks:
             ports = {key for key, port in self._ports.items() if port.record.network == nid}
-            for key in ports.union(one.key for one in self._table.on(nid)):
+            for key in ports | self._table.keys_on(nid):
                 self._update(key)
 
     # -- from this host ------------------------------------------------------------------------

@@ -1,11 +1,11 @@
 """Endpoints are found by what they have now, and nodes are told what they had."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import replace
 
 import pytest
 
-from core.ids import TenantName
+from core.ids import EndpointKey, TenantName
 from netplugin.world.endpoint_table import EndpointRow, EndpointTable
 from netplugin.world.kube_pods import POD_NAME, POD_NAMESPACE
 from state.records import EndpointRecord
@@ -24,7 +24,7 @@ def table() -> EndpointTable:
 
 
 LOOKUPS: list[tuple[Callable[[EndpointTable], list[EndpointRecord]], EndpointRecord]] = [
-    (lambda it: it.on(NET), replace(POD, network=nid_of("n2"))),
+    (lambda it: known(it, it.keys_on(NET)), replace(POD, network=nid_of("n2"))),
     (lambda it: it.here(), replace(POD, homing_host=PEER)),
     (lambda it: it.of_id("c1"), replace(POD, endpoint_id="c2")),
     (lambda it: records(it.at("10.1.0.1")), replace(POD, ip_address="10.1.0.9")),
@@ -32,6 +32,10 @@ LOOKUPS: list[tuple[Callable[[EndpointTable], list[EndpointRecord]], EndpointRec
     (lambda it: records(it.of_pod(("shop", "web"))), replace(POD, labels={**LABELS, POD_NAME: ""})),
     (lambda it: records(it.labelled(DEFAULT)), replace(POD, labels=None)),
 ]
+
+
+def known(table: EndpointTable, keys: Set[EndpointKey]) -> list[EndpointRecord]:
+    return [record for key in keys if (record := table.get(key)) is not None]
 
 
 def records(rows: list[EndpointRow]) -> list[EndpointRecord]:

@@ -217,10 +217,10 @@ QUERIES: Final[set[Callable[..., object]]] = {
     EndpointTable.feed,  # wires an empty table
     EndpointTable.get,
     EndpointTable.here,
+    EndpointTable.keys_on,
     EndpointTable.labelled,
     EndpointTable.of_id,
     EndpointTable.of_pod,
-    EndpointTable.on,
     EndpointTable.row_of,
     EndpointTable.tenant_of,
     Endpoints.group,
