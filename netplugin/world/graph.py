@@ -148,7 +148,8 @@ class WorldGraph:
     #                  └► policies ──┬─────── rules ─────────────────────────────────► bridges
     #  Attachment, PolicyRule ───────┘
     #  Profile, Launch ─► announcements ───── groups ────────────────────────────────► vlan bridge
-    #  GlobalRecord ────► forwarding ──────── everything ────────────────────────────► bridges
+    #  GlobalRecord ────► forwarding ──────┬─ everything ────────────────────────────► bridges
+    #                                      └─ private network ► services
     #  BgpRecord ───────► peers               DocknetRecord ► docker_networks
 
     def _wired(self) -> Mapping[type, Source]:
@@ -254,6 +255,7 @@ class WorldGraph:
     def _put_settings(self, record: GlobalRecord) -> None:
         if self.forwarding.put(record):
             self._alter_everything()
+        self.services.set_private(self.forwarding.private_subnet)
 
     def _alter_everything(self) -> None:
         for bridge in self._bridges.values():

@@ -13,19 +13,24 @@ address of a service. `netplugin.world.services` owns the instance.
 # tenant.
 #
 # Whoever writes a service names its external addresses, and flows for an address take all of it.
-# The address of a pod stays the pod's: no service has it but one that has the pod as a target.
+# The address of a pod stays the pod's: no service has it but one that has the pod as a target. What
+# hosts and pods are to each other stays theirs (`pvtSubnet`, `HOSTS_OWN6`): a service there would
+# take the answers of pods to what their host forwards.
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
+from ipaddress import IPv4Network
 from typing import Final
 
 from core.ids import HostLabel, NetworkId, TenantName
 from core.multimap import discard
 from netplugin.world.endpoint_table import EndpointRow, EndpointTable, addresses_of
+from netplugin.world.kube_objects import Ip
 from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
-from ofnet.world import Provider, Service, ServicePort
+from ofnet.world import HOSTS_OWN6, Provider, Service, ServicePort
 
 PROTOCOLS: Final = {"TCP": 6, "UDP": 17}
+_RESERVED: Final = "reserved for traffic between hosts and their pods"
 
 
 class KubeProviders:
@@ -36,11 +41,12 @@ class KubeProviders:
 
     def __init__(self, host: HostLabel, endpoints: EndpointTable) -> None:
         self.services: dict[str, KubeService] = {}
-        """By their keys, without the addresses of others' pods; to be read."""
+        """By their keys, without the addresses of others' pods and of hosts; to be read."""
         self.asked: dict[str, KubeService] = {}
         """As Kubernetes has them; to be read."""
         self._refused: dict[str, dict[str, str]] = {}
-        """Of a service the addresses that it asks for, and the pods that have them."""
+        """Of a service the addresses that it asks for and does not get, and what these are."""
+        self._private: IPv4Network | None = None
         self._host = host
         self._endpoints = endpoints
         self._dependents: dict[str, set[str]] = {}
@@ -72,12 +78,21 @@ class KubeProviders:
             self._serve(key)
         return found
 
+    def set_private(self, subnet: IPv4Network | None) -> set[str]:
+        """Set the private network of hosts and their pods; return the services altered."""
+        if subnet == self._private:
+            return set()
+        self._private, before = subnet, dict(self.services)
+        for key in before:
+            self._serve(key)
+        return {key for key, one in self.services.items() if one != before[key]}
+
     def faults(self) -> list[str]:
-        """Return which services are not served at which addresses, since these are pods'."""
+        """Return which services are not served at which addresses, since others have these."""
         return [
-            f"service {key} not served at {address}, which is pod {pod}'s"
+            f"service {key} not served at {address}, which is {holder}"
             for key, refused in sorted(self._refused.items())
-            for address, pod in refused.items()
+            for address, holder in refused.items()
         ]
 
     def _serve(self, key: str) -> None:
@@ -95,15 +110,21 @@ class KubeProviders:
         self.services[key] = service
 
     def _taken(self, service: KubeService) -> dict[str, str]:
-        """Return the external addresses that are those of others' pods, with one of these each."""
-        holders = {one: self._endpoints.at(one) for one in _outside(service)}
+        """Return the external addresses that are hosts' or others' pods, and what each is."""
+        outside = (*service.external_ips, *service.load_balancer_ips)
+        taken = {str(one): _RESERVED for one in outside if self._is_private(one)}
+        holders = {str(one): self._endpoints.at(str(one)) for one in outside}
         held = {one: found for one, found in holders.items() if found}
         own = _targets(service) if held else set()
-        return {
+        pods = {
             one: min(row.record.common_name or row.record.key for row in found)
             for one, found in held.items()
             if one not in own
         }
+        return taken | {one: f"pod {name}'s" for one, name in pods.items()}
+
+    def _is_private(self, address: Ip) -> bool:
+        return address in HOSTS_OWN6 or (self._private is not None and address in self._private)
 
     def on_bridge(
         self, key: str, vrfs: Mapping[TenantName, int], networks: Container[NetworkId]

@@ -8,6 +8,7 @@ every tenant, with the providers of each (`netplugin.world.kube_providers`). Nex
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from ipaddress import IPv4Network
 
 from core.ids import HostLabel, ServiceKey, TenantName
 from netplugin.world.bridge_state import BridgeState
@@ -45,7 +46,7 @@ class Services:
 
     @property
     def kube(self) -> Mapping[str, KubeService]:
-        """The services of Kubernetes by their keys, without the addresses of others' pods."""
+        """The services of Kubernetes, without the addresses of others' pods and of hosts."""
         return self._kube.services
 
     @property
@@ -75,6 +76,10 @@ class Services:
         for tenant in change.tenants:
             self._mark(self._records.of_tenant(tenant))
             self._mark_kube(self._kube.services)
+
+    def set_private(self, subnet: IPv4Network | None) -> None:
+        """Set the private network of hosts and their pods, which no service is on."""
+        self._mark_kube(self._kube.set_private(subnet))
 
     def put_kube(self, service: KubeService) -> None:
         """Add or replace a service of Kubernetes."""

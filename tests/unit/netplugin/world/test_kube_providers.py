@@ -1,7 +1,7 @@
 """Services of Kubernetes, with the tenants of their providers."""
 
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address
 
 import pytest
 
@@ -266,3 +266,40 @@ def test_a_service_may_have_the_address_of_its_own_pod() -> None:
     known.put_service(reaching_for(own))
     assert known.services["shop/web"].external_ips == (VICTIM,)
     assert known.faults() == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "172.19.255.254",
+        "172.19.0.5",
+        "fd63:6f6e:7469:7600::ac13:1",
+        "fd63:6f6e:7469:7601::1",
+        "fd63:6f6e:7469:7602::ac13:5",
+    ],
+)
+def test_no_service_has_what_hosts_and_pods_are_to_each_other(address: str) -> None:
+    """Answers of pods to what their host forwards to them go to such an address."""
+    own = ip_address(address)
+    known = KubeProviders(HERE, EndpointTable(HERE))
+    greedy = replace(service(target()), external_ips=(own,), load_balancer_ips=(own, LATER))
+    known.put_service(greedy)
+    known.set_private(IPv4Network("172.19.0.0/16"))
+    assert known.services["shop/web"].external_ips == ()
+    assert known.services["shop/web"].load_balancer_ips == (LATER,)
+    (fault,) = known.faults()
+    assert fault.endswith(
+        f"not served at {own}, which is reserved for traffic between hosts and their pods"
+    )
+    assert own not in {one.address for one in known.on_bridge(greedy.key, VRFS, NETWORKS).values()}
+
+
+def test_a_service_is_served_at_what_was_the_private_network() -> None:
+    known = KubeProviders(HERE, EndpointTable(HERE))
+    known.set_private(IPv4Network("172.19.0.0/16"))
+    asked = replace(service(target()), external_ips=(IPv4Address("172.19.0.5"),))
+    known.put_service(asked)
+    assert known.services["shop/web"].external_ips == ()
+    assert known.set_private(IPv4Network("172.20.0.0/16")) == {"shop/web"}
+    assert known.services["shop/web"] == asked
+    assert known.set_private(IPv4Network("172.20.0.0/16")) == set()

@@ -175,6 +175,10 @@ CHANGES: Final[dict[Callable[..., object], Change]] = {
         lambda w: w.services.networks_changed(NetworkChange([], {TenantName("default")})), served
     ),
     Services.put_kube: Change(lambda w: w.services.put_kube(KUBE)),
+    Services.set_private: Change(
+        lambda w: w.services.set_private(PREFIX),
+        lambda w: w.services.put_kube(replace(KUBE, external_ips=(PREFIX[9],))),
+    ),
     Services.remove_kube: Change(
         lambda w: w.services.remove_kube(KUBE.key), lambda w: w.put_kube_service(KUBE)
     ),

@@ -7,7 +7,7 @@ from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
 from ofnet.changes import ObjectKind
 from ofnet.world import Bridge, Provider, Service, ServicePort
 from tests.unit.netplugin.world.dns_records import service
-from tests.unit.netplugin.worlds import altered, built, now
+from tests.unit.netplugin.worlds import altered, built, now, settings
 
 
 def test_both_bridges_serve_services_of_kubernetes(builder: WorldBuilder) -> None:
@@ -47,3 +47,23 @@ def test_services_of_a_tenant_without_networks_go_once_all_is_known() -> None:
     assert [one.vrf for one in now(builder).services.values()] == [9]
     builder.set_complete()
     assert not now(builder).services
+
+
+def test_the_private_network_of_the_settings_is_no_services(builder: WorldBuilder) -> None:
+    private = IPv4Address("172.19.255.254")
+    builder.put_kube_service(
+        KubeService(
+            namespace="shop",
+            name="web",
+            addresses=(IPv4Address("10.96.0.10"),),
+            external_ips=(private,),
+            ports=(KubePort(protocol="TCP", port=80),),
+        )
+    )
+    for bridge in Bridge:
+        builder.take(bridge)
+    builder.put(settings(pvt_subnet="172.19.0.0/16"))
+    for bridge in Bridge:
+        world, _ = builder.take(bridge)
+        assert {one.address for one in world.services.values()} == {IPv4Address("10.96.0.10")}
+    assert any(f"not served at {private}" in fault for fault in builder.faults())
