@@ -19,11 +19,14 @@ from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.echoes import answering, asks, dials, echoing, refused
 from tests.system.kube_site import api_beside, api_flags, forward
+from tests.system.rest import ask
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
 ADDRESS, EXTERNAL = "10.96.0.10", "203.0.113.9"
 BALANCED, WITHIN = "203.0.113.10", "198.51.100.7"
+PRIVATE = "172.19.255.254"
+"""Every host's address on the private network."""
 NODE_PORT, TARGET, CHECK_PORT = 30080, 8080, 30999
 PORTS = [
     {"name": name, "port": 80, "protocol": name.upper(), "nodePort": NODE_PORT}
@@ -137,6 +140,32 @@ def test_a_nodes_address_keeps_its_other_ports(bed: Bed, api: ApiServer, pods: l
             assert dials(client.namespace, node.address, 80, PATIENCE), "the service"
             assert dials(client.namespace, node.address, 7070, PATIENCE), "the node"
         assert dials(bed.fabric.namespace, node.address, 80), "the service from outside"
+
+
+def test_no_service_takes_what_pods_answer_to_their_host(
+    bed: Bed, api: ApiServer, pods: list[Pod]
+) -> None:
+    """Who gives a service the host's address on the private network takes nothing by it."""
+    node = bed.hosts[0]
+    client = bed.add_pod(node, "client")
+    greedy = service("10.96.0.11", PORTS[0] | {"nodePort": NODE_PORT + 1})
+    greedy["spec"] |= {"externalIPs": [PRIVATE]}
+    known = partial(fault_of, bed, f"service shop/greedy not served at {PRIVATE}")
+    with serving(bed, api, pods):
+        by_node = partial(dials, client.namespace, node.address, NODE_PORT, SILENCE)
+        eventually(by_node, "a pod is served by its node")
+        api.put(SERVICES, "shop", "greedy", **greedy)
+        eventually(known, "the host names the service")
+        assert by_node()
+        api.delete(SERVICES, "shop", "greedy")
+        eventually(lambda: not known(), "the host names it no more")
+    bed.delete_pod(client)
+
+
+def fault_of(bed: Bed, text: str) -> bool:
+    """Tell whether the first host has an error that says this."""
+    said = ask(bed, "GET", f"/hosts/{bed.hosts[0].label}").json()["errors"]
+    return any(text in one for one in said)
 
 
 def test_a_service_without_targets_refuses(bed: Bed, api: ApiServer) -> None:
