@@ -15,12 +15,13 @@ OLD ?= aa5f26e
 
 TEST := $(PY) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs coverage release release-check install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s conformance spread overload break-check docker-cycles upgrade-check kernel-check kube-proxy-answers docker-plugin contivk8s swarm-check trace-check alerts-check ui-check clients-check bench-scale long-run adversary matrix
+.PHONY: help root setup demo demo-down test test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs coverage release release-check install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s conformance spread overload break-check docker-cycles sticky-check upgrade-check kernel-check kube-proxy-answers docker-plugin contivk8s swarm-check trace-check alerts-check ui-check clients-check bench-scale long-run adversary matrix
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
 	@echo 'make demo KEEP=1  the same, and leave it up; make demo-down ends it'
 	@echo 'make demo SECURE=1   the same, with TLS between all daemons'
+	@echo 'make demo IPV6=1     the same, with IPv6 alone on hosts and pods'
 	@echo 'make test         every test, on real etcd, consul, Open vSwitch and docker'
 	@echo 'make test STORE=consul   the same, on consul where it is on etcd'
 	@echo 'make check        format, lint, types, import contracts, commit messages, all unit tests: some three minutes'
@@ -38,9 +39,10 @@ help:
 	@echo 'make kube-proxy-answers KUBE_PROXY=PROGRAM   record anew what the table of services is compared with'
 	@echo 'make faults       clients while masters, store and network fail, OPERATIONS=100000 requests on etcd and on consul;'
 	@echo '                  BLOCKS=4: hosts give addresses that they hold ahead'
+	@echo 'make sticky-check    restarts of pods that keep their addresses over three hosts with faults, RESTARTS=1000 of them'
 	@echo 'make docker-cycles   containers that come and go on two docker engines, CYCLES=200 of them'
 	@echo 'make upgrade-check   a rolling upgrade from the commit OLD=$(OLD) to this tree, under traffic'
-	@echo 'make kernel-check   flows, packets, services and a cluster on the kernel'"'"'s datapath, in a virtual machine'
+	@echo 'make kernel-check   the tests that meet Open vSwitch, on the kernel'"'"'s datapath: its kernel runs as a process'
 	@echo 'make docker-plugin   the managed plugin for a swarm, into build/docker-plugin'
 	@echo 'make swarm-check  a swarm of two docker engines: services on our networks, while agents and engines end'
 	@echo 'make bench        our speed beside a reference'
@@ -189,7 +191,7 @@ alerts-check: root setup
 # minutes in a browser; not part of `make test`. UI_PICTURES=FOLDER keeps pictures of the views
 ui-check: root
 	@scripts/setup chromium=chromium
-	@$(PY) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/ui/views.py tests/ui/roles.py tests/ui/hosts.py
+	@$(PY) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/ui/views.py tests/ui/roles.py tests/ui/hosts.py tests/ui/busy.py
 
 # two minutes, with generators from pypi.org and npmjs.org; not part of `make test`
 clients-check: root
@@ -207,6 +209,12 @@ faults: root setup
 	@CONTIV_TEST_OPERATIONS=$(OPERATIONS) CONTIV_TEST_BLOCKS=$(BLOCKS) $(PY) -m pytest -s -q -o cache_dir=.pytest_cache/$@ \
 	  -k 'nobody_is_wronged$(if $(STORE), and $(STORE))' tests/system/faults/test_faults.py
 
+# one test of `make test`, with more restarts of pods that keep their addresses
+sticky-check: RESTARTS ?= 1000
+sticky-check: root setup
+	@CONTIV_TEST_RESTARTS=$(RESTARTS) $(PY) -m pytest -s -q -o cache_dir=.pytest_cache/$@ --timeout=14400 \
+	  -k no_restart tests/system/test_kept_addresses.py
+
 # one test of `make test`, with more containers
 docker-cycles: CYCLES ?= 200
 docker-cycles: root setup
@@ -217,10 +225,10 @@ docker-cycles: root setup
 upgrade-check: root setup
 	@CONTIV_TEST_OLD=$(OLD) $(PY) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/upgrade.py
 
-# an hour in a virtual machine with Debian's kernel; not part of `make test`. RELEASES= and PORTIONS= are others
+# an hour, with kernels from Debian's source that run as processes; not part of `make test`. RELEASES= and PORTIONS= are others
 # of tests/matrix/kernel.py
 kernel-check: root
-	@scripts/setup qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio modprobe=kmod xz=xz-utils mmdebstrap=mmdebstrap
+	@scripts/setup gcc=gcc flex=flex bison=bison bc=bc xz=xz-utils mmdebstrap=mmdebstrap
 	@.venv/bin/python -m tests.matrix.kernel $(if $(RELEASES),--releases $(RELEASES)) $(if $(PORTIONS),--portions $(PORTIONS))
 
 docker-plugin: setup

@@ -29,8 +29,8 @@ from bench.stores import client
 from bench.table import Row, show
 from core.tasks import background
 from daemons.collector import tune_garbage_collector
+from netplugin.world.bridges.conversion import LocalPort
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.conversion import LocalPort
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
 from ofnet.world import Bridge, FwdMode, Vtep

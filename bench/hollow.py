@@ -40,12 +40,11 @@ from netplugin.bridges.record_events import RecordEvents
 from netplugin.masters.control import ControlChannel
 from netplugin.masters.label_claim import claim_label
 from netplugin.masters.progress import Progress
-from netplugin.masters.registration import register
+from netplugin.masters.registration import AgentRegistrations
 from netplugin.masters.spread import Spread
+from netplugin.world.bridges.conversion import LocalPort
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.conversion import LocalPort
 from objdb.registration import TTL
-from objdb.shared_lease import SharedLease
 from ofnet.desired import Desired
 from ofnet.rpc.jsonrpc import RpcClient
 from ofnet.world import Bridge, FwdMode, Vtep
@@ -54,6 +53,7 @@ from state.watch import RecordFeed
 from state.watch_scope import WatchScope
 
 if TYPE_CHECKING:
+    from netplugin.world.peers import Address
     from ofnet.agent import BridgeAgent
 
 HOSTS_OF_TENANT: Final = 10
@@ -120,7 +120,7 @@ class Hollow:
         self._records = RecordEvents(self.world, self._progress)
         self.desired = {bridge: Desired(bridge) for bridge in Bridge}
         self.ready = asyncio.Event()
-        self._ends: Mapping[HostLabel, IPv4Address] = {}
+        self._ends: Mapping[HostLabel, Address] = {}
         self._ports: dict[HostLabel, int] = {}
         self.seen: dict[NetworkId, float] = {}
         self._realised = ChangeNotifier()
@@ -192,7 +192,7 @@ class Hollow:
             )
             for bridge in Bridge
         ]
-        register(self._store, SharedLease(self._store, TTL), services, self._supervisor)
+        AgentRegistrations(self._store, self._supervisor).register(services)
 
 
 class Calls:

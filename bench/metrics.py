@@ -19,8 +19,8 @@ from bench.endpoints import Client
 from bench.netmaster import on_a_netmaster
 from bench.table import Row
 from daemons.request_stats import RequestStats, method_label
-from netmaster.commit_stats import CommitStats
-from netplugin.pods.add_stages import AddStages
+from netmaster.commits.commit_stats import CommitStats
+from netplugin.pods.registry.add_stages import AddStages
 from tests.bed.cluster import AGENT_PORT, Bed
 from tests.bed.master import Master
 from tests.bed.netns import http_request

@@ -20,9 +20,9 @@ from typing import Any
 from bench.flows import BRIDGE, connected, install_by_ofctl
 from bench.table import Row, show
 from daemons.collector import tune_garbage_collector
-from netplugin.world.kube_policies.objects import NETWORK_POLICIES
-from netplugin.world.kube_policies.policies import KubePolicies
-from netplugin.world.kube_policies.rules import PodAddress, PolicyPod
+from netplugin.world.kubernetes.kube_policies import KubePolicies
+from netplugin.world.kubernetes.policy_objects import NETWORK_POLICIES
+from netplugin.world.kubernetes.rules import PodAddress, PolicyPod
 from ofnet.changes import EVERYTHING, ObjectKind
 from ofnet.channel.switch import Switch
 from ofnet.desired import Desired

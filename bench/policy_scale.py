@@ -7,7 +7,8 @@ agent of each bridge (`ofnet.agent`) has a real Open vSwitch realise them: bundl
 comparison. Then rules change one at a time. Pods, tunnels, store and kernel are left out.
 
 Processor times are those of the agent's process and of ovs-vswitchd. Flows are counted beside
-those that there would be if each group had flows of its own (`ofnet.pipelines.policy_class`).
+those that there would be if each group had flows of its own
+(`ofnet.pipelines.features.policy_class`).
 
 With POLICY_SCALE_LARGE=1 an agent has 500 networks instead, which takes minutes.
 """

@@ -6,7 +6,7 @@ every running pod has its record again, with its own address; until both hosts h
 report no fault; until a pod that was asked for at once on each host has its network.
 
 No other address is granted for the 3 s in which hosts claim those of their running pods
-(`netmaster.claim_window`), so that neither of the last two can be faster.
+(`netmaster.hosts.claim_window`), so that neither of the last two can be faster.
 """
 
 import json

@@ -24,7 +24,7 @@ from typing import Final
 from bench.cni import NETWORK, manage
 from bench.objects import rss
 from bench.table import Row, show
-from netplugin.world.kube_services import SERVICES, SLICES
+from netplugin.world.kubernetes.kube_services import SERVICES, SLICES
 from ofnet.world import Bridge
 from tests.bed.cluster import Bed
 from tests.bed.hosts import FABRIC_ADDRESS, Host

@@ -251,6 +251,12 @@ def rule_hits(tenant: str, policy: str) -> Call[Json]:
     return Call(path=f"{API}/rule-hits?{query}", read=_json)
 
 
+def kubernetes_rules(namespace: str = "", pod: str = "") -> Call[Json]:
+    """Return the call for what Kubernetes' policies and services say of pods, "" for any."""
+    query = urlencode({"namespace": namespace, "pod": pod})
+    return Call(path=f"{API}/kubernetes-rules?{query}", read=_json)
+
+
 def making(change: Change[M]) -> Call[Versioned[M] | None]:
     """Return the call that makes a change; its answer is the object, None if it was deleted."""
 

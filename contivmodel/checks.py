@@ -48,6 +48,7 @@ class Check:
     """One field's rule: maximal bytes and pattern of a text, bounds of a number.
 
     The pattern must match the whole text. `fill` replaces an empty text or zero before the check.
+    The text may be empty if the field `instead` is not.
     """
 
     longest: int | None = None
@@ -55,10 +56,11 @@ class Check:
     maximum: int | None = None
     minimum: int | None = None
     fill: str | int = ""
+    instead: str = ""
 
 
-def _text(pattern: str, *, longest: int | None = None, fill: str = "") -> Check:
-    return Check(longest=longest, pattern=re.compile(pattern), fill=fill)
+def _text(pattern: str, *, longest: int | None = None, fill: str = "", instead: str = "") -> Check:
+    return Check(longest=longest, pattern=re.compile(pattern), fill=fill, instead=instead)
 
 
 Name = Annotated[str, _text(rf"{_LABEL}(?:\.{_LABEL})*", longest=NAME_BYTES)]
@@ -68,10 +70,11 @@ ShortText = Annotated[str, Check(longest=NAME_BYTES)]
 NetworkKind = Annotated[str, _text(r"infra|data", fill="data")]
 Encapsulation = Annotated[str, _text(r"vlan|vxlan")]
 PacketTag = Annotated[int, Check(maximum=MAX_PKT_TAG)]
-Subnet4 = Annotated[str, _text(rf"{_IP4}(?:-{_IP4})?/{_PREFIX4}")]
+Subnet4 = Annotated[str, _text(rf"{_IP4}(?:-{_IP4})?/{_PREFIX4}", instead="ipv6_subnet")]
 Address4 = Annotated[str, _text(rf"(?:{_IP4})?")]
 Subnet6 = Annotated[str, _text(rf"(?:{_IP6}/{_PREFIX6})?")]
 Address6 = Annotated[str, _text(rf"(?:{_IP6})?")]
+Family = Annotated[str, _text(r"(?:ipv4|ipv6)?")]
 AddressPool = Annotated[str, _text(rf"(?:{_IP4}(?:-{_IP4})?)?")]
 GlobalName = Annotated[str, _text(r"global", longest=NAME_BYTES)]
 InfraType = Annotated[str, _text(r"(?:aci|aci-opflex|default)?")]
@@ -126,7 +129,10 @@ def filled(model: M) -> M:
 def faults(model: WireModel) -> Iterator[tuple[str, str]]:
     """Yield (field, what is wrong) of the invalid fields of a model whose defaults are filled."""
     for attribute, name, check in _checks(type(model)):
-        fault = _fault(name, getattr(model, attribute), check)
+        value = getattr(model, attribute)
+        if not value and check.instead and getattr(model, check.instead):
+            continue
+        fault = _fault(name, value, check)
         if fault:
             yield name, fault
 

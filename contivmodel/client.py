@@ -33,6 +33,7 @@ from core.errors import (
     MasterUnavailable,
     NotFound,
     NotLeader,
+    QuotaExceeded,
 )
 from daemons.http_client import Connector
 
@@ -321,6 +322,8 @@ def _refusal(
         return MasterUnavailable(text, outcome_unknown=not surely_not)
     if status == HTTPStatus.INTERNAL_SERVER_ERROR and text:
         return _error_of(text)
+    if status == HTTPStatus.FORBIDDEN and "by its quota" in text:
+        return QuotaExceeded(text)
     # The original's follower answers 500 or 502 without a body if its leader is unreachable.
     unreachable = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.BAD_GATEWAY)
     if status in {*unreachable, HTTPStatus.SERVICE_UNAVAILABLE}:

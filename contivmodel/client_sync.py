@@ -14,7 +14,14 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
 
-from contivmodel.http_exchange import Answer, CutShort, HttpFailure, NoAnswer, NotSendable, exchange
+from contivmodel.http_exchange import (
+    CutShort,
+    HttpAnswer,
+    HttpFailure,
+    NoAnswer,
+    NotSendable,
+    exchange,
+)
 from contivmodel.masters import Masters
 from core.errors import MasterRefused, MasterUnavailable, outcome_is_unknown
 
@@ -116,6 +123,10 @@ class RestClient:
             raise MasterRefused(f"GET {path}: netmaster's answer is not an object")
         return found
 
+    def change(self, plural: str, key: str, fields: Mapping[str, Any]) -> None:
+        """Change some fields of one object, also to nothing."""
+        self._change("PATCH", f"/api/v2/{plural}/{_quote(key)}", fields)
+
     def delete(self, plural: str, key: str) -> None:
         """Remove one object; a path the server does not know counts as removed."""
         self._change("DELETE", _item(plural, key))
@@ -136,15 +147,18 @@ class RestClient:
         return list(self._object(f"/api/v2/changes?{query}").get("items", ()))
 
     def endpoints(self, asked: Iterable[tuple[str, str]], limit: int = PAGE) -> Iterator[Json]:
-        """Yield the endpoints that the query parameters ask for, read `limit` at a time."""
-        after = ""
-        while True:
-            query = urlencode([*asked, ("limit", limit), *([("after", after)] if after else ())])
-            page = self._object(f"/api/v2/endpoints?{query}")
-            yield from page.get("items", ())
-            after = page.get("next", "")
-            if not after:
-                return
+        """Return the endpoints that the query parameters ask for, read `limit` at a time."""
+        return self._paged("/api/v2/endpoints", asked, limit)
+
+    def kept_addresses(self, asked: Mapping[str, str], limit: int = PAGE) -> Iterator[Json]:
+        """Return what is kept for pods and machines, with these fields."""
+        return self._paged("/api/v2/kept-addresses", asked.items(), limit)
+
+    def release_kept(self, key: str) -> None:
+        """Release what is kept for a pod or machine that is away."""
+        answer = self.send("DELETE", f"/api/v2/kept-addresses/{_quote(key)}")
+        if answer.status != HTTPStatus.NO_CONTENT:
+            raise MasterRefused(_refusal(answer.status, answer.reason, answer.body))
 
     def capture(self, endpoint: str, bounds: Mapping[str, str]) -> Iterator[bytes]:
         """Yield the packets of an endpoint, a file in pcap format, as they come."""
@@ -158,12 +172,47 @@ class RestClient:
         """Return the hits of a policy's rules on all hosts, and which hosts did not answer."""
         return self._object(f"/api/v2/rule-hits?{urlencode({'tenant': tenant, 'policy': policy})}")
 
+    def kubernetes_rules(self, namespace: str, pod: str) -> Json:
+        """Return what Kubernetes' policies and services say of pods, "" for any.
+
+        Also which hosts did not answer.
+        """
+        asked = urlencode({"namespace": namespace, "pod": pod})
+        return self._object(f"/api/v2/kubernetes-rules?{asked}")
+
     def policy_log(self, asked: Mapping[str, str], most: int) -> Json:
         """Return the last records of rules with `log` that the query asks for, newest first.
 
         Also how many packets have none, and which hosts did not answer.
         """
         return self._object(f"/api/v2/policy-log?{urlencode({**asked, 'limit': most})}")
+
+    def flows(self, asked: Mapping[str, str], most: int) -> Json:
+        """Return the last records of flows that the query asks for, newest first.
+
+        Also what the records lack, and which hosts have none or did not answer.
+        """
+        return self._object(f"/api/v2/flows?{urlencode({**asked, 'limit': most})}")
+
+    def watch_flows(self, asked: Mapping[str, str]) -> Iterator[tuple[str, Json]]:
+        """Yield the events of a watch of flows until it ends: each one's name, and its data."""
+        rest, name = b"", ""
+        for part in self._stream(f"/api/v2/flows/watch?{urlencode(asked)}"):
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                field, _, value = line.decode().partition(": ")
+                if field == "event":
+                    name = value
+                elif field == "data":
+                    yield name, _parse(value.encode())
+
+    def conditions(self, plural: str, key: str) -> Json:
+        """Return on which hosts an object, or an endpoint, is realised, and why not on others."""
+        return self._object(f"/api/v2/{plural}/{_quote(key)}/conditions")
+
+    def policy_suggestion(self, asked: Mapping[str, str]) -> Json:
+        """Return policies that allow the connections that were seen, and what they would deny."""
+        return self._object(f"/api/v2/policy-suggestion?{urlencode(asked)}")
 
     def self_test(self) -> Json:
         """Have every host test itself and its ways to all others; return the outcomes."""
@@ -227,7 +276,7 @@ class RestClient:
         path: str,
         payload: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Iterator[Answer]:
+    ) -> Iterator[HttpAnswer]:
         """Yield the answer to a request, to be read within. Raises MasterUnavailable."""
         with self._waiting(), self._first_answer(method, path, payload, headers or {}) as found:
             url, response = found
@@ -239,7 +288,7 @@ class RestClient:
     @contextmanager
     def _first_answer(
         self, method: str, path: str, payload: bytes | None, headers: Mapping[str, str]
-    ) -> Iterator[tuple[str, Answer]]:
+    ) -> Iterator[tuple[str, HttpAnswer]]:
         """Yield the answer of the first netmaster that gives one, and the URL that was asked.
 
         The one that answered last is asked first. A change goes to another one only if it was not
@@ -263,6 +312,18 @@ class RestClient:
         raise MasterUnavailable(
             "; ".join(map(str, failures)), outcome_unknown=outcome_is_unknown(failures[-1])
         )
+
+    def _paged(self, path: str, asked: Iterable[tuple[str, str]], limit: int) -> Iterator[Json]:
+        """Yield the items of a list, page by page."""
+        after, having = "", [*asked, ("limit", str(limit))]
+        while True:
+            page = self._object(
+                f"{path}?{urlencode([*having, *([('after', after)] if after else ())])}"
+            )
+            yield from page.get("items", ())
+            after = page.get("next", "")
+            if not after:
+                return
 
     def _objects(self, path: str) -> list[Json]:
         found = self._ask("GET", path)
@@ -295,7 +356,7 @@ class RestClient:
     @contextmanager
     def _exchange(
         self, method: str, url: str, payload: bytes | None, headers: Mapping[str, str]
-    ) -> Iterator[Answer]:
+    ) -> Iterator[HttpAnswer]:
         peer = _Peer.of(url)
         typed = {} if payload is None else {"Content-Type": "application/json"}
         patience = self._timeout if len(self._masters) == 1 else min(self._timeout, CONNECT_TIMEOUT)
@@ -398,13 +459,13 @@ def _dial(host: str, port: int, timeout: float | None) -> socket.socket:
 
 
 def _verified() -> "ssl.SSLContext":
-    from core import tls_trust  # noqa: PLC0415 - most commands use plain http
+    from core.net import tls_trust  # noqa: PLC0415 - most commands use plain http
 
     return tls_trust.client_context()
 
 
 def _unverified() -> "ssl.SSLContext":
-    from core import tls_trust  # noqa: PLC0415 - most commands use plain http
+    from core.net import tls_trust  # noqa: PLC0415 - most commands use plain http
 
     return tls_trust.unverifying_context()
 
@@ -416,7 +477,7 @@ def _encrypted(sock: socket.socket, host: str, secure: Secure) -> socket.socket:
     try:
         return context.wrap_socket(sock, server_hostname=host)
     except ssl.SSLCertVerificationError as exc:
-        from core import tls_trust  # noqa: PLC0415 - most commands use plain http
+        from core.net import tls_trust  # noqa: PLC0415 - most commands use plain http
 
         raise _NotSent(f"x509: {tls_trust.failed_check(exc)}") from exc
     except ssl.SSLError as exc:

@@ -1,4 +1,4 @@
-"""One exchange of HTTP/1.1 over a connected socket: a request out, an `Answer` with its body in.
+"""One exchange of HTTP/1.1 over a connected socket: a request out, an `HttpAnswer` in.
 
 For `contivmodel.client_sync`, which connects, encrypts and words the failures. Bodies are read as
 they come, with a length, in chunks or up to the end of the connection (RFC 9112 §6.3).
@@ -47,7 +47,7 @@ class NotSendable(HttpFailure):
     """A header of the request has a value that HTTP cannot carry; nothing was sent."""
 
 
-class Answer(io.BufferedReader):
+class HttpAnswer(io.BufferedReader):
     """The answer to a request, and the reader of its body. Reading raises CutShort, OSError."""
 
     def __init__(self, status: int, reason: str, headers: Mapping[str, str], body: "_Body") -> None:
@@ -66,7 +66,7 @@ def exchange(
     host: str,
     headers: Mapping[str, str],
     payload: bytes | None,
-) -> Answer:
+) -> HttpAnswer:
     """Send a request and return its answer, the body unread. Raises HttpFailure, OSError."""
     sock.sendall(_request(method, target, host, headers, payload) + (payload or b""))
     stream = sock.makefile("rb")
@@ -77,7 +77,7 @@ def exchange(
         raise
 
 
-def _answer(stream: io.BufferedReader) -> Answer:
+def _answer(stream: io.BufferedReader) -> HttpAnswer:
     while True:
         status, reason = _status(_line(stream))
         headers = _headers(stream)
@@ -87,7 +87,7 @@ def _answer(stream: io.BufferedReader) -> Answer:
     chunked = fields.get("transfer-encoding", "").lower() == "chunked"
     left = None if chunked else _length(fields)
     body = _Body(stream, 0 if status in _BODILESS else left, chunked=chunked)
-    return Answer(status, reason, headers, body)
+    return HttpAnswer(status, reason, headers, body)
 
 
 def _request(

@@ -16,6 +16,7 @@ from contivmodel.checks import (
     Direction,
     Dscp,
     Encapsulation,
+    Family,
     ForwardMode,
     GatewayName,
     GlobalName,
@@ -90,7 +91,10 @@ class TenantLinkSets(WireModel):
 
 
 class Tenant(RestObject):
-    """A namespace for everything else."""
+    """A namespace for everything else.
+
+    The quotas, which the original does not have, are how much it may have, 0 for any number.
+    """
 
     kind: ClassVar[str] = "tenant"
     plural: ClassVar[str] = "tenants"
@@ -98,8 +102,14 @@ class Tenant(RestObject):
 
     address_quota: Quota = field("addressQuota", default=0)
     default_network: OptionalName = field("defaultNetwork")
+    endpoint_quota: Quota = field("endpointQuota", default=0)
+    group_quota: Quota = field("groupQuota", default=0)
     network_prefixes: list[str] = field("networkPrefixes", default_factory=list)
+    network_quota: Quota = field("networkQuota", default=0)
+    policy_quota: Quota = field("policyQuota", default=0)
+    rule_quota: Quota = field("ruleQuota", default=0)
     tenant_name: Name = field("tenantName")
+    used_address_quota: Quota = field("usedAddressQuota", default=0)
     link_sets: TenantLinkSets = field("link-sets", default_factory=TenantLinkSets)
 
 
@@ -118,7 +128,12 @@ class NetworkLinks(WireModel):
 
 
 class Network(RestObject):
-    """A subnet with an encapsulation and a tag."""
+    """A subnet with an encapsulation and a tag.
+
+    `first_family`, which the original does not have, says which address of a pod comes first:
+    "ipv4", as without it, or "ipv6".
+    `exclude`, which it does not have either, are addresses that nobody is given.
+    """
 
     kind: ClassVar[str] = "network"
     plural: ClassVar[str] = "networks"
@@ -126,6 +141,8 @@ class Network(RestObject):
 
     cfgd_tag: Tag = field("cfgdTag")
     encap: Encapsulation = field("encap")
+    exclude: list[str] = field("exclude", default_factory=list)
+    first_family: Family = field("firstFamily")
     gateway: Address4 = field("gateway")
     ipv6_gateway: Address6 = field("ipv6Gateway")
     ipv6_subnet: Subnet6 = field("ipv6Subnet")
@@ -157,13 +174,17 @@ class EndpointGroupLinks(WireModel):
 
 
 class EndpointGroup(RestObject):
-    """Endpoints of one network that share policies."""
+    """Endpoints of one network that share policies.
+
+    `exclude`, which the original does not have, are addresses that they are not given.
+    """
 
     kind: ClassVar[str] = "endpointGroup"
     plural: ClassVar[str] = "endpointGroups"
     key_fields: ClassVar[tuple[str, ...]] = ("tenant_name", "group_name")
 
     cfgd_tag: Tag = field("cfgdTag")
+    exclude: list[str] = field("exclude", default_factory=list)
     ext_contracts_grps: list[str] = field("extContractsGrps", default_factory=list)
     group_name: Name = field("groupName")
     ip_pool: AddressPool = field("ipPool")

@@ -27,7 +27,8 @@ class CreateEndpointRequest(WireModel):
 
     `claim`, which the original does not have, is "true" if a pod runs with the addresses asked for.
     Nor does the original have `labels`, those of a new endpoint, nor `block`, the token by which
-    its host holds the addresses (`AddressBlocksRequest`).
+    its host holds the addresses (`AddressBlocksRequest`), nor `keep`, the pod or machine that they
+    are kept for.
     """
 
     go_package: ClassVar[str] = "master"
@@ -41,6 +42,7 @@ class CreateEndpointRequest(WireModel):
     claim: str = field("Claim")
     labels: dict[str, str] = field("Labels", default_factory=dict)
     block: CallText = field("Block")
+    keep: CallText = field("Keep")
 
 
 class DeleteEndpointRequest(WireModel):

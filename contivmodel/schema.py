@@ -102,6 +102,12 @@ def _object(model: type[WireModel]) -> Schema:
         "properties": {str(field.alias): _field(field) for field in fields},
     }
     required = [str(field.alias) for field in fields if _is_required(field)]
+    for field in fields:
+        for check in _checks(field):
+            if check.instead:
+                # In words: generators of clients make no class of an object with alternatives.
+                other = model.model_fields[check.instead].alias
+                schema["description"] += f" It needs `{field.alias}` or `{other}`."
     return schema | {"required": required} if required else schema
 
 
@@ -141,7 +147,8 @@ def _field(field: FieldInfo) -> Schema:
         if check.longest is not None:
             schema["maxLength"] = check.longest
         if check.pattern is not None:
-            schema["pattern"] = f"^(?:{check.pattern.pattern})$"
+            optional = "?" if check.instead else ""
+            schema["pattern"] = f"^(?:{check.pattern.pattern}){optional}$"
         if check.maximum is not None:
             schema["maximum"] = check.maximum
         if check.fill:
@@ -165,7 +172,9 @@ def _type(annotation: Any) -> Schema:
 
 def _is_required(field: FieldInfo) -> bool:
     return any(
-        check.pattern is not None and not check.fill and check.pattern.fullmatch("") is None
+        check.pattern is not None
+        and not (check.fill or check.instead)
+        and check.pattern.fullmatch("") is None
         for check in _checks(field)
     )
 

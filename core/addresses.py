@@ -5,6 +5,7 @@ Converts between text and whole numbers. An address is a plain `int`; its family
 turns into an error for the user.
 """
 
+import hashlib
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,13 @@ IPV4_BITS: Final = 32
 IPV6_BITS: Final = 128
 MAC_PREFIX: Final = "02:02"
 """A locally administered prefix; an endpoint's IPv4 address is the rest of its MAC address."""
+MAC6_PREFIX: Final = "02:06"
+"""That of endpoints with IPv6 alone."""
+
+
+def authority(host: str, port: int | str) -> str:
+    """Return `host:port` as URLs have it: an IPv6 address is in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def ipv4(text: str) -> int:
@@ -46,6 +54,22 @@ def ipv6_text(address: int) -> str:
 def mac_text(address: int) -> str:
     """Return the MAC address of the endpoint with an IPv4 address."""
     return f"{MAC_PREFIX}:{address.to_bytes(4, 'big').hex(':')}"
+
+
+def mac6_text(address: int) -> str:
+    """Return the MAC address of the endpoint that has an IPv6 address alone.
+
+    It differs from that of any other address with the same first 96 bits, and most likely from
+    those of all others.
+    """
+    upper, lower = divmod(address, 1 << 32)
+    mixed = int.from_bytes(hashlib.sha256(upper.to_bytes(12, "big")).digest()[:4], "big")
+    return f"{MAC6_PREFIX}:{(lower ^ mixed).to_bytes(4, 'big').hex(':')}"
+
+
+def derived_mac(ipv4_address: str, ipv6_address: str) -> str:
+    """Return the MAC address that follows from an endpoint's addresses, of which one may be ""."""
+    return mac_text(ipv4(ipv4_address)) if ipv4_address else mac6_text(ipv6(ipv6_address))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +173,26 @@ def parse_pool(text: str) -> tuple[int, int]:
     return low, ipv4(last) if dash else low
 
 
+def parse_span(text: str) -> tuple[int, int, int]:
+    """Parse `a`, `a-b` or `a/len`, of either family; return both ends and the family's bits.
+
+    The host bits of a block must be zero, and the ends of a range in order.
+    """
+    of, bits = (ipv6, IPV6_BITS) if ":" in text else (ipv4, IPV4_BITS)
+    if "/" in text:
+        address, length = split_length(text)
+        block = _subnet(of(address), length, bits)
+        if block.base != of(address):
+            raise ValueError(f"{text!r} has host bits")
+        return block.base, block.last, bits
+    first, dash, last = text.partition("-")
+    low = of(first)
+    high = of(last) if dash else low
+    if low > high:
+        raise ValueError(f"{text!r} ends before it begins")
+    return low, high, bits
+
+
 def _subnet(address: int, length: int, bits: int) -> Subnet:
     if not 0 <= length <= bits:
         raise ValueError(f"a prefix length of {length} does not fit {bits} bits")
@@ -186,6 +230,21 @@ def blocks4(first: int, last: int) -> Iterator[Subnet]:
 
 HOSTS_OWN6: Final = subnet6(ipv6("fd63:6f6e:7469:7600::"), 62)
 """All addresses of IPv6 that hosts take for themselves: of tunnels, of pods towards their host."""
+
+TUNNEL_SOURCES4: Final = subnet4(ipv4("240.0.0.0"), 5)
+"""Where hosts whose tunnels end at IPv6 have an address of IPv4 for other hosts' pods."""
+
+
+def tunnel_source4(address: int) -> int:
+    """Return the address of IPv4 that stands for the host whose tunnels end at one of IPv6.
+
+    It differs from that of any other address with the same first 101 bits, and most likely from
+    those of all others.
+    """
+    upper, lower = divmod(address, TUNNEL_SOURCES4.size)
+    mixed = int.from_bytes(hashlib.sha256(upper.to_bytes(13, "big")).digest()[:4], "big")
+    return TUNNEL_SOURCES4.base + (lower ^ mixed % TUNNEL_SOURCES4.size)
+
 
 TUNNEL_SOURCES6: Final = subnet6(ipv6("fd63:6f6e:7469:7600::"), 96)
 """Where hosts have the addresses of IPv6 under which they connect to other hosts' pods."""

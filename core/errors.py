@@ -46,6 +46,12 @@ class Conflict(ContivError):
     """The request conflicts with the current state: exists already, in use, not changeable."""
 
 
+class QuotaExceeded(ContivError):
+    """A tenant has all that it may have of something."""
+
+    http_status = 403
+
+
 class Exhausted(ContivError):
     """A pool (addresses, VLANs, VNIs, group ids) is exhausted."""
 

@@ -5,7 +5,8 @@ The original spells the same pair in two orders: REST keys are `tenant:name`, st
 the only place that encodes these orders.
 """
 
-from typing import NewType
+from collections.abc import Mapping
+from typing import Final, NewType
 
 TenantName = NewType("TenantName", str)
 NetworkName = NewType("NetworkName", str)
@@ -30,6 +31,10 @@ DocknetId = NewType("DocknetId", str)
 
 ObjectKey = NewType("ObjectKey", str)
 """`<tenant>:<name>`, the key of a REST object."""
+
+POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
+POD_NAME: Final = "io.kubernetes.pod.name"
+"""Labels of an endpoint that name its pod."""
 
 DEFAULT_TENANT = TenantName("default")
 DEFAULT_NETWORK = NetworkName("default-net")
@@ -73,3 +78,13 @@ def docknet_id(tenant: TenantName, network: NetworkName, group: GroupName | None
 def endpoint_key(nid: NetworkId, container: str) -> EndpointKey:
     """Return the record id of a container's endpoint on a network."""
     return EndpointKey(f"{nid}-{container}")
+
+
+def endpoint_name(common: str, labels: Mapping[str, str]) -> str:
+    """Return what people call an endpoint: `<namespace>/<pod>`, or the common name.
+
+    Docker's common names begin with a slash, which is left out.
+    """
+    if POD_NAME in labels:
+        return f"{labels.get(POD_NAMESPACE, '')}/{labels[POD_NAME]}"
+    return common.removeprefix("/")

@@ -32,6 +32,14 @@ T = TypeVar("T")
 ShowFaults = Callable[[str, Iterable[str]], None]
 """Replaces the faults of a daemon about one subject."""
 
+
+class FaultBoard(Protocol):
+    """Shows the faults of a daemon (`netplugin.masters.progress` for an agent)."""
+
+    def set_faults(self, subject: str, faults: Iterable[str]) -> None:
+        """Replace the faults about one subject."""
+
+
 Errors = type[Exception] | tuple[type[Exception], ...]
 
 Wait = Callable[[float], Awaitable[object]]

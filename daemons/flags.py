@@ -1,7 +1,7 @@
 """The command line of both daemons: how flags are parsed, and their common flags.
 
-The syntax is Go's: `-flag` and `--flag` are the same, a switch is `--switch` or
-`--switch=true`, each flag has aliases and an environment variable
+The syntax is Go's (`core.go_flags`): `-flag` and `--flag` are the same, a switch is `--switch`,
+`--switch=true` or `--switch true`, each flag has aliases and an environment variable
 `CONTIV_<DAEMON>_<NAME>`; the command line takes precedence (docs/original/netmaster-daemon.md §1,
 docs/original/netplugin-agent.md §1.1). Errors have the original's texts and exit with 22. The
 flags of one daemon, and the meaning of the values, are in its `settings`.
@@ -11,22 +11,17 @@ belongs to the older one only and selects its profile (`Values.older`): mode doc
 forwarding mode from the global object. docs/flags.md lists all flags of both.
 """
 
-# Why not click, as in netctl: Go accepts `-flag` and `--flag` for names of any length and reads
-# `-ab` as one flag `ab`, never as `-a -b`. argparse takes both spellings as they are and is
-# imported faster. Its abbreviations are off: Go has none, and a new flag must not change the
-# meaning of an existing command line.
-
-import argparse
 import logging
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final, NoReturn
+from typing import Final
 
 from core import logs
 from core.errors import UsageError
+from core.go_flags import Takes, scan
 from core.logs import fields
 from core.numbers import bounded
 from core.patience import VARIABLE, factor_of
@@ -166,6 +161,10 @@ COMMON: Final = (
 )
 
 
+HELP: Final = Flag(names=("help", "h"), env="", help="show help", switch=True)
+SHOW_VERSION: Final = Flag(names=("version", "v"), env="", help="print version", switch=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkOptions:
     """The three modes, checked."""
@@ -231,12 +230,11 @@ def read(
 
     Raises UsageError for an invalid command line.
     """
-    parser = _parser(daemon, flags, command, commands)
-    known = parser.parse_args(list(arguments))
-    if known.help:
-        parser.print_help()
+    given = _given(flags, arguments)
+    if HELP in given:
+        sys.stdout.write(_help(daemon, flags, command, commands))
         return None
-    if known.version:
+    if SHOW_VERSION in given:
         print_version(daemon, version)
         return None
     try:
@@ -245,12 +243,8 @@ def read(
         raise UsageError(str(exc)) from exc
     values = {}
     for flag in flags:
-        name = flag.names[0]
-        given = getattr(known, name)
         variable = environ.get(_variable(daemon, flag))
-        if flag.repeatable and given is not None:
-            given = ",".join(given)
-        values[name] = given if given is not None else variable or flag.default
+        values[flag.names[0]] = given.get(flag, variable or flag.default)
     dead = [flag.names[0] for flag in flags if flag.dead and values[flag.names[0]]]
     return Values(daemon, values, dead)
 
@@ -310,42 +304,39 @@ def _older_options(values: Values) -> NetworkOptions:
     return NetworkOptions(mode=mode, net_mode=net_mode, fwd_mode=fwd_mode)
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"Incorrect Usage. {message}")
+def _given(flags: Sequence[Flag], arguments: Sequence[str]) -> Mapping[Flag, str]:
+    named = {name: flag for flag in (*flags, HELP, SHOW_VERSION) for name in flag.names}
+    found = scan(arguments, named, _takes)
+    if found.unknown or found.rest:
+        raise UsageError(f"Incorrect Usage. unknown argument: {found.unknown or found.rest[0]}")
+    if found.unfinished is not None:
+        raise UsageError(f"Incorrect Usage. flag needs an argument: --{found.unfinished.names[0]}")
+    given: dict[Flag, str] = {}
+    for flag, value in found.flags:
+        given[flag] = f"{given[flag]},{value}" if flag.repeatable and flag in given else value
+    return given
 
 
-def _parser(
-    daemon: str, flags: Sequence[Flag], command: str, commands: Mapping[str, str]
-) -> argparse.ArgumentParser:
-    lines = [f"  {daemon} {name}: {what}" for name, what in commands.items()]
-    parser = _Parser(
-        prog=f"{daemon} {command}".rstrip(),
-        add_help=False,
-        allow_abbrev=False,
-        epilog="\n".join(["commands:", *lines]) if lines else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _takes(flag: Flag) -> Takes:
+    if flag in (HELP, SHOW_VERSION):
+        return Takes.NOTHING
+    return Takes.OPTIONAL if flag.switch else Takes.VALUE
+
+
+def _help(daemon: str, flags: Sequence[Flag], command: str, commands: Mapping[str, str]) -> str:
+    lines = [f"usage: {f'{daemon} {command}'.rstrip()} [flags]", "", "flags, by one dash or two:"]
     for flag in flags:
-        spellings = [dashes + name for name in flag.names for dashes in ("--", "-")]
+        names = ", ".join(f"--{name}" for name in flag.names)
         default = f" (default: {flag.default})" if flag.default else ""
-        parser.add_argument(
-            *spellings,
-            dest=flag.names[0],
-            metavar="value",
-            help=f"{flag.help}{default} [${_variable(daemon, flag)}]".replace("%", "%%"),
-            **_arity(flag),
-        )
-    parser.add_argument("--help", "-help", "-h", action="store_true", help="show help")
-    parser.add_argument("--version", "-version", "-v", action="store_true", help="print version")
-    return parser
-
-
-def _arity(flag: Flag) -> dict[str, Any]:
-    """Return argparse's options for the number of values of a flag."""
-    if flag.switch:
-        return {"nargs": "?", "const": "true"}
-    return {"action": "append"} if flag.repeatable else {}
+        lines.append(f"  {names} {'[value]' if flag.switch else 'value'}")
+        lines.append(f"        {flag.help}{default} [${_variable(daemon, flag)}]")
+    for flag in (HELP, SHOW_VERSION):
+        lines.append(f"  {', '.join(f'--{name}' for name in flag.names)}")
+        lines.append(f"        {flag.help}")
+    if commands:
+        lines += ["", "commands:"]
+        lines += [f"  {daemon} {name}: {what}" for name, what in commands.items()]
+    return "\n".join(lines) + "\n"
 
 
 def _variable(daemon: str, flag: Flag) -> str:

@@ -9,18 +9,23 @@ import ipaddress
 import socket
 import struct
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from core.errors import UsageError
 
 _EXCLUDED_PREFIXES: Final = ("docker", "veth", "vport", "lo")
 _SIOCGIFADDR: Final = 0x8915
+_TABLE6: Final = Path("/proc/net/if_inet6")
+_GLOBAL: Final = 0x00
+_PASSING: Final = 0x01 | 0x08 | 0x20 | 0x40
+"""Temporary, duplicate, deprecated, tentative (linux/if_addr.h)."""
 
 
 def choose(resolved: Sequence[str], interfaces: Mapping[str, str]) -> str | None:
     """Return the first resolved address on a usable interface, else the first usable address.
 
-    `interfaces` maps each interface to its primary IPv4 address, in the kernel's order.
+    `interfaces` maps each interface to its primary address, in the kernel's order.
     """
     # Addresses of docker bridges, veths and the agent's own ports are reachable on this host only.
     usable = [
@@ -33,10 +38,11 @@ def choose(resolved: Sequence[str], interfaces: Mapping[str, str]) -> str | None
 
 
 def default_host_address() -> str:
-    """Return this host's default IPv4 address. Raises UsageError if it has none."""
-    address = choose(_resolved(socket.gethostname()), _interfaces())
+    """Return this host's default address, of IPv4 if it has one. Raises UsageError."""
+    name = socket.gethostname()
+    address = choose(_resolved(name), _interfaces()) or choose(_resolved6(name), interfaces6())
     if address is None:
-        raise UsageError("this host has no usable IPv4 address: name one on the command line")
+        raise UsageError("this host has no usable address: name one on the command line")
     return address
 
 
@@ -45,6 +51,28 @@ def _resolved(name: str) -> list[str]:
         return socket.gethostbyname_ex(name)[2]
     except OSError:  # many hosts cannot resolve their own name
         return []
+
+
+def _resolved6(name: str) -> list[str]:
+    try:
+        found = socket.getaddrinfo(name, None, socket.AF_INET6, socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return [str(place[0]) for *_, place in found]
+
+
+def interfaces6(table: Path = _TABLE6) -> dict[str, str]:
+    """Return each interface's first lasting global address."""
+    found: dict[str, str] = {}
+    try:
+        lines = table.read_text(encoding="ascii").splitlines()
+    except OSError:  # a kernel without IPv6
+        return found
+    for line in lines:
+        digits, _index, _length, scope, flags, name = line.split()
+        if int(scope, 16) == _GLOBAL and not int(flags, 16) & _PASSING:
+            found.setdefault(name, str(ipaddress.IPv6Address(int(digits, 16))))
+    return found
 
 
 def _interfaces() -> dict[str, str]:

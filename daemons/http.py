@@ -1,8 +1,8 @@
 """Listeners of HTTP servers behind a guard of their connections, plain or TLS.
 
 In come a runner of aiohttp, which has the handler of requests, an address or a bound socket, and a
-`core.connections.ConnectionGuard`; out comes a site of that runner. Used by netmaster's REST, and
-by the agent's REST and CNI servers.
+`core.net.connections.ConnectionGuard`; out comes a site of that runner. Used by netmaster's REST,
+and by the agent's REST and CNI servers.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from typing import Final
 
 from aiohttp import web
 
-from core.connections import ConnectionGuard
-from core.guarded_protocols import guarded, stop_listening
+from core.net.connections import ConnectionGuard
+from core.net.guarded_protocols import guarded, stop_listening
 from daemons.listen_address import ListenAddress
 
 BACKLOG: Final = 128

@@ -6,15 +6,29 @@ the daemons.
 """
 
 import asyncio
+import os
 from functools import partial
 from typing import Any
 
-from aiohttp import TCPConnector
+from aiohttp import ClientConnectorError, ClientSSLError, TCPConnector
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
 
 # Why: when an answer was not read to its end, aiohttp closes the connection in good order. With TLS
 # that takes a word of the peer, else half a minute, in which the kernel goes on sending a request
 # that was given up; and a session that is closed does not wait for it.
+
+
+class CannotConnect(ClientConnectorError):
+    """Nobody accepts connections there: aiohttp's error without a word of TLS, as there was none.
+
+    Handshakes that fail have errors of their own (`daemons.certificates.tls_faults`).
+    """
+
+    def __str__(self) -> str:
+        number = self.os_error.errno or 0
+        why = os.strerror(number).lower() if number > 0 else str(self.os_error)
+        return f"cannot connect to {self.host}:{self.port}: {why}"
 
 
 class Connector(TCPConnector):
@@ -23,6 +37,15 @@ class Connector(TCPConnector):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._factory = partial(_connection, self._loop)  # there is no public way
+
+    async def connect(self, *args: Any, **options: Any) -> Connection:
+        """Return a connection for a request. Raises CannotConnect, and what aiohttp's own does."""
+        try:
+            return await super().connect(*args, **options)
+        except ClientSSLError:
+            raise
+        except ClientConnectorError as exc:
+            raise CannotConnect(*exc.args) from exc.os_error
 
 
 def _connection(loop: asyncio.AbstractEventLoop) -> ResponseHandler:

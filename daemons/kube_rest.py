@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from core import tls_trust
+from core.addresses import authority
 from core.errors import ContivError, OrchestratorUnavailable, UsageError
+from core.net import tls_trust
 from core.outside_json import read_json
 from core.patience import patient
 
@@ -54,7 +55,7 @@ class KubeRest:
                 "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: this command "
                 "runs in a pod of Kubernetes (deploy/kubernetes)"
             )
-        return cls(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", account)
+        return cls(f"https://{authority(host, port)}", account)
 
     def get(self, path: str) -> Object | None:
         """Return an object or list, None if there is none.

@@ -1,7 +1,6 @@
 """click with the command line syntax of the original, which is that of Go's `flag` package.
 
-Flags have a one-dash and a two-dash form of any length, take their value from the next word or
-after `=`, and may follow positional words; `--` ends flags. This module knows no command.
+The syntax is in `core.go_flags`. This module knows no command.
 """
 
 # Scripts written for the original must keep working, and click cannot parse its syntax: click reads
@@ -11,12 +10,14 @@ after `=`, and may follow positional words; `--` ends flags. This module knows n
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
 import click
 
+from core import go_flags
+from core.go_flags import Scanned, Takes
 from netctl.failure import HELP, CommandFailed
 
 HELP_NAMES: Final = frozenset({"help", "h"})
@@ -67,40 +68,15 @@ def _near(word: str, known: Iterable[str]) -> list[str]:
     return [bare[name] for name in get_close_matches(slip, bare, n=2)]
 
 
-@dataclass(slots=True)
-class Scanned:
-    """A command's words, separated into flags and positional words."""
-
-    flags: list[tuple[click.Option, str]] = field(default_factory=list)
-    rest: list[str] = field(default_factory=list)
-    """The positional words."""
-    unknown: str = ""
-    """The first flag that the command does not have."""
-    unfinished: click.Option | None = None
-    """The last word, if it is a flag without its value."""
-    ended: bool = False
-    """Whether all further words are positional."""
+def scan(
+    ctx: click.Context, words: Sequence[str], *, flags_anywhere: bool = True
+) -> Scanned[click.Option]:
+    """Separate a command's words (`core.go_flags.scan`); never fails."""
+    return go_flags.scan(words, options_of(ctx), _takes, flags_anywhere=flags_anywhere)
 
 
-def scan(ctx: click.Context, words: Sequence[str], *, flags_anywhere: bool = True) -> Scanned:
-    """Separate a command's words; never fails.
-
-    Unless `flags_anywhere`, the first positional word ends the flags.
-    """
-    options = options_of(ctx)
-    found = Scanned()
-    left = list(words)
-    while left and not found.ended:
-        word = left.pop(0)
-        if word == "--":
-            found.ended = True
-        elif word == "-" or not word.startswith("-"):
-            found.rest.append(word)
-            found.ended = not flags_anywhere
-        else:
-            _take_flag(found, options, word, left)
-    found.rest += left
-    return found
+def _takes(option: click.Option) -> Takes:
+    return Takes.NOTHING if is_switch(option) else Takes.VALUE
 
 
 def options_of(ctx: click.Context) -> dict[str, click.Option]:
@@ -144,23 +120,6 @@ def is_switch(option: click.Option) -> bool:
 def misuse(message: str) -> CommandFailed:
     """Return the failure for a wrong call of the running command: message and help."""
     return CommandFailed(message, HELP, help_text=click.get_current_context().get_help())
-
-
-def _take_flag(
-    found: Scanned, options: dict[str, click.Option], word: str, left: list[str]
-) -> None:
-    name, equals, value = word[2 if word.startswith("--") else 1 :].partition("=")
-    option = options.get(name)
-    if option is None:
-        found.unknown = found.unknown or word
-    elif equals:
-        found.flags.append((option, value))
-    elif is_switch(option):
-        found.flags.append((option, "true"))
-    elif left:
-        found.flags.append((option, left.pop(0)))
-    else:
-        found.unfinished = option
 
 
 def long_name(option: click.Option) -> str:

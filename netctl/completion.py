@@ -27,19 +27,19 @@ from click.shell_completion import (
 )
 
 from core.errors import MasterRefused, MasterUnavailable
+from core.go_flags import Scanned
 from netctl.commandline import (
     COMPLETION_VARIABLE,
     HELP_NAMES,
     Command,
     CommandGroup,
-    Scanned,
     long_name,
     options_of,
     scan,
 )
 from netctl.connection import MasterConnection
 from netctl.failure import CommandFailed
-from netctl.render import Json, text
+from netctl.render import Json, pod_name, text
 
 NAMES_TIMEOUT: Final = 2.0
 """Seconds a shell waits for names from netmaster."""
@@ -68,13 +68,14 @@ _HOSTS = _NameSource("hosts", "label")
 
 _ENDPOINTS: Final = "endpoints"
 """The plural of endpoints, which are found by a query."""
+_PODS: Final = _NameSource(_ENDPOINTS, "containerName")
 
 _CANDIDATES: Final = 5000
 """Endpoints among which names are looked for."""
 
 _NAME_SOURCES: Final[Mapping[str, _NameSource]] = {
     "app-profile": _NameSource("appProfiles", "appProfileName"),
-    "dst": _NameSource(_ENDPOINTS, "containerName"),
+    "dst": _PODS,
     "endpoint": _NameSource(_ENDPOINTS, "key"),
     "epid": _NameSource(_ENDPOINTS, "endpointID"),
     "external-contract": _CONTRACTS,
@@ -88,10 +89,10 @@ _NAME_SOURCES: Final[Mapping[str, _NameSource]] = {
     "network": _NETWORKS,
     "networkprofile": _NETPROFILES,
     "policy": _POLICIES,
-    "pod": _NameSource(_ENDPOINTS, "containerName"),
+    "pod": _PODS,
     "rule id": _NameSource("rules", "ruleId", within="policyName"),
     "servicename": _NameSource("serviceLBs", "serviceName"),
-    "src": _NameSource(_ENDPOINTS, "containerName"),
+    "src": _PODS,
     "tenant": _TENANTS,
     "to-group": _GROUPS,
     "to-network": _NETWORKS,
@@ -167,7 +168,7 @@ class _Position:
     """A place in a command line: the command, its words so far, the timeout for names."""
 
     ctx: click.Context
-    scanned: Scanned
+    scanned: Scanned[click.Option]
     names_timeout: float
 
 
@@ -197,7 +198,9 @@ def candidates(
     return _word(position, incomplete)
 
 
-def _locate(cli: click.Command, words: Sequence[str]) -> tuple[click.Context, Scanned | None]:
+def _locate(
+    cli: click.Command, words: Sequence[str]
+) -> tuple[click.Context, Scanned[click.Option] | None]:
     """Return the command of the words, and its own words; None for an unknown command."""
     ctx = cli.make_context("netctl", list(words), resilient_parsing=True)
     while isinstance(ctx.command, CommandGroup):
@@ -244,6 +247,8 @@ def _word(position: _Position, incomplete: str) -> Items:
 def _values(position: _Position, name: str, incomplete: str) -> Items:
     source = _NAME_SOURCES.get(name)
     known = _names(position, source) if source else _CHOICES.get(name, ())
+    if source == _PODS and incomplete:  # a pod may be named without its namespace
+        known = sorted({*known, *(one.rpartition("/")[2] for one in known)})
     return [CompletionItem(value) for value in known if value.startswith(incomplete)]
 
 
@@ -276,7 +281,7 @@ def _names(position: _Position, source: _NameSource) -> Iterable[str]:
             else:
                 found = client.hosts() if source == _HOSTS else client.list_all(source.plural)
             names.extend(
-                text(item, source.name)
+                pod_name(item) if source == _PODS else text(item, source.name)
                 for item in found
                 if all(item.get(field, value) == value for field, value in wanted.items())
             )

@@ -16,10 +16,10 @@ import click
 
 from core.errors import UsageError
 from core.outside_json import read_json
+from daemons.progress import waiting
 from netctl.commandline import PERIOD
 from netctl.failure import HELP, IO, REQUEST, CommandFailed
 from netctl.output import Output
-from netctl.progress import waiting
 from netctl.render import Json, ListFormat
 from netctl.what_if import show_effects
 
@@ -133,7 +133,7 @@ class MasterConnection:
 
     def _context(self) -> "ssl.SSLContext":
         # Imported here: most commands use plain http, and `ssl` takes long to import.
-        from daemons.tls import TlsFiles, client_context  # noqa: PLC0415
+        from daemons.certificates.tls import TlsFiles, client_context  # noqa: PLC0415
 
         files = TlsFiles(ca=self.tls_ca, cert=self.tls_cert, key=self.tls_key)
         try:

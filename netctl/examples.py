@@ -33,6 +33,10 @@ EXAMPLES: Final = {
     "external-contracts create": ("external-contracts create --provided -a web-contract outside",),
     "external-contracts ls": ("external-contracts ls",),
     "external-contracts rm": ("external-contracts rm outside",),
+    "flows": (
+        "flows --from=web --to=db --verdict=dropped --since=5m",
+        "flows --follow --to-labels=app=db -o jsonl",
+    ),
     "global info": ("global info",),
     "global inspect": ("global inspect -o 'jsonpath={.Config.fwdMode}'",),
     "global set": ("global set --vxlan-range=1-10000", "global set --arp-mode=flood --what-if"),
@@ -40,12 +44,15 @@ EXAMPLES: Final = {
     "group inspect": ("group inspect web",),
     "group ls": ("group ls --all --sort=network",),
     "group rm": ("group rm web",),
+    "group set": ("group set --exclude=10.1.0.20-10.1.0.29 web",),
     "host applied": ("host applied --wait=30",),
     "host drain": ("host drain h1", "host drain --undo h1"),
     "host inspect": ("host inspect h1",),
     "host ls": ("host ls --watch",),
     "host rm": ("host rm h1",),
     "ipam check": ("ipam check", "ipam check --fix"),
+    "ipam kept": ("ipam kept", "ipam kept --all"),
+    "ipam release": ("ipam release frontend shop/db-0",),
     "login": ("login",),
     "netprofile create": ("netprofile create --bandwidth=100mbps --burst=80 --dscp=10 gold",),
     "netprofile inspect": ("netprofile inspect gold",),
@@ -54,15 +61,24 @@ EXAMPLES: Final = {
     "network create": (
         "network create --subnet=10.1.0.0/24 --gateway=10.1.0.254 frontend",
         "network create --encap=vlan --pkt-tag=100 --subnet=10.2.0.0/24 --if-absent backend",
+        "network create --subnetv6=fd00:3::/64 --gatewayv6=fd00:3::1 six",
     ),
     "network inspect": ("network inspect frontend -o 'jsonpath={.Oper.numEndpoints}'",),
     "network ls": (
         "network ls --all --sort=subnet",
         "network ls -o 'jsonpath={[*].networkName}'",
     ),
+    "network set": (
+        "network set --exclude=10.1.0.1-10.1.0.9 --exclude=10.1.0.240/28 frontend",
+        "network set --exclude= frontend",
+    ),
     "network rm": ("network rm frontend", "network rm --what-if frontend"),
     "policy create": ("policy create web-in",),
     "policy inspect": ("policy inspect web-in",),
+    "policy kube-rules": (
+        "policy kube-rules --namespace=shop --pod=web-1",
+        "policy kube-rules -n shop -o yaml",
+    ),
     "policy kube-stats": ("policy kube-stats --sort=-connections",),
     "policy log": ("policy log --since=10m --action=deny",),
     "policy ls": ("policy ls",),
@@ -73,6 +89,10 @@ EXAMPLES: Final = {
     ),
     "policy rule-ls": ("policy rule-ls --stats web-in",),
     "policy rule-rm": ("policy rule-rm web-in 2",),
+    "policy suggest": (
+        "policy suggest --tenant=blue --since=1h",
+        "policy suggest -t blue -g web -o networkpolicy",
+    ),
     "selftest": ("selftest",),
     "service create": (
         "service create --network=frontend --selector=app=web --port=80:8080:TCP shop",
@@ -83,11 +103,16 @@ EXAMPLES: Final = {
     "tenant create": ("tenant create --network-prefix=10.1.0.0/16 --address-quota=500 blue",),
     "tenant inspect": ("tenant inspect blue",),
     "tenant ls": ("tenant ls --quiet",),
+    "tenant quota": ("tenant quota blue", "tenant quota --endpoints=100 --networks=5 blue"),
     "tenant rm": ("tenant rm blue",),
     "trace": (
         "trace web-1 db-0 --proto=tcp --port=5432",
         "trace web-1 db-0 --live > /dev/null || echo 'it does not arrive'",
     ),
     "version": ("version",),
+    "wait": (
+        "wait --realised network blue/sea --timeout=30s",
+        "wait --realised rule blue/web-in/1",
+    ),
 }
 """By command; each line goes behind `netctl`."""

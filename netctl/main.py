@@ -113,25 +113,24 @@ _COMMANDS: Final = {
     "diag": "Collect a bundle (tar.gz) of the state of all masters and hosts, without secrets",
     "endpoint": "Endpoint Inspection",
     "events": "Show who changed what, the oldest first",
+    "flows": "Show who talked to whom, and what was dropped",
     "external-contracts": "External contracts",
     "global": "Global information",
     "group": "Endpoint Group manipulation tools",
     "host": "Hosts of the cluster",
     "ipam": "Addresses of the cluster",
-    "login": (
-        "authenticate to Contiv "
-        "(you must specify auth_proxy's HTTPS address in the --netmaster flag)"
-    ),
+    "login": "Log in at a netmaster with TLS, or at the proxy before it, and keep the token",
     "netprofile": "Network profile manipulation tools",
     "network": "Network manipulation tools",
     "policy": "Policy manipulation tools",
     "selftest": (
         "Test all hosts: tunnels and their MTU, flows, services, names; exit 1 if anything fails"
     ),
-    "service": "service object creation (only for  docker version <= 1.12.x)",
+    "service": "Services: an address for the endpoints that labels select",
     "tenant": "Tenant manipulation tools",
     "trace": "Say what would happen to a packet; without --live none is sent",
     "version": "Version Information",
+    "wait": "Wait until hosts have realised a network, group, policy, rule or endpoint",
 }
 """The commands and their help texts."""
 
@@ -139,8 +138,10 @@ _ALIASES: Final = {"endpoint": "ep", "network": "net"}
 
 _ROOMS: Final = {
     **dict.fromkeys(("completion", "login", "version"), "netctl.commands"),
-    **dict.fromkeys(("events", "host", "ipam"), "netctl.commands.cluster"),
-    **dict.fromkeys(("capture", "diag", "selftest", "trace"), "netctl.commands.diagnostics"),
+    **dict.fromkeys(("events", "host", "ipam", "wait"), "netctl.commands.cluster"),
+    **dict.fromkeys(
+        ("capture", "diag", "flows", "selftest", "trace"), "netctl.commands.diagnostics"
+    ),
 }
 """The packages of the commands that are not about objects."""
 
@@ -165,8 +166,9 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 _NEW_COMMANDS: Final = frozenset(
     {
-        *("capture", "completion", "diag", "events", "host", "ipam", "selftest", "trace"),
-        *("endpoint ls", "policy kube-stats", "policy log"),
+        *("capture", "completion", "diag", "events", "flows", "host", "ipam", "selftest", "trace"),
+        *("endpoint ls", "policy kube-rules", "policy kube-stats", "policy log"),
+        *("policy suggest", "wait"),
     }
 )
 """Commands that the original does not have, so that no script relies on their answers."""

@@ -4,6 +4,7 @@ In come the flags `-o`, `-j`, `-q` and `--sort` (`netctl.commands.flags`) and th
 text. Pure; knows no command and no flag's name but for its messages.
 """
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,10 @@ from netctl.render import Json, ListFormat, indented, table, text
 
 _TABLES: Final = ("table", "wide")
 _JSONPATH: Final = "jsonpath="
-FORMS: Final = (*_TABLES, "json", "yaml", f"{_JSONPATH}TEMPLATE")
+LINES: Final = "jsonl"
+"""JSON, a line for each item."""
+
+FORMS: Final = (*_TABLES, "json", LINES, "yaml", f"{_JSONPATH}TEMPLATE")
 """What `-o` may be."""
 
 
@@ -48,6 +52,9 @@ class Output:
             return plain()
         if self.form == "json":
             return indented(found)
+        if self.form == LINES:
+            items = found if isinstance(found, list) else [found]
+            return "".join(f"{json.dumps(one)}\n" for one in items)
         if self.form == "yaml":
             import yaml  # noqa: PLC0415 - takes longer to import than most commands to run
 

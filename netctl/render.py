@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Final
 
+from core.ids import endpoint_name
+
 _PADDING: Final = 2
 
 Json = dict[str, Any]
@@ -45,6 +47,11 @@ def text(found: Json, name: str) -> str:
     if isinstance(value, dict):
         return ",".join(f"{key}={held}" for key, held in value.items())
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def pod_name(found: Json) -> str:
+    """Return the name of an endpoint's pod, with its namespace, or of its container."""
+    return endpoint_name(text(found, "containerName"), found.get("labels") or {})
 
 
 def moment(found: Json, name: str) -> str:

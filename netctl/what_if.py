@@ -22,7 +22,7 @@ def lines(preview: Json) -> list[str]:
     reach = effects["reach"]
     if reach["changes"]:
         found.append("Traffic between groups would change:")
-        found += [f"  {_shift(one)}" for one in reach["changes"]]
+        found += [f"  {shift(one)}" for one in reach["changes"]]
     elif reach["complete"]:
         found.append("Traffic between groups would not change.")
     if not reach["complete"]:
@@ -46,7 +46,8 @@ def _flows(flows: Json) -> list[str]:
     return found + [f"No figures of host {name}: {why}" for name, why in flows["missing"].items()]
 
 
-def _shift(one: Json) -> str:
+def shift(one: Json) -> str:
+    """Return what becomes of traffic between two groups, as a line."""
     source, destination = (one[end] or "(no group)" for end in ("source", "destination"))
     by = one["by"] or one["before"]
     decided = f", by rule {', '.join(by)}" if one["by"] else f", without rule {', '.join(by)}"

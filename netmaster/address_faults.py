@@ -13,7 +13,7 @@ from core.change_notifier import each_change
 from core.errors import NotLeader
 from core.logs import fields
 from core.retry import REMOTE, Loop, retry
-from netmaster.commit import Committer
+from netmaster.commits.commit import Committer
 from netmaster.plan import address_space
 
 log = logging.getLogger(__name__)

@@ -22,14 +22,13 @@ from core.service_manager import READY, STOPPING, feed_watchdog, notify
 from core.tasks import supervisor
 from daemons import metrics_page
 from daemons.browsers import BrowserPolicy
+from daemons.certificates.tls import TlsContexts, call_refused, contexts_of
 from daemons.diagnosis import Part, as_json, constant_text, log_lines
 from daemons.health import Health
 from daemons.listen_address import ListenAddress
 from daemons.memory import reclaim_regularly
 from daemons.metrics_page import MetricsPage
-from daemons.tls import TlsContexts, call_refused, contexts_of
 from netmaster import health
-from netmaster.aci import GatewayClient
 from netmaster.api.http import ui
 from netmaster.api.http.access import AccessControl
 from netmaster.api.http.metrics import metrics_route
@@ -45,8 +44,9 @@ from netmaster.auth.accounts import StoredAccounts
 from netmaster.auth.lockout import Lockout
 from netmaster.auth.login import Logins
 from netmaster.auth.passwords import Passwords
-from netmaster.commit_stats import CommitStats
-from netmaster.docker import DockerClient
+from netmaster.commits.commit_stats import CommitStats
+from netmaster.external.aci import GatewayClient
+from netmaster.external.docker import DockerClient
 from netmaster.leadership import (
     FOLLOWER,
     ExternalParties,
@@ -212,6 +212,7 @@ def _leader_settings(settings: Settings) -> LeaderSettings:
         dead_host_after=settings.dead_host_after,
         history=settings.store_history,
         address_cooldown=settings.address_cooldown,
+        sticky_for=settings.sticky_for,
     )
 
 

@@ -28,32 +28,34 @@ from core.logs import fields
 from core.patience import patient
 from core.retry import Loop, Pace
 from core.tasks import background
-from netmaster import address_faults, host_inventory
+from netmaster import address_faults
 from netmaster.api.dispatch import Leader
 from netmaster.api.http.access import AccessControl
 from netmaster.api.http.server import RestServer, Role, leaderless
 from netmaster.api.leader.agents import RegisteredAgents
+from netmaster.api.leader.conditions import ConditionsApi
 from netmaster.api.leader.context import LeaderContext
 from netmaster.api.leader.hosts import HostsApi
 from netmaster.api.leader.ipam import IpamApi
 from netmaster.api.leader.status import StatusApi
 from netmaster.api.v1.objects import SWARM
-from netmaster.claim_window import ClaimWindow
-from netmaster.cleanup import Cleanups
-from netmaster.commit import Committer, CommitTiming, WriteAuthority
-from netmaster.commit_stats import CommitStats
-from netmaster.dead_hosts import Clocks, DeadHosts
+from netmaster.commits.commit import Committer, CommitTiming, WriteAuthority
+from netmaster.commits.commit_stats import CommitStats
+from netmaster.commits.standby import Standby, following
 from netmaster.election import Effect, ElectionState, Input, step
-from netmaster.external_effects import DockerApi, ExternalEffects, GatewayApi
+from netmaster.external.external_effects import DockerApi, ExternalEffects, GatewayApi
+from netmaster.hosts import host_inventory
+from netmaster.hosts.claim_window import ClaimWindow
+from netmaster.hosts.cleanup import Cleanups
+from netmaster.hosts.dead_hosts import Clocks, DeadHosts
 from netmaster.migration import migrate, until_all_read_newest
 from netmaster.plan import lineage
-from netmaster.plan.endpoints import address, address_blocks
+from netmaster.plan.endpoints import address, address_blocks, kept
 from netmaster.plan.model import Plan
 from netmaster.plan.objects import globals as global_settings
 from netmaster.plan.objects import netprofile, policy, tenant
 from netmaster.plan.objects.globals import StartupFlags
-from netmaster.reservations import Reservations
-from netmaster.standby import Standby, following
+from netmaster.reservations import STICKY_FOR, Reservations
 from netmaster.view import View
 from objdb.api import Backend, Entry, Fence, Lock, Snapshot
 from ofnet.rpc.control import Node, Report
@@ -85,7 +87,8 @@ class LeaderSettings:
     `mode` is the cluster's; `flags` concern the global object; `dead_host_after` is how many
     seconds a host keeps its endpoints without an agent, 0 for ever; `history` is how many seconds
     of its past the store keeps, 0 for all; `address_cooldown` is how many seconds a
-    released address rests before it is granted again, 0 for not.
+    released address rests before it is granted again, 0 for not; `sticky_for` is how many seconds
+    an address is kept for a pod or machine that is away.
     """
 
     mode: str
@@ -93,6 +96,7 @@ class LeaderSettings:
     dead_host_after: float
     history: float = 0
     address_cooldown: float = 0
+    sticky_for: float = STICKY_FOR
     timing: LeadershipTiming = field(default_factory=LeadershipTiming)
 
 
@@ -315,7 +319,9 @@ class Leadership:
             committer,
             Cleanups(committer, parties.agents.reclaim),
             ExternalEffects(committer, parties.gateway, parties.docker, mode=self._settings.mode),
-            Reservations(endless=self._settings.mode == SWARM),
+            Reservations(
+                endless=self._settings.mode == SWARM, sticky_for=self._settings.sticky_for
+            ),
         )
 
     def _term_tasks(self, term: _Term) -> Mapping[str, Callable[[], Coroutine[None, None, None]]]:
@@ -404,6 +410,9 @@ class Leadership:
             "reservations reclaimed": lambda view: address.reclaim(
                 view, reservations.overdue(view)
             ),
+            "absences of kept addresses stored": lambda view: kept.store_absences(
+                view, reservations.absences(view)
+            ),
             "address blocks reclaimed": address_blocks.reclaim,
             "groups synced with their profiles": netprofile.sync_groups,
             "rules of deleted policies removed": policy.sweep,
@@ -450,12 +459,13 @@ class Leadership:
         return Leader(
             LeaderContext(
                 committer=committer,
-                change=self._current.effects.change,
+                effects=self._current.effects,
                 mode=self._settings.mode,
                 now=now,
                 agents=parties.agents,
                 cleanups=cleanups,
                 hosts=HostsApi(self._backend, committer, cleanups, parties.reports, now=now),
+                conditions=ConditionsApi(self._backend, committer, parties.reports, now=now),
                 ipam=IpamApi(
                     self._backend,
                     committer,
@@ -465,7 +475,7 @@ class Leadership:
                 ),
                 status=self._status,
                 access=parties.access,
-                claims_only=self._claims.is_open,
+                claims=self._claims,
                 new_id=self._master.new_id,
                 block_seconds=address_blocks.lease_seconds(self._settings.dead_host_after),
             )

@@ -12,14 +12,17 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from contivmodel.objects import Tenant
 from core.errors import ContivError
+from core.ids import TenantName
 from core.metrics import Kind, Metric, Reading, labelled, single
 from core.retry import Loops
+from daemons.certificates.tls import TlsContexts
 from daemons.request_stats import RequestStats
-from daemons.tls import TlsContexts
-from netmaster.commit_stats import CommitStats
+from netmaster.commits.commit_stats import CommitStats
 from netmaster.election import ElectionState
 from netmaster.leadership import Leadership
+from netmaster.plan import quotas
 from netmaster.progress import Applicable, unapplied_reason
 from netmaster.view import View
 from objdb.api import StoreCondition
@@ -29,6 +32,7 @@ from ofnet.rpc.control import Node, Report
 _C, _G, _H = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
 _REQUEST = ("method", "route")
 _NETWORK = ("tenant", "network", "family")
+_TENANT = ("tenant", "of")
 
 STORE_LIMIT: Final = 1.0
 """Seconds; Prometheus waits ten for a page."""
@@ -137,6 +141,18 @@ ADDRESSES_FREE: Final = Metric(
     "Addresses that are free, groups' pools and resting ones included; leader only.",
     _NETWORK,
 )
+TENANT_USED: Final = Metric(
+    "contiv_netmaster_tenant_used",
+    _G,
+    "How much a tenant has of what it has a quota of; leader only.",
+    _TENANT,
+)
+TENANT_QUOTA: Final = Metric(
+    "contiv_netmaster_tenant_quota",
+    _G,
+    "How much a tenant may have by its quota; leader only.",
+    _TENANT,
+)
 RELEASED: Final = Metric(
     "contiv_netmaster_orphans_released_total",
     _C,
@@ -185,7 +201,7 @@ EXPIRY: Final = Metric(
 METRICS: Final = (
     *(BUILD, REQUESTS, REQUEST_SECONDS, COMMITS, COMMIT_SECONDS, COMMIT_GROUP, PENDING, REBUILDS),
     *(WATCH_LAG, LEADER, STATE, ELECTIONS, READY, LOCK, REGISTERED, LEASES_LOST, AGENTS, HOSTS),
-    *(OBJECTS, ENDPOINTS, ADDRESSES, ADDRESSES_FREE, RELEASED),
+    *(OBJECTS, ENDPOINTS, ADDRESSES, ADDRESSES_FREE, TENANT_USED, TENANT_QUOTA, RELEASED),
     *(STORE_SIZE, STORE_USED, STORE_ALARM, LOOP_FAILURES, LOOPS_FAILING, EXPIRY),
 )
 """In the order of docs/metrics.md."""
@@ -260,6 +276,7 @@ class MasterMetrics:
         yield labelled(OBJECTS, {kind: len(objects) for kind, objects in view.objects.items()})
         yield single(ENDPOINTS, len(view.endpoints))
         yield from _addresses(view)
+        yield from _quotas(view)
 
 
 def _agents(reports: Iterable[Report], wanted: Applicable) -> dict[str, float]:
@@ -269,6 +286,16 @@ def _agents(reports: Iterable[Report], wanted: Applicable) -> dict[str, float]:
         "behind": sum(1 for one in known if unapplied_reason(wanted, [one])),
         "faulty": sum(1 for one in known if one.errors),
     }
+
+
+def _quotas(view: View) -> Iterator[Reading]:
+    has: dict[tuple[str, ...], float] = {}
+    may: dict[tuple[str, ...], float] = {}
+    for key in view.objects[Tenant.kind]:
+        for what, (used, allowed) in quotas.used(view, TenantName(key)).items():
+            has[key, what], may[key, what] = used, allowed
+    yield Reading(TENANT_USED, has)
+    yield Reading(TENANT_QUOTA, may)
 
 
 def _addresses(view: View) -> Iterator[Reading]:

@@ -15,7 +15,7 @@ from core import keys
 from core.errors import FenceLost, NotLeader, StoreFull, StoreUnavailable
 from core.logs import fields
 from core.retry import REMOTE, Loop, retry
-from netmaster import host_inventory
+from netmaster.hosts import host_inventory
 from netmaster.plan.migrations import (
     MIGRATIONS,
     Conversion,

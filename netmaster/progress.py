@@ -1,7 +1,7 @@
 """What hosts have applied of the leader's changes, from their agents' reports.
 
-`netmaster.host_inventory` reads which agents are registered, `netmaster.api.leader.hosts` shows the
-result. Does no I/O itself.
+`netmaster.hosts.host_inventory` reads which agents are registered, `netmaster.api.leader.hosts`
+shows the result. Does no I/O itself.
 
 A host is behind until its agent has applied the last change under every prefix that agents watch.
 The revision of that change is the leader's own commit, or what the store showed when its view was
@@ -36,6 +36,9 @@ OVERDUE: Final = (
 )
 
 
+MOST_REMOVALS: Final = 10_000
+"""Policies of which is known when a rule was removed last."""
+
 _WATCHED: Final = re.compile("|".join(map(re.escape, AGENT_PREFIXES)))
 
 
@@ -47,6 +50,22 @@ class PrefixRevisions:
     # changes in order: the revision it has reached covers all earlier changes under the prefix.
 
     revisions: dict[str, int] = field(default_factory=dict)
+    removals: dict[str, int] = field(default_factory=dict)
+    """The revision at which the last rule of a policy was removed, by the policy's key."""
+
+    def remove(self, key: str, rev: int) -> None:
+        """Take note that a key was deleted at a revision, as `update` does of a change.
+
+        A policy is not realised while a host has a rule that it has no more. The store keeps
+        nothing of that.
+        """
+        self.update(key, rev)
+        if key.startswith(keys.RULES):
+            policy = keys.after(keys.RULES, key).rpartition(":")[0]
+            self.removals.pop(policy, None)
+            self.removals[policy] = rev
+            if len(self.removals) > MOST_REMOVALS:
+                del self.removals[next(iter(self.removals))]
 
     def update(self, key: str, rev: int) -> None:
         """Take note of a change of a key at a revision, if agents watch the key."""
@@ -117,6 +136,9 @@ class ShownHost(TypedDict):
     label: str
     controlIP: str
     vtepIP: str
+    vtepIP6: NotRequired[
+        Annotated[str, Field(description="a second tunnel address, of IPv6, where it has both")]
+    ]
     uplinkMACs: list[str]
     version: str
     registered: bool
@@ -163,6 +185,8 @@ def shown_host(
         "endpoints": state.endpoints,
         "drained": state.drained,
     }
+    if record.vtep_ip6:
+        shown["vtepIP6"] = record.vtep_ip6
     if host.registered and record.version not in ("", VERSION):
         shown["masterVersion"] = VERSION
     if state.missing_since is not None and not host.registered:
@@ -180,8 +204,13 @@ def _errors(host: ObservedHost, now: float) -> Iterator[str]:
     if len(addresses) > 1:
         named = " and ".join(addresses)
         yield f"agents at {named} have this label: give each host its own --host"
-    reports = [report for report in host.reports.values() if report is not None]
-    if any(report.is_overdue(now) for report in reports):
+    yield from reported_errors(host.reports.values(), now)
+
+
+def reported_errors(reports: Collection[Report | None], now: float) -> Iterator[str]:
+    """Yield what the agents of a host report, and whether their reports are old."""
+    if any(report is not None and report.is_overdue(now) for report in reports):
         yield OVERDUE
     for report in reports:
-        yield from report.errors
+        if report is not None:
+            yield from report.errors

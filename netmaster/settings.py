@@ -13,17 +13,19 @@ from typing import Final
 from core.errors import UsageError
 from core.numbers import bounded
 from core.patience import patient
-from daemons import browsers, flags, tls
+from daemons import browsers, flags
+from daemons.certificates import tls
+from daemons.certificates.tls import TlsFiles
 from daemons.flags import Flag, Generation, Values
-from daemons.listen_address import ANY_ADDRESS, ListenAddress
-from daemons.tls import TlsFiles
+from daemons.listen_address import ANY_ADDRESS, ListenAddress, split
 from objdb.connect import StoreAddress, store_of
 
 INFRA_TYPES: Final = ("aci", "default")
-ANY_HOST: Final = ("", ANY_ADDRESS)
+ANY_HOST: Final = ("", ANY_ADDRESS, "::")
 OLDER_CONTROL: Final = ":9999"
 """The older generation's default: the host's address with the port of the listen URL."""
 LONGEST_ABSENCE: Final = 10 * 365 * 86400
+LONGEST_KEPT: Final = 30 * 86400
 SHORTEST_LEASE: Final = 2
 """Seconds; etcd grants no shorter lease."""
 
@@ -101,6 +103,13 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("sticky-for",),
+        env="STICKY_FOR",
+        help="seconds for which an address is kept for a pod or machine that is away",
+        default="86400",
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("trusted-origins",),
         env="TRUSTED_ORIGINS",
         help="comma-delimited origins (https://tools.example.com) whose pages may use the API in "
@@ -142,6 +151,7 @@ class Settings:
     dead_host_after: int
     store_history: int
     address_cooldown: int
+    sticky_for: int
     tls: TlsFiles = field(default_factory=TlsFiles)
     """None of them: REST and RPC are plain."""
     trusted_origins: frozenset[str] = frozenset()
@@ -150,7 +160,9 @@ class Settings:
     @property
     def single_listener(self) -> bool:
         """Return whether the external listener covers the internal address as well."""
-        covered = self.external.host in {*ANY_HOST, self.internal.host}
+        named = self.external.host
+        every = named in ANY_HOST and (":" in named) == (":" in self.internal.host)
+        covered = every or named == self.internal.host
         return covered and self.external.port == self.internal.port
 
 
@@ -189,6 +201,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         store_history=values.number("store-history", 0, 1_000_000),
         tls=tls.tls_files(values),
         address_cooldown=values.number("address-cooldown", 0, 86_400),
+        sticky_for=values.number("sticky-for", 10, LONGEST_KEPT),
         trusted_origins=_origins(values["trusted-origins"]),
     )
 
@@ -243,9 +256,10 @@ def _internal(text: str, external_port: int, host_address: Callable[[], str]) ->
 
 
 def _address(text: str) -> ListenAddress:
-    host, colon, port = text.partition(":")
-    if not colon or ":" in port:
+    found = split(text)
+    if found is None:
         raise UsageError(f"bind address is not in 'ip:port' format, got {text}")
+    host, port = found
     number = bounded(port, 0, 65535)
     if number is None:
         raise UsageError(f"bind port is a integer between 1-65535, got {port}")

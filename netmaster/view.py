@@ -1,14 +1,14 @@
 """The leader's own part of the store, in memory: what decisions are made against (ADR 9). Pure.
 
 Built from the store's bytes (`View.load`) and updated by `apply` with committed and pending writes;
-`netmaster.commit` owns it. Beside the records it keeps indexes (`netmaster.indexes`) and pools
-(`netmaster.ipam`), so that a decision about one endpoint costs the same among ten endpoints and
-among ten thousand.
+`netmaster.commits.commit` owns it. Beside the records it keeps indexes (`netmaster.indexes`) and
+pools (`netmaster.ipam`), so that a decision about one endpoint costs the same among ten endpoints
+and among ten thousand.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from contivmodel.kinds import KINDS
 from contivmodel.objects import Link, RestObject
@@ -30,6 +30,7 @@ from netmaster.indexes.endpoints import EndpointIndex
 from netmaster.indexes.rest_objects import RestObjects
 from netmaster.ipam.group_ids import GroupIds
 from netmaster.ipam.network import NetworkAddresses
+from netmaster.ipam.ranges import excluded
 from netmaster.ipam.resting import AddressRest
 from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
 from netmaster.known_underlay import KnownUnderlay
@@ -75,6 +76,7 @@ _Plain = (
     | ChangeRecord
     | PendingEffect
 )
+K = TypeVar("K", bound=Hashable)
 _LOAD_RANK: Final = {
     **dict.fromkeys(KINDS.values(), 0),
     TagRangesRecord: 1,
@@ -103,7 +105,7 @@ class View:
     # were released. The tests' `Scene` compares the two views after each step.
     #
     # The view is optimistic: it holds writes that are not committed yet, so that the next decision
-    # need not wait for the store. No caller is told before the commit (`netmaster.commit`).
+    # need not wait for the store. No caller is told before the commit (`netmaster.commits.commit`).
 
     def __init__(
         self, resting: AddressRest | None = None, underlay: KnownUnderlay | None = None
@@ -146,6 +148,9 @@ class View:
         self.reservations: dict[str, GrantRecord] = {}
         self.blocks: dict[HostLabel, dict[str, GrantRecord]] = {}
         """The grants of addresses that hosts hold ahead of their pods, by host and key."""
+        self.kept: dict[tuple[NetworkId, str], dict[str, GrantRecord]] = {}
+        """The grants that are kept for a pod or machine, there or away, by network, name and key.
+        """
         self.network_tags: dict[str, NetworkId] = {}
         self.group_tags: dict[str, GroupKey] = {}
         self.segments = Segments()
@@ -223,7 +228,7 @@ class View:
         )
         nested: tuple[Mapping[Any, Mapping[Any, object]], ...] = (
             *(self.network_endpoints, self.group_endpoints, self.host_endpoints, self.labelled),
-            *(self.same_endpoint_id, self.same_container_id, self.blocks),
+            *(self.same_endpoint_id, self.same_container_id, self.blocks, self.kept),
         )
         copies: dict[int, object] = {id(each): dict(each) for each in flat}
         for index in nested:
@@ -394,6 +399,8 @@ class View:
             self.reservations[key] = grant
         elif grant.owner is GrantOwner.BLOCK:
             self.blocks.setdefault(block_host(grant), {})[key] = grant
+        if grant.kept_for:
+            self.kept.setdefault((nid, grant.kept_for), {})[key] = grant
         if grant.seq >= self.next_seq:
             self.next_seq = grant.seq + 1
 
@@ -406,13 +413,16 @@ class View:
     def _drop_from_indexes(self, key: str, before: GrantRecord | None) -> None:
         self.reservations.pop(key, None)
         if before is not None and before.owner is GrantOwner.BLOCK:
-            host = block_host(before)
-            del self.blocks[host][key]
-            if not self.blocks[host]:
-                del self.blocks[host]
+            _drop(self.blocks, block_host(before), key)
+        if before is not None and before.kept_for:
+            _drop(self.kept, (keys.parse_grant(key)[0], before.kept_for), key)
 
     def _put_network(self, network: NetworkRecord) -> None:
+        known = network.id in self.networks
         self.networks[network.id] = network
+        if known:  # what it excludes is all of a network that can change
+            self._addresses(network.id).exclude(network)
+            return
         self.network_tags[network.network_tag] = network.id
         self.segments.take(network)
         self._addresses(network.id).open(network)
@@ -439,7 +449,8 @@ class View:
             addresses = self.addresses.get(network_of(group))
             if addresses is None or addresses.v4 is None:
                 raise Invalid(f"group {group.key}: its network {group.network} is missing")
-            addresses.v4.carve(group.key, *parse_pool(group.ip_pool))
+            ranges = excluded(group.exclude)
+            addresses.v4.carve(group.key, *parse_pool(group.ip_pool), ranges.v4)
 
     def _delete_group(self, key: GroupKey) -> None:
         group = self.groups.pop(key, None)
@@ -464,6 +475,13 @@ class View:
         # Grants outlive an infra network, whose hosts release their addresses only after it.
         if nid not in self.networks and not self.addresses[nid].grants:
             del self.addresses[nid]
+
+
+def _drop(index: dict[K, dict[str, GrantRecord]], entry: K, key: str) -> None:
+    """Remove a grant from an index, and an entry that is empty then."""
+    del index[entry][key]
+    if not index[entry]:
+        del index[entry]
 
 
 def block_host(grant: GrantRecord) -> HostLabel:

@@ -15,9 +15,9 @@ from typing import Final
 
 from aiohttp import web
 
-from core.connections import ConnectionGuard, ConnectionLimits
 from core.logs import fields
-from core.unix_socket import listen, peer_uid
+from core.net.connections import ConnectionGuard, ConnectionLimits
+from core.net.unix_socket import listen, peer_uid
 from daemons.http import GuardedSite
 
 log = logging.getLogger(__name__)

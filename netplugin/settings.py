@@ -21,15 +21,17 @@ from ipaddress import (
 from pathlib import Path
 from typing import Final
 
+from core.addresses import authority
 from core.errors import UsageError
 from core.ids import HostLabel
 from core.numbers import bounded
-from daemons import flags, tls
+from daemons import flags
+from daemons.certificates import tls
+from daemons.certificates.tls import TlsFiles
 from daemons.flags import Flag, Generation, Values
-from daemons.listen_address import ANY_ADDRESS, ListenAddress
-from daemons.tls import TlsFiles
+from daemons.listen_address import ANY_ADDRESS, ListenAddress, split
 from objdb.connect import StoreAddress, store_of
-from ofnet.world import FwdMode, ManagementPort
+from ofnet.world import FwdMode, ManagementPort, tunnel_source4
 from state.records import Encap
 
 DOCKER: Final = "docker"
@@ -50,6 +52,7 @@ LARGEST_MTU: Final = 65_535
 CLUSTER_DOMAIN: Final = "cluster.local"
 LARGEST_BLOCK: Final = 256
 LARGEST_DNS_RATE: Final = 1_000_000
+MOST_FLOW_RECORDS: Final = 10_000_000
 _DOMAIN: Final = re.compile(r"[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})*")
 
 FLAGS: Final = (
@@ -64,7 +67,8 @@ FLAGS: Final = (
     Flag(
         names=("vtep-ip",),
         env="VTEP_IP",
-        help="source address of tunnels",
+        help="source address of tunnels; one of IPv4 and one of IPv6, with a comma, in clusters of "
+        "hosts with one of them",
         generation=Generation.BOTH,
     ),
     Flag(
@@ -285,8 +289,8 @@ FLAGS: Final = (
     Flag(
         names=("probe-interval",),
         env="PROBE_INTERVAL",
-        help="seconds between path MTU probes of other hosts; 0 for never, and for no probes of "
-        "tunnels each second either",
+        help="seconds between path MTU probes of other hosts; 0 for never, and for no probes "
+        "inside of tunnels either",
         default="300",
         generation=Generation.OURS,
     ),
@@ -302,6 +306,29 @@ FLAGS: Final = (
         env="AUDIT_INTERVAL",
         help="seconds between checks for changes made by others: flows, links, rules",
         default="60",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("flow-records",),
+        env="FLOW_RECORDS",
+        help="record the connections of pods here, and what was dropped, for `netctl flows`: new "
+        "connections cost the switch about a sixth more",
+        default="false",
+        switch=True,
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("flow-records-kept",),
+        env="FLOW_RECORDS_KEPT",
+        help="how many records are kept at most, for an hour at most; about 1 KB each",
+        default="100000",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("flow-export",),
+        env="FLOW_EXPORT",
+        help="where records of flows are sent as they end, separated by commas: file:PATH and "
+        "unix:PATH get lines of JSON, ipfix:ADDRESS:PORT gets IPFIX by UDP; needs --flow-records",
         generation=Generation.OURS,
     ),
     Flag(
@@ -353,6 +380,26 @@ class DockerScope(StrEnum):
     """Docker's swarm makes them, and its managers choose the addresses."""
 
 
+class ExportKind(StrEnum):
+    """What records of flows are exported to."""
+
+    FILE = "file"
+    UNIX = "unix"
+    """Whoever listens at a unix socket."""
+    IPFIX = "ipfix"
+    """A collector of IPFIX."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportTarget:
+    """Where records of flows are exported to: as the user says it, and its path or address."""
+
+    text: str
+    kind: ExportKind
+    where: str
+    port: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerSettings:
     """How the agent serves the docker engine of its host."""
@@ -377,8 +424,8 @@ class Settings:
     """None takes the mode of the global object."""
     store: StoreAddress
     host: HostLabel
-    ctrl_ip: IPv4Address
-    vtep_ip: IPv4Address
+    ctrl_ip: IPv4Address | IPv6Address
+    vtep_ip: IPv4Address | IPv6Address
     uplinks: tuple[str, ...]
     vxlan_port: int
     journal: Path
@@ -398,6 +445,8 @@ class Settings:
     probe_interval: int
     leak_grace: int
     audit_interval: int
+    vtep_ip6: IPv4Address | IPv6Address | None = None
+    """Where tunnels end besides, of IPv6, if `vtep_ip` is of IPv4."""
     kube_proxy: KubeProxy = KubeProxy.REPLACE
     tenant_labels: TenantLabels = TenantLabels.PODS
     own_tenants_only: bool = False
@@ -411,18 +460,32 @@ class Settings:
     """The management ports that pods may reach."""
     cluster_domain: str = CLUSTER_DOMAIN
     """The DNS zone of the cluster's services."""
-    dns_address: IPv4Address | None = None
+    dns_address: IPv4Address | IPv6Address | None = None
     """Where pods ask this agent as their name server; None where they have another one."""
     pod_prefixes: tuple[IPv4Network | IPv6Network, ...] = ()
-    """Where routes to pods come before the host's own (`netplugin.kernel.route_table`)."""
+    """Where routes to pods come before the host's own (`netplugin.kernel.routes.route_table`)."""
     dns_upstream: tuple[IPv4Address | IPv6Address, ...] = ()
     """The name servers for names outside; () for those of the host."""
     dns_rate: int = 200
     takeover_label: bool = False
     """Whether a host label that another host has is taken over."""
     bgp_password_file: Path | None = None
+    flow_records: int = 0
+    """How many records of flows are kept; 0 where none are made."""
+    flow_export: tuple[ExportTarget, ...] = ()
+    """Where records of flows are sent as they end."""
     docker: DockerSettings | None = None
     """None where the orchestrator is another."""
+
+    @property
+    def vtep_ips(self) -> tuple[IPv4Address | IPv6Address, ...]:
+        """Where tunnels end: of one family each, that of IPv4 first."""
+        return self.vtep_ip, *(() if self.vtep_ip6 is None else (self.vtep_ip6,))
+
+    @property
+    def tunnel_source(self) -> IPv4Address:
+        """The address of IPv4 under which this host connects to pods of others."""
+        return tunnel_source4(self.vtep_ip)
 
     @property
     def kube_cache(self) -> Path:
@@ -448,9 +511,9 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
     modes = flags.network_options(values)
     store = store_of(values)
     host = _host_label(values["host"] or socket.gethostname())
-    ctrl_ip = _ip("control IP", values["ctrl-ip"] or host_address())
-    default_vtep = str(ctrl_ip) if values.older else ""
-    vtep_ip = _ip("VTEP IP", values["vtep-ip"] or default_vtep or host_address())
+    ctrl_ip = _any_ip("control IP", values["ctrl-ip"] or host_address())
+    default_vtep = str(ctrl_ip) if values.older or ctrl_ip.version == 6 else ""
+    vtep_ip, *further = _vtep_ips(values["vtep-ip"] or default_vtep or host_address())
     named = filter(None, (name.strip() for name in values["vlan-uplinks"].split(",")))
     uplinks = tuple(dict.fromkeys(named))
     if modes.net_mode == "vlan" and not uplinks:
@@ -462,13 +525,14 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         host=host,
         ctrl_ip=ctrl_ip,
         vtep_ip=vtep_ip,
+        vtep_ip6=next(iter(further), None),
         uplinks=uplinks,
         vxlan_port=values.number("vxlan-port", 1, 65535),
         journal=journal_dir(values),
         run_dir=Path(values["run-dir"]),
         cni_socket=cni_socket(values),
         ovsdb=values["ovsdb"],
-        rest=_address(values["rest-address"] or f"{ctrl_ip}:{REST_PORT}"),
+        rest=_address(values["rest-address"] or authority(str(ctrl_ip), REST_PORT)),
         vxlan_rpc_port=values.number("vxlan-rpc-port", 0, 65535),
         vlan_rpc_port=values.number("vlan-rpc-port", 0, 65535),
         vxlan_openflow_port=_openflow_port(values, "vxlan-openflow-port", VXLAN_OPENFLOW_PORT),
@@ -490,7 +554,9 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
             _prefix(word.strip()) for word in filter(str.strip, values["pod-prefixes"].split(","))
         ),
         cluster_domain=_domain(values["cluster-domain"]),
-        dns_address=_ip("DNS address", values["dns-address"]) if values["dns-address"] else None,
+        dns_address=_any_ip("DNS address", values["dns-address"])
+        if values["dns-address"]
+        else None,
         dns_upstream=tuple(
             _any_ip("DNS upstream", word.strip())
             for word in filter(str.strip, values["dns-upstream"].split(","))
@@ -500,7 +566,37 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         bgp_password_file=Path(values["bgp-password-file"])
         if values["bgp-password-file"]
         else None,
+        flow_records=_flow_records(values),
+        flow_export=_flow_export(values),
         docker=_docker(values, modes) if modes.mode in {DOCKER, SWARM} else None,
+    )
+
+
+def _flow_records(values: Values) -> int:
+    kept = values.number("flow-records-kept", 1, MOST_FLOW_RECORDS)
+    return kept if values.on("flow-records") else 0
+
+
+def _flow_export(values: Values) -> tuple[ExportTarget, ...]:
+    """Return where records of flows are exported to. Raises UsageError."""
+    words = dict.fromkeys(filter(None, map(str.strip, values["flow-export"].split(","))))
+    if words and not values.on("flow-records"):
+        raise UsageError("--flow-export needs --flow-records")
+    return tuple(map(_export_target, words))
+
+
+def _export_target(text: str) -> ExportTarget:
+    kind, _, where = text.partition(":")
+    if kind in {ExportKind.FILE, ExportKind.UNIX} and Path(where).is_absolute():
+        return ExportTarget(text, ExportKind(kind), where)
+    address, _, number = where.rpartition(":")
+    port = bounded(number, 1, 65535)
+    if kind == ExportKind.IPFIX and port is not None:
+        own = str(_any_ip("collector", address.removeprefix("[").removesuffix("]")))
+        return ExportTarget(text, ExportKind.IPFIX, own, port)
+    raise UsageError(
+        f"--flow-export {text}: want file:/PATH, unix:/PATH, ipfix:ADDRESS:PORT or "
+        "ipfix:[ADDRESS]:PORT"
     )
 
 
@@ -598,11 +694,11 @@ def _any_ip(what: str, text: str) -> IPv4Address | IPv6Address:
         raise UsageError(f"invalid netplugin {what}: {text}") from exc
 
 
-def _ip(what: str, text: str) -> IPv4Address:
-    try:
-        return IPv4Address(text)
-    except ValueError as exc:
-        raise UsageError(f"invalid netplugin {what}: {text}") from exc
+def _vtep_ips(text: str) -> tuple[IPv4Address | IPv6Address, ...]:
+    found = [_any_ip("VTEP IP", word.strip()) for word in text.split(",")]
+    if len({one.version for one in found}) < len(found):
+        raise UsageError(f"invalid netplugin VTEP IP: {text}, two addresses of one family")
+    return tuple(sorted(found, key=lambda one: one.version))
 
 
 def _host_label(text: str) -> HostLabel:
@@ -612,8 +708,8 @@ def _host_label(text: str) -> HostLabel:
 
 
 def _address(text: str) -> ListenAddress:
-    host, colon, port = text.rpartition(":")
+    host, port = split(text) or ("", "")
     number = bounded(port, 0, 65535)
-    if not colon or number is None:
+    if number is None:
         raise UsageError(f"bind address is not in 'ip:port' format, got {text}")
     return ListenAddress(host or ANY_ADDRESS, number)

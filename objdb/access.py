@@ -16,7 +16,7 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
+class StoreCredentials:
     """A user of etcd."""
 
     user: str
@@ -24,10 +24,10 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class StoreAccess:
     """`host:port` of a store's members; `credentials` are for etcd, `token` for consul."""
 
     endpoints: tuple[str, ...]
     tls: Tls | None = None
-    credentials: Credentials | None = None
+    credentials: StoreCredentials | None = None
     token: str | None = None

@@ -16,9 +16,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from core.addresses import authority
 from core.errors import UsageError
 from daemons.flags import Values
-from objdb.access import Access, Tls
+from objdb.access import StoreAccess, Tls
 from objdb.api import Backend
 from objdb.credentials import CredentialFiles
 from objdb.etcd import EtcdBackend
@@ -132,28 +133,28 @@ def tls_context(
     return agents.tls_context(tls) if tls else None
 
 
-def etcd_access(store: StoreAddress) -> Access:
+def etcd_access(store: StoreAddress) -> StoreAccess:
     """Return address and credentials for etcd. Raises UsageError for unreadable files."""
-    return Access(
+    return StoreAccess(
         endpoints=store.members,
         tls=store.credential_files.tls() if store.secure else None,
         credentials=store.credential_files.credentials(),
     )
 
 
-def consul_access(store: StoreAddress, environ: Mapping[str, str]) -> Access:
+def consul_access(store: StoreAddress, environ: Mapping[str, str]) -> StoreAccess:
     """Return address and credentials for consul, the latter from the environment.
 
     Raises UsageError for unreadable files.
     """
     token = environ.get("CONSUL_HTTP_TOKEN") or None
     if not store.secure:
-        return Access(endpoints=store.members, token=token)
+        return StoreAccess(endpoints=store.members, token=token)
     pem = {name: _pem(name, environ.get(name)) for name in _CONSUL_PEM}
     ca, cert, key = pem.values()
     if (cert is None) != (key is None):
         raise UsageError("CONSUL_CLIENT_CERT and CONSUL_CLIENT_KEY go together or not at all")
-    return Access(endpoints=store.members, token=token, tls=Tls(ca=ca, cert=cert, key=key))
+    return StoreAccess(endpoints=store.members, token=token, tls=Tls(ca=ca, cert=cert, key=key))
 
 
 def _pem(name: str, path: str | None) -> bytes | None:
@@ -188,5 +189,5 @@ def _endpoint(kind: StoreKind, text: str, error_prefix: str) -> tuple[str, str]:
         raise UsageError(f"{error_prefix}: {text}: want {kind}://host:port or http(s)://host:port")
     if not host or not port or parts.path.strip("/") or parts.query or parts.username:
         raise UsageError(f"{error_prefix}: {text}: want host:port behind the scheme")
-    member = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    member = authority(host, port)
     return ("https" if parts.scheme == "https" else "http"), member

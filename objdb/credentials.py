@@ -8,9 +8,9 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
-from core import tls_trust
 from core.errors import UsageError
-from objdb.access import Credentials, Tls
+from core.net import tls_trust
+from objdb.access import StoreCredentials, Tls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,13 +69,13 @@ class CredentialFiles:
             raise UsageError(f"{files}: not PEM, or a key of another certificate: {exc}") from exc
         return context
 
-    def credentials(self) -> Credentials | None:
+    def credentials(self) -> StoreCredentials | None:
         """Read the password without its line end. Raises UsageError."""
         if not self.user:
             return None
         password = _read("store-password-file", self.password_file)
         try:
-            return Credentials(user=self.user, password=password.decode().rstrip("\r\n"))
+            return StoreCredentials(user=self.user, password=password.decode().rstrip("\r\n"))
         except UnicodeDecodeError as exc:
             raise UsageError(f"--store-password-file {self.password_file}: not UTF-8") from exc
 

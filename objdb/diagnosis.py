@@ -15,8 +15,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from core import tls_trust
 from core.errors import StoreDenied, StoreUnavailable
+from core.net import tls_trust
 from core.outside_json import read_json
 from core.patience import patient
 from core.tasks import unbroken

@@ -51,7 +51,7 @@ Renewer = AbstractContextManager[Renew]
 """Opens the thread's own connection; after an unanswered renewal it may use another member."""
 
 
-class Keepalive(threading.Thread):
+class LeaseKeepalive(threading.Thread):
     """Renews one lease until it is stopped or the lease is lost.
 
     `lone`: there is no other member to try after an unanswered renewal.
@@ -159,7 +159,9 @@ class RenewedLease(ABC):
         self._ended = asyncio.Event()
         self._revoked = False
         ended = partial(asyncio.get_running_loop().call_soon_threadsafe, self._ended.set)
-        self._keepalive = Keepalive(renewer, until=sent + ttl, ttl=ttl, lone=lone, on_lost=ended)
+        self._keepalive = LeaseKeepalive(
+            renewer, until=sent + ttl, ttl=ttl, lone=lone, on_lost=ended
+        )
         self._keepalive.start()
         active.add(self)
 

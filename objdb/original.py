@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from core import tls_trust
 from core.errors import Invalid, StoreUnavailable, UsageError
+from core.net import tls_trust
 from core.outside_json import read_json
 
 _ETCD: Final = "/v2/keys/contiv.io?recursive=true&quorum=true"

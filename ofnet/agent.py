@@ -2,7 +2,7 @@
 
 In come Worlds with the ids of what changed (from `netplugin`) and packets from the switch. Out go
 changed flows to `ofnet.flow_sync`, which reconciles the switch with them, and answers to packets
-(`ofnet.packetin`, `ofnet.services.refusal`). Must not know the store or the kernel.
+(`ofnet.packets.packetin`, `ofnet.services.refusal`). Must not know the store or the kernel.
 """
 
 import asyncio
@@ -16,22 +16,23 @@ from typing import Any, Final, Protocol
 from core.errors import Invalid, SwitchRefused, SwitchUnavailable
 from core.ids import EndpointKey
 from core.logs import fields
-from ofnet import datapath, policy_log
+from ofnet import datapath, drops, policy_log
 from ofnet.changes import EVERYTHING, Changes, ObjectId, ObjectKind
 from ofnet.channel.switch import Switch
 from ofnet.channel.wire import PacketIn
 from ofnet.desired import Desired
 from ofnet.diff import Difference, difference
-from ofnet.directory import Directory
+from ofnet.drops import DropNotice, DroppingFlows
 from ofnet.flow_sync import AUDIT_INTERVAL, FlowSync
-from ofnet.garp_sender import GarpSender
 from ofnet.hits import Hits, guarded_by_object, hits_by_object
 from ofnet.inspection import AgentIdentity, bridge_report, tenants
-from ofnet.names import Resolver, no_resolver
 from ofnet.openflow.actions import PORT_IN_PORT, Output
 from ofnet.openflow.packets import Neighbour
-from ofnet.packetin import FORGED, PacketOut, react
-from ofnet.pipelines import neighbours
+from ofnet.packets.directory import Directory
+from ofnet.packets.garp_sender import GarpSender
+from ofnet.packets.names import Resolver, no_resolver
+from ofnet.packets.packetin import FORGED, PacketOut, react
+from ofnet.pipelines.packet_path import neighbours
 from ofnet.policy_log import LoggedRules, Notice
 from ofnet.services.refusal import refusal
 from ofnet.services.stats import service_counters
@@ -71,7 +72,8 @@ def _no_receiver(_ofport: int, _frame: bytes) -> None:
 class BridgeAgent:
     """The desired state of one bridge and the task that realises it. `stats` counts packets.
 
-    `resolve` answers the pods' DNS requests, `notice` takes the packets of rules with `log`.
+    `resolve` answers the pods' DNS requests, `notice` takes the packets of rules with `log`,
+    `dropped` those that the switch reports as dropped.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class BridgeAgent:
         audit_interval: float = AUDIT_INTERVAL,
         resolve: Resolver = no_resolver,
         notice: Notice | None = None,
+        dropped: DropNotice | None = None,
     ) -> None:
         self.bridge = bridge
         self.stats: Counter[str] = Counter()
@@ -91,9 +94,11 @@ class BridgeAgent:
         self.switch = switch
         self._resolve = resolve
         self._notice = notice
+        self._dropped = dropped
         self._logged = LoggedRules()
         self._world = world
         self.desired = Desired(bridge)
+        self._dropping = DroppingFlows(self.desired)
         self.directory = Directory()
         self._log_faults(self.desired.update(world, EVERYTHING).faults)
         self.directory.update(world, EVERYTHING)
@@ -112,7 +117,7 @@ class BridgeAgent:
         self._receive_probe: Callable[[int, bytes], None] = _no_receiver
         self._complete = asyncio.Event()
         self._note_complete(world)
-        self.garp_sender = GarpSender(switch, bridge, world, self.stats, self.sync.wait_synced)
+        self.garp_sender = GarpSender(switch, bridge, world, self.stats, self.sync)
         switch.attach(self)
 
     def on_sync_change(self, callback: Callable[[], None]) -> None:
@@ -153,6 +158,8 @@ class BridgeAgent:
         delta = self.desired.update(world, changes)
         if any(flow.owner is ObjectKind.RULE for flow in (*delta.add, *delta.delete)):
             self._logged.forget()
+        if delta.add:
+            self._dropping.changed()
         self._world = world
         if self._observer is not None:
             self._observer.on_world(world)
@@ -313,6 +320,8 @@ class BridgeAgent:
 
     def on_packet_in(self, packet: PacketIn) -> None:
         """Answer a packet from what the World knows."""
+        if self._dropped is not None and self._note_dropped(packet, self._dropped):
+            return
         if packet.table == TableId.SRV_PROXY_DNAT:
             self._refuse(packet)
             return
@@ -342,6 +351,22 @@ class BridgeAgent:
         self.stats["SvcPktRefused" if answer is not None else "SvcPktInvalid-ERROR"] += 1
         if answer is not None:
             self.switch.send_packet(answer, _BACK, in_port=packet.in_port)
+
+    def is_drop(self, cookie: int) -> bool:
+        """Return whether packets come here for a flow only because it has dropped them."""
+        dropping = self._dropping.by_cookie(cookie)
+        return dropping is not None and dropping.only
+
+    def _note_dropped(self, packet: PacketIn, notice: DropNotice) -> bool:
+        """Pass on what a flow has dropped; return whether the packet came for nothing else."""
+        dropping = self._dropping.by_cookie(packet.cookie)
+        if dropping is None:
+            return False
+        found = drops.read(packet, dropping, self.directory, bridge=self.bridge, world=self._world)
+        self.stats["DropPktReported" if found is not None else "DropPktInvalid-ERROR"] += 1
+        if found is not None:
+            notice(found)
+        return dropping.only
 
     def _note(self, packet: PacketIn) -> None:
         """Pass on what a packet of a rule with `log` says."""

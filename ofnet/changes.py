@@ -1,8 +1,8 @@
 """Which objects of a World a change affects, so that only these are recomputed. Pure.
 
 In come the objects that the agent's World builder changed (`Changes`); `affected` adds the objects
-that depend on them. `ofnet.desired` and `ofnet.directory` recompute exactly these. `KINDS` declares
-each kind of object: where a World holds it, and what depends on it.
+that depend on them. `ofnet.desired` and `ofnet.packets.directory` recompute exactly these. `KINDS`
+declares each kind of object: where a World holds it, and what depends on it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set

@@ -15,7 +15,8 @@ from ofnet.flows import Flow, FlowKey
 from ofnet.openflow.actions import SelectGroup  # noqa: TC001 - for the type of an attribute
 from ofnet.openflow.meters import Meter
 from ofnet.ownership import Ownership
-from ofnet.pipelines import PIPELINES, service_nat
+from ofnet.pipelines import PIPELINES
+from ofnet.pipelines.features import service_nat
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, TableId, mode_of
 from ofnet.translations import Translated, begun

@@ -7,12 +7,12 @@ counters that this agent keeps are reported.
 import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
 
 from core.ids import split_network_id
 from ofnet.openflow.oxm import mac_bytes
-from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.services.stats import proxy_state
 from ofnet.tables import Mode
 from ofnet.world import FwdMode, LocalEndpoint, Network, RemoteEndpoint, World
@@ -99,12 +99,14 @@ def _endpoints(world: World, identity: AgentIdentity) -> Iterator[dict[str, Any]
         if isinstance(endpoint, RemoteEndpoint):
             vtep = world.vteps.get(endpoint.host)
             origin = str(vtep.ip) if vtep is not None else ""
-        yield _entry(home, endpoint.ip, endpoint, origin=origin)
+        address = endpoint.ip or endpoint.ip6
+        if address is not None:
+            yield _entry(home, address, endpoint, origin=origin)
 
 
 def _entry(
     network: Network,
-    address: IPv4Address,
+    address: IPv4Address | IPv6Address,
     endpoint: LocalEndpoint | RemoteEndpoint | None = None,
     *,
     origin: str = "",
@@ -115,8 +117,8 @@ def _entry(
         "EndpointID": f"{address}:{vrf}",
         "EndpointType": INTERNAL,
         "EndpointGroup": endpoint.group_id if endpoint is not None else 0,
-        "IpAddr": str(address),
-        "IpMask": "255.255.255.255",
+        "IpAddr": str(address) if address.version == 4 else "",
+        "IpMask": "255.255.255.255" if address.version == 4 else "",
         "Ipv6Addr": str(ip6) if ip6 is not None else "",
         "Ipv6Mask": ":".join(["ffff"] * 8) if ip6 is not None else "",
         "Vrf": vrf,

@@ -1,7 +1,7 @@
 """A map in which several owners may claim one key, and the smallest owner id wins.
 
-`ofnet.desired` (flows by key) and `ofnet.directory` (endpoints by address and by port) are such
-maps. Pure.
+`ofnet.desired` (flows by key) and `ofnet.packets.directory` (endpoints by address and by port) are
+such maps. Pure.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,8 @@
 """Reads what a switch reports of rules with `log`: which rule, which ends. Pure.
 
-In come packets that `ofnet.pipelines.policy` has reported, with the flow that did it and what the
-tables knew of the packet; out go `LoggedPacket`s, to which `netplugin.diagnostics.policy_log` gives
-names. Frames are of pods, and read as untrusted input.
+In come packets that `ofnet.pipelines.features.policy` has reported, with the flow that did it and
+what the tables knew of the packet; out go `LoggedPacket`s, to which
+`netplugin.diagnostics.policy_log` gives names. Frames are of pods, and read as untrusted input.
 """
 
 import struct
@@ -14,12 +14,12 @@ from typing import Final
 from core.ids import EndpointKey, NetworkId
 from ofnet.channel.flow_stats import FlowCount
 from ofnet.channel.wire import PacketIn
-from ofnet.directory import Directory
 from ofnet.flows import Flow
 from ofnet.openflow import oxm, packets
 from ofnet.openflow.actions import Report
 from ofnet.openflow.fields import VRF
-from ofnet.pipelines import policy
+from ofnet.packets.directory import Directory
+from ofnet.pipelines.features import policy
 from ofnet.tables import Mode, TableId
 from ofnet.world import Rule, World
 
@@ -111,15 +111,15 @@ def read(
     `vrfs` are those in which its ends are looked up, the packet's own one first.
     """
     rule = rules.get(packet.cookie)
-    ends = _ends(packets.untagged(packet.data))
-    if rule is None or ends is None:
+    found = ends(packet)
+    if rule is None or found is None:
         return None
-    protocol, source, destination = ends
+    protocol, source, destination = found
     return LoggedPacket(
         rule=rule,
         protocol=protocol,
-        source=_known(source, directory, vrfs),
-        destination=_known(destination, directory, vrfs),
+        source=known(source, directory, vrfs),
+        destination=known(destination, directory, vrfs),
     )
 
 
@@ -132,7 +132,8 @@ def vrfs_of(packet: PacketIn, mode: Mode, world: World) -> list[int]:
     return sorted({network.vrf for network in world.networks.values()})
 
 
-def _known(end: LoggedEnd, directory: Directory, vrfs: Collection[int]) -> LoggedEnd:
+def known(end: LoggedEnd, directory: Directory, vrfs: Collection[int]) -> LoggedEnd:
+    """Return an end with its endpoint, if one in the first of these VRFs that has one is known."""
     for vrf in vrfs:
         endpoint = directory.endpoint(vrf, end.address)
         if endpoint is not None:
@@ -145,8 +146,9 @@ def _known(end: LoggedEnd, directory: Directory, vrfs: Collection[int]) -> Logge
     return end
 
 
-def _ends(frame: bytes) -> tuple[int, LoggedEnd, LoggedEnd] | None:
-    """Return protocol, source and destination of a frame; None for one that is not whole IP."""
+def ends(packet: PacketIn) -> tuple[int, LoggedEnd, LoggedEnd] | None:
+    """Return protocol, source and destination of a packet; None for one that is not whole IP."""
+    frame = packets.untagged(packet.data)
     body = frame[_ETHERNET:]
     found: tuple[int, bytes, IPv4Address | IPv6Address, IPv4Address | IPv6Address]
     try:

@@ -165,6 +165,7 @@ class Priority(IntEnum):
 
     HOST_ELSEWHERE = 58
     HOST_UNCHANGED = 59
+    HOST_ERROR = 59
     HOST_PATH = 60
     HOST_FORGED = 61
     HOST_KNOWN = 62
@@ -226,7 +227,8 @@ _PACKET: Final = frozenset({"eth_type", "metadata", "ip_proto", "ip_frag"})
 _REQUEST: Final = _PACKET | {"ipv4_dst", "ipv6_dst", "tcp_dst", "udp_dst"}
 _ANSWER: Final = _PACKET | {"ipv4_src", "ipv6_src", "tcp_src", "udp_src"}
 _DELIVERED: Final = frozenset(
-    {"in_port", "eth_type", "metadata", "vlan_vid", "ipv4_dst", "ip_proto", "tcp_dst", "udp_dst"}
+    {"in_port", "eth_type", "metadata", "vlan_vid", "ipv4_dst", "ipv6_dst"}
+    | {"ip_proto", "tcp_dst", "udp_dst"}
 )
 """The fields by which a packet finds its way out; those of ports lead to the agent as a server."""
 
@@ -248,7 +250,7 @@ def _kube_stage(table: TableId, allowed: TableId) -> Table:
             {"conj_id", "metadata", "eth_type", "ip_proto", "tcp_dst", "udp_dst", "sctp_dst"}
             | {"ipv4_src", "ipv4_dst", "ipv6_src", "ipv6_dst"}
         ),
-        actions=frozenset({"conjunction"}),
+        actions=frozenset({"conjunction", "report"}),
         writes=JUDGED.mask,
         next=frozenset({following, allowed}),
         misses=_everywhere(judged(following) if last else goto(following)),
@@ -267,10 +269,12 @@ _DECLARED: Final = (
             {"in_port", "eth_type", "eth_src", "vlan_vid", "ip_proto", "udp_src", "udp_dst"}
             | {"arp_op", "arp_spa", "arp_tpa", "arp_sha"}
             | {"ipv4_src", "ipv6_src", "icmpv6_type", "nd_target"}
-            | {"ipv4_dst", "tcp_src", "tcp_dst"}
+            | {"ipv4_dst", "ipv6_dst", "tcp_src", "tcp_dst"}
         ),
         actions=frozenset(
-            {"meter", "output", "pop_vlan", "bundle_load", "eth_dst", "ipv4_dst", "ct_note"}
+            {"meter", "output", "pop_vlan", "bundle_load", "ct_note"}
+            | {"eth_dst", "ipv4_dst", "ipv6_dst"}
+            | {"report"}
         ),
         writes=VRF.mask | RX_VTEP.mask | TO_HOST.mask | FROM_HOST.mask,
         next=frozenset(
@@ -282,7 +286,9 @@ _DECLARED: Final = (
     Table(
         id=TableId.VLAN,
         matches=frozenset({"in_port", "eth_type", "tunnel_id", "vlan_vid"}),
-        actions=frozenset({"meter", "ip_dscp", "push_vlan", "vlan_vid", "tunnel_id", "output"}),
+        actions=frozenset(
+            {"meter", "ip_dscp", "push_vlan", "vlan_vid", "tunnel_id", "output", "report"}
+        ),
         writes=VRF.mask | SOURCE_GROUP.mask | RX_VTEP.mask | FROM_HOST.mask,
         next=frozenset(
             {TableId.INGRESS_GROUP, TableId.SRV_PROXY_DNAT, TableId.DST_GRP, TableId.SRV_PROXY_SNAT}
@@ -299,7 +305,7 @@ _DECLARED: Final = (
         ),
         actions=frozenset(
             {"ct", "ct_commit", "eth_src", "eth_dst", "ipv4_dst", "ipv6_dst", "load", "tunnel_id"}
-            | {"output", "pop_vlan", "push_vlan", "vlan_vid", "lookup"}
+            | {"output", "pop_vlan", "push_vlan", "vlan_vid", "lookup", "report"}
         ),
         resumes=frozenset({TableId.INGRESS_GROUP, TableId.SRV_PROXY_SNAT}),
         writes=VRF.mask | SOURCE_GROUP.mask | FROM_HOST.mask | FORWARDED.mask | JUDGED.mask,
@@ -309,8 +315,8 @@ _DECLARED: Final = (
     Table(
         id=TableId.SRV_PROXY_DNAT,
         matches=_REQUEST
-        | {"ipv4_src", "ipv6_src", "ct_state", "ct_zone", "icmpv6_type", "nd_target"},
-        actions=frozenset({"ct", "eth_src", "move", "output"}),
+        | {"ipv4_src", "ipv6_src", "ct_state", "ct_zone", "icmp_type", "icmpv6_type", "nd_target"},
+        actions=frozenset({"ct", "deal", "eth_src", "move", "output", "report"}),
         next=frozenset({TableId.DST_GRP, TableId.NEIGHBOURS}),
         resumes=frozenset(
             {TableId.SRV_PROXY_DNAT, TableId.DST_GRP, TableId.SERVICES, TableId.HAIRPIN}
@@ -341,7 +347,7 @@ _DECLARED: Final = (
         id=TableId.SRV_PROXY_SNAT,
         matches=_ANSWER
         | {"ipv4_dst", "ipv6_dst", "icmp_type", "icmpv6_type", "ct_state", "ct_zone"},
-        actions=frozenset({"ct", "ct_commit", "load", "move"}),
+        actions=frozenset({"ct", "ct_commit", "deal", "load", "move"}),
         writes=REASSEMBLED.mask,
         next=frozenset({TableId.IP, TableId.MAC_DEST, TableId.KUBE_POLICY}),
         resumes=frozenset(
@@ -356,10 +362,10 @@ _DECLARED: Final = (
     ),
     Table(
         id=TableId.IP,
-        matches=_DELIVERED | {"ipv6_dst"},
+        matches=_DELIVERED,
         actions=frozenset(
             {"eth_src", "eth_dst", "tunnel_id", "push_vlan", "vlan_vid", "pop_vlan", "output"}
-            | {"ipv4_src"}
+            | {"ipv4_src", "ipv6_src", "report"}
         ),
         next=frozenset({TableId.HOST_SNAT, TableId.SHORT_PREFIXES}),
         misses={Mode.VROUTER: goto(TableId.HOST_SNAT), Mode.VLROUTER: DROP},
@@ -370,14 +376,16 @@ _DECLARED: Final = (
             {"in_port", "eth_type", "ipv4_src", "ipv4_dst", "ipv6_src", "ipv6_dst", "ip_proto"}
             | {"ip_frag", "ct_zone"}
         ),
-        actions=frozenset({"ct", "eth_dst", "ipv4_src", "ipv6_src", "ip_dscp", "output"}),
+        actions=frozenset({"ct", "eth_dst", "ipv4_src", "ipv6_src", "ip_dscp", "output", "report"}),
         resumes=frozenset({TableId.HOST_SNAT}),
         misses={Mode.VROUTER: DROP},
     ),
     Table(
         id=TableId.MAC_DEST,
         matches=_DELIVERED | {"eth_dst"},
-        actions=frozenset({"pop_vlan", "tunnel_id", "output", "eth_dst", "ipv4_src"}),
+        actions=frozenset(
+            {"pop_vlan", "tunnel_id", "output", "eth_dst", "ipv4_src", "ipv6_src", "report"}
+        ),
         misses={
             Mode.VLAN: Instructions(actions=(Output(PORT_NORMAL),)),
             Mode.VXLAN: DROP,
@@ -404,6 +412,7 @@ _DECLARED: Final = (
         matches=_REQUEST | _TRACKED | {"ipv4_src", "ipv6_src", "vlan_vid"},
         actions=frozenset(
             {"ct", "deal", "eth_dst", "eth_src", "group", "lookup", "move", "output", "pop_vlan"}
+            | {"report"}
         ),
         next=frozenset({TableId.CHOICE, TableId.HAIRPIN_SOURCE}),
         resumes=frozenset({TableId.DST_GRP, TableId.SERVICES, TableId.AFFINITY}),
@@ -447,6 +456,7 @@ _DECLARED: Final = (
     Table(
         id=TableId.KUBE_POLICY,
         matches=frozenset({"ct_state", "eth_type", "ip_frag", "metadata"}),
+        actions=frozenset({"report"}),
         writes=JUDGED.mask,
         next=frozenset(
             {TableId.KUBE_EGRESS_ADMIN, TableId.KUBE_INGRESS_ADMIN, TableId.KUBE_ALLOWED}
@@ -471,7 +481,8 @@ _DECLARED: Final = (
         id=TableId.NAMES,
         matches=frozenset({"metadata", "in_port", "eth_type", "ip_proto", "ip_dscp"}),
         actions=frozenset(
-            {"push_vlan", "vlan_vid", "ip_dscp", "lookup", "eth_dst", "ipv4_src", "output"}
+            {"push_vlan", "vlan_vid", "ip_dscp", "lookup", "output"}
+            | {"eth_dst", "ipv4_src", "ipv6_src"}
         ),
         resumes=frozenset({TableId.INPUT}),
     ),

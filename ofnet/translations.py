@@ -1,8 +1,8 @@
 """What flows say about the connections they translate, so that ended ones can be forgotten. Pure.
 
 Connection tracking keeps a connection to its provider, also when the provider has gone. In come
-flows of services (`ofnet.pipelines.service_nat`); `ofnet.flow_sync` has the switch forget what no
-flow begins any more, so that the next packet of such a connection begins anew.
+flows of services (`ofnet.pipelines.features.service_nat`); `ofnet.flow_sync` has the switch forget
+what no flow begins any more, so that the next packet of such a connection begins anew.
 """
 
 from collections.abc import Iterable, Iterator

@@ -56,7 +56,9 @@ class Network:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalEndpoint:
-    """An endpoint on this host; `nat_ip` is its address on the host's private network.
+    """An endpoint on this host, with an address of IPv4, of IPv6, or both.
+
+    `nat_ip` is its address on the host's private network.
 
     With an address of IPv6 it has one of `PRIVATE6` besides, which is made of that.
 
@@ -74,7 +76,7 @@ class LocalEndpoint:
     network: NetworkId
     ofport: int
     mac: str
-    ip: IPv4Address
+    ip: IPv4Address | None = None
     ip6: IPv6Address | None = None
     group_id: int = 0
     dscp: int = 0
@@ -104,7 +106,7 @@ class RemoteEndpoint:
     network: NetworkId
     host: HostLabel
     mac: str
-    ip: IPv4Address
+    ip: IPv4Address | None = None
     ip6: IPv6Address | None = None
     group_id: int = 0
     routed: bool = True
@@ -116,8 +118,30 @@ class Vtep:
     """The tunnel port towards another host."""
 
     host: HostLabel
-    ip: IPv4Address
+    ip: IPv4Address | IPv6Address
     ofport: int
+    address4: IPv4Address | None = None
+    """Its address of IPv4 at which tunnels end too, where `ip` is the one of IPv6."""
+
+    @property
+    def source(self) -> IPv4Address:
+        """The address of IPv4 under which that host connects to other hosts' pods."""
+        return tunnel_source4(self.address4 or self.ip)
+
+
+TUNNEL_SOURCES4: Final = IPv4Network(str(addresses.TUNNEL_SOURCES4))
+"""Where hosts whose tunnels end at IPv6 have an address of IPv4."""
+
+
+def tunnel_source4(address: IPv4Address | IPv6Address) -> IPv4Address:
+    """Return the address of IPv4 under which the host with this tunnel's address sends by it.
+
+    That is the tunnel's own, or one that is made of it, so that each host knows those of all
+    others. A host with tunnels of both families has that of IPv4.
+    """
+    if isinstance(address, IPv4Address):
+        return address
+    return IPv4Address(addresses.tunnel_source4(int(address)))
 
 
 TUNNEL_SOURCES6: Final = IPv6Network(str(addresses.TUNNEL_SOURCES6))
@@ -125,7 +149,7 @@ TUNNEL_SOURCES6: Final = IPv6Network(str(addresses.TUNNEL_SOURCES6))
 
 
 def tunnel_source6(address: IPv4Address) -> IPv6Address:
-    """Return the address of IPv6 under which the host with this tunnel's address sends by it.
+    """Return the address of IPv6 of the host that sends by tunnels under this one of IPv4.
 
     So each host knows those of all others, and no record names them.
     """
@@ -157,9 +181,9 @@ class HostPort:
 
     `subnet` is the host's private network. `sources` are the addresses under which the host itself
     connects to its pods, and those of `TUNNEL_SOURCES6` and of IPv4 the ones for pods of other
-    hosts (`ofnet.pipelines.host_paths`). `others` are its other addresses, which it may use too.
-    What comes in by the port from any other address the host forwards
-    (`ofnet.pipelines.host_forwarding`).
+    hosts (`ofnet.pipelines.features.host_paths`). `others` are its other addresses, which it may
+    use too. What comes in by the port from any other address the host forwards
+    (`ofnet.pipelines.features.host_forwarding`).
     """
 
     ofport: int
@@ -199,7 +223,7 @@ class HostPort:
 class NamePort:
     """The port of the agent's name service, which works for as long as the agent lives.
 
-    A pod's DNS over TCP leaves by it for the agent (`ofnet.pipelines.name_port`).
+    A pod's DNS over TCP leaves by it for the agent (`ofnet.pipelines.features.name_port`).
     """
 
     ofport: int
@@ -418,19 +442,21 @@ class World:
     * `peer_macs`: the MAC of each other host's uplink, to which routed vlan traffic is sent.
     * `routes`: the next hop's MAC of each prefix learned by BGP, once that is known.
     * `management`, `management_ports`: the addresses of hosts, masters and store, and the ports
-      there that pods must not reach (`ofnet.pipelines.pod_guard`).
+      there that pods must not reach (`ofnet.pipelines.features.pod_guard`).
     * `policy_classes`: the groups that share the flows of their policies' rules.
     * `policy_entries`, `policy_subjects`: Kubernetes' policies, and the addresses of pods of this
-      host that they judge (`ofnet.pipelines.network_policy`).
+      host that they judge (`ofnet.pipelines.features.network_policy`).
     * `launches`: how often a group was announced to the ACI fabric, by group id.
     * `dns_address`: the address under which the agent is the pods' own name server, if it is
-      (`ofnet.pipelines.cluster_dns`).
-    * `guard`: pods send from their own addresses only (`ofnet.pipelines.source_guard`).
+      (`ofnet.pipelines.features.cluster_dns`).
+    * `guard`: pods send from their own addresses only (`ofnet.pipelines.packet_path.source_guard`).
+    * `flow_records`: connections are told apart, and drops reported
+      (`ofnet.pipelines.features.flow_records`).
     * `nd_extension`: the datapath can set the flags of ND messages and the kind of their options.
       The bridge's agent asks the switch; without it the agent completes the answers
-      (`ofnet.pipelines.neighbours`).
+      (`ofnet.pipelines.packet_path.neighbours`).
     * `unchanged_nat`: the datapath may track a connection with a translation that leaves it as it
-      is (`ofnet.datapath`). The bridge's agent finds out (`ofnet.pipelines.service_nat`).
+      is (`ofnet.datapath`). The bridge's agent finds out (`ofnet.pipelines.features.service_nat`).
     * `learning`: the BGP peer has not sent all routes yet; routes on the switch are not deleted.
     * `kubernetes_partial`: services and policies of Kubernetes may exist that are not known; their
       flows on the switch stay.
@@ -459,10 +485,19 @@ class World:
     policy_entries: Mapping[str, PolicyEntry] = field(default_factory=dict)
     policy_subjects: Mapping[str, PolicySubject] = field(default_factory=dict)
     launches: Mapping[int, int] = field(default_factory=dict)
-    dns_address: IPv4Address | None = None
+    dns_address: IPv4Address | IPv6Address | None = None
     guard: bool = False
+    flow_records: bool = False
     nd_extension: bool = True
     unchanged_nat: bool = True
     learning: bool = False
     kubernetes_partial: bool = False
     complete: bool = False
+
+    @property
+    def commits_errors(self) -> bool:
+        """Tell whether errors of ICMP are translated by what commits alone.
+
+        So it is on the kernel's datapath, the one without the extension.
+        """
+        return not self.nd_extension

@@ -22,7 +22,9 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
-from core import bitset, keys
+from core import keys
+from core.addresses import parse_span
+from core.collections import bitset
 from core.errors import Invalid
 from core.ids import EndpointKey, GroupName, HostLabel, NetworkId, NetworkName, TenantName
 from state import creation
@@ -103,6 +105,8 @@ def decode_network(key: str, value: bytes) -> NetworkRecord:
         ipv6_gateway=fields.text("ipv6Gateway"),
         network_tag=fields.text("networkTag"),
         bounded=_bounded(fields, first, last),
+        ipv6_first=fields.text("firstFamily") == "ipv6",
+        exclude=_exclude(fields),
     )
     if network.id != fields.text("id"):
         raise Invalid(f"record {key}: tenant and networkName make {network.id}")
@@ -173,6 +177,7 @@ def decode_group(key: str, value: bytes) -> GroupRecord:
         ip_pool=fields.text("IPPool"),
         group_tag=fields.text("groupTag"),
         subnet_len=_subnet_len(fields),
+        exclude=_exclude(fields),
     )
     if group.key != fields.text("id"):
         raise Invalid(f"record {key}: its id is not {group.key}, as groupName and tenantName say")
@@ -253,6 +258,9 @@ def decode_grant(key: str, value: bytes) -> GrantRecord:
         granted_at=fields.real("grantedAt"),
         reserved=fields.flag("reserved"),
         host=fields.text("host"),
+        kept_for=fields.text("keptFor"),
+        mac=fields.text("mac"),
+        away=fields.real("away"),
     )
 
 
@@ -273,6 +281,7 @@ def decode_host(key: str, value: bytes) -> HostRecord:
         addresses=fields.texts("addresses"),
         next_hops=fields.texts("nextHops"),
         answers_probes=fields.flag("answersProbes"),
+        vtep_ip6=fields.text("vtepIP6"),
     )
 
 
@@ -306,7 +315,7 @@ def _network(record: NetworkRecord) -> dict[str, Any]:
         "subnetIP": record.subnet,
         "subnetLen": record.subnet_len,
         "gateway": record.gateway,
-        "ipAddrRange": f"{record.first}-{record.last}",
+        "ipAddrRange": f"{record.first}-{record.last}" if record.subnet else "",
         "epAddrCount": 0,
         "epCount": 0,
         "ipAllocMap": creation.network_map(record).encode(),
@@ -316,6 +325,8 @@ def _network(record: NetworkRecord) -> dict[str, Any]:
         "ipv6AllocMap": creation.ipv6_map(record),
         "ipv6LastHost": "",
         "networkTag": record.network_tag,
+        **({"firstFamily": "ipv6"} if record.ipv6_first else {}),
+        **({"exclude": record.exclude} if record.exclude else {}),
     }
 
 
@@ -356,6 +367,7 @@ def _group(record: GroupRecord) -> dict[str, Any]:
         "IPPool": record.ip_pool,
         "epgIpAllocMap": creation.group_map(record).encode(),
         "groupTag": record.group_tag,
+        **({"exclude": record.exclude} if record.exclude else {}),
     }
 
 
@@ -415,6 +427,9 @@ def _grant(record: GrantRecord) -> dict[str, Any]:
         "grantedAt": record.granted_at,
         **({"reserved": True} if record.reserved else {}),
         **({"host": record.host} if record.host else {}),
+        **({"keptFor": record.kept_for} if record.kept_for else {}),
+        **({"mac": record.mac} if record.mac else {}),
+        **({"away": record.away} if record.away else {}),
     }
 
 
@@ -431,6 +446,7 @@ def _host(record: HostRecord) -> dict[str, Any]:
         **({"addresses": record.addresses} if record.addresses else {}),
         **({"nextHops": record.next_hops} if record.next_hops else {}),
         **({"answersProbes": True} if record.answers_probes else {}),
+        **({"vtepIP6": record.vtep_ip6} if record.vtep_ip6 else {}),
     }
 
 
@@ -450,11 +466,23 @@ def _service(record: ServiceInstance) -> dict[str, Any]:
     }
 
 
+def _exclude(fields: RecordFields) -> tuple[str, ...]:
+    texts = fields.texts("exclude")
+    try:
+        for text in texts:
+            parse_span(text)
+    except ValueError as exc:
+        raise Invalid(f"record {fields.key}: exclude: {exc}") from exc
+    return texts
+
+
 def _bounded(fields: RecordFields, first: str, last: str) -> bool:
     """Return whether a network was written as a range; see `NetworkRecord.bounded`."""
     # No field tells. A range that ends with its subnet is distinguished by its bitmap: there the
     # addresses below the range are marked as used.
     subnet, length = fields.text("subnetIP"), fields.number("subnetLen")
+    if not subnet:
+        return False
     if not 0 <= length <= 32:
         raise Invalid(f"record {fields.key}: subnetLen is {length}, want 0 to 32")
     try:

@@ -7,8 +7,8 @@ Allocation bitmaps of networks and groups, and the VLAN/VXLAN resource records (
 import ipaddress
 from typing import Final
 
-from core import bitset
-from core.bitset import BitSet
+from core.collections import bitset
+from core.collections.bitset import BitSet
 from core.errors import Invalid
 from core.numbers import bounded
 from state.records import GroupRecord, NetworkRecord
@@ -29,6 +29,8 @@ def network_map(network: NetworkRecord) -> BitSet:
     Unassignable are the network address, the broadcast address and, for a bounded network, the
     addresses outside its range. Maps of subnets wider than /12 are cut to `MAP_LIMIT`.
     """
+    if not network.subnet:
+        return BitSet()
     size = 1 << 32 - network.subnet_len
     bits = bitset.span(0, 0, size) | bitset.span(size - 1, size - 1, size)
     subnet = _number(network.subnet)
@@ -42,7 +44,9 @@ def network_map(network: NetworkRecord) -> BitSet:
 
 
 def is_bounded(network: NetworkRecord) -> bool:
-    """Return whether addresses outside first..last are never assigned."""
+    """Return whether IPv4 addresses outside first..last are never assigned."""
+    if not network.subnet:
+        return False
     return network.bounded or network.last != last_address(network.subnet, network.subnet_len)
 
 

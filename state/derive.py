@@ -14,7 +14,7 @@ IPv4 only; the original lists no IPv6 addresses.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from core.addresses import ipv4, ipv4_text
+from core.addresses import IPV4_BITS, ipv4, ipv4_text, parse_span
 from state.creation import is_bounded
 from state.records import GrantOwner, GrantRecord, NetworkRecord
 
@@ -35,14 +35,15 @@ def network_addresses(
 ) -> AddressLists:
     """Return a network's lists from its granted addresses and its groups' pools (`a-b`).
 
-    All addresses of a pool count as allocated. Addresses outside the network's range are not shown
-    as allocated, and are not available if the network is bounded.
+    All addresses of a pool, and those that the network excludes, count as allocated. Addresses
+    outside the network's range are not shown as allocated, and are not available if the network is
+    bounded.
     """
-    size = 1 << 32 - network.subnet_len
-    subnet = ipv4(network.subnet)
-    usable = (subnet + 1, subnet + size - 2)
+    if network.v4 is None:
+        return AddressLists("", "")
+    usable = (network.v4.base + 1, network.v4.last - 1)
     written = (ipv4(network.first), ipv4(network.last))
-    taken = [pool_span(pool) for pool in pools]
+    taken = [*(pool_span(pool) for pool in pools), *_excluded(network.exclude)]
     if network.gateway:
         taken.append((ipv4(network.gateway),) * 2)
     runs = _merged([*_runs(_ipv4(granted)), *taken])
@@ -51,12 +52,15 @@ def network_addresses(
     return AddressLists(_addresses(shown), _addresses(_gaps(runs, assignable)))
 
 
-def group_addresses(pool: str, granted: Iterable[str]) -> AddressLists:
-    """Return a group's lists from its pool and its network's granted addresses; "" if no pool."""
+def group_addresses(pool: str, granted: Iterable[str], exclude: Iterable[str] = ()) -> AddressLists:
+    """Return a group's lists from its pool and its network's granted addresses; "" if no pool.
+
+    What is excluded counts as allocated.
+    """
     if not pool:
         return AddressLists("", "")
     bounds = pool_span(pool)
-    taken = list(_runs(_ipv4(granted)))
+    taken = _merged([*_runs(_ipv4(granted)), *_excluded(exclude)])
     return AddressLists(_addresses(_clip(taken, bounds)), _addresses(_gaps(taken, bounds)))
 
 
@@ -81,6 +85,13 @@ def pool_span(pool: str) -> Span:
     """Return first and last address of a pool written `a-b` or `a`, as whole numbers."""
     first, _, last = pool.partition("-")
     return ipv4(first), ipv4(last or first)
+
+
+def _excluded(texts: Iterable[str]) -> Iterator[Span]:
+    """Yield the spans of IPv4 of an `exclude`."""
+    for first, last, bits in map(parse_span, texts):
+        if bits == IPV4_BITS:
+            yield first, last
 
 
 def _runs(numbers: Iterable[int]) -> Iterator[Span]:

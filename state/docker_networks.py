@@ -76,7 +76,8 @@ def body_of(place: DockerPlace, network: NetworkRecord) -> dict[str, Any]:
 
 def _subnets(network: NetworkRecord) -> Iterator[dict[str, str]]:
     """Yield the whole subnet of each family, also of a network that uses only a range of it."""
-    yield _subnet(f"{network.subnet}/{network.subnet_len}", network.gateway)
+    if network.subnet:
+        yield _subnet(f"{network.subnet}/{network.subnet_len}", network.gateway)
     if network.ipv6_subnet:
         yield _subnet(f"{network.ipv6_subnet}/{network.ipv6_subnet_len}", network.ipv6_gateway)
 

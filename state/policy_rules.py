@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final, Literal
 
-from core.addresses import blocks4, ipv4, ipv4_text, parse_match, subnet4
+from core.addresses import blocks4, ipv4, ipv4_text, parse_match
 from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName, group_key, network_id
 from state.creation import is_bounded
 from state.records import GroupRecord, NetworkRecord
@@ -256,10 +256,11 @@ def _blocks(span: Span | None) -> tuple[str, ...]:
 
 
 def _network_blocks(network: NetworkRecord) -> tuple[str, ...]:
+    if network.v4 is None:
+        return ()
     if is_bounded(network):
         return _blocks((ipv4(network.first), ipv4(network.last)))
-    subnet = subnet4(ipv4(network.subnet), network.subnet_len)
-    return _blocks((subnet.base, subnet.last))
+    return _blocks((network.v4.base, network.v4.last))
 
 
 def _network_block6(network: NetworkRecord) -> str:

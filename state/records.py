@@ -5,12 +5,13 @@ bitmaps that the original rewrites with every endpoint are left out: the codec w
 creation (ADR 18) and `state.derive` computes the true one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from core import ids
+from core.addresses import Subnet, ipv4, ipv6, subnet4, subnet6
 from core.ids import (
     DocknetId,
     EndpointKey,
@@ -42,6 +43,9 @@ class NetworkType(StrEnum):
 class NetworkRecord:
     """CfgNetworkState (docs/original/netmaster-state.md §2).
 
+    A network has a subnet of IPv4, of IPv6, or both; texts of a family that it lacks are "", and
+    lengths 0.
+
     `subnet` is the network address; `first`..`last` the assignable range as text, where `first`
     is the literal address the user gave (`10.1.1.77/24` -> `10.1.1.77`). `pkt_tag` is the VLAN on
     the host (local VLAN of a vxlan network), `ext_pkt_tag` the VNI (0 for vlan networks).
@@ -67,11 +71,43 @@ class NetworkRecord:
     ipv6_gateway: str
     network_tag: str
     bounded: bool = False
+    ipv6_first: bool = False
+    """Whether the address of IPv6 comes first where a pod's are told in an order."""
+    exclude: tuple[str, ...] = ()
+    """Addresses that nobody is given: `a`, `a-b` or `a/len`, of either family."""
 
     @property
     def id(self) -> NetworkId:
         """`<network>.<tenant>`."""
         return NetworkId(f"{self.name}.{self.tenant}")
+
+    @property
+    def v4(self) -> Subnet | None:
+        """The IPv4 subnet. Raises ValueError, as `v6` does, if the record has text that is none."""
+        return subnet4(ipv4(self.subnet), self.subnet_len) if self.subnet else None
+
+    @property
+    def v6(self) -> Subnet | None:
+        """The IPv6 subnet."""
+        if not self.ipv6_subnet:
+            return None
+        return subnet6(ipv6(self.ipv6_subnet), self.ipv6_subnet_len)
+
+    @property
+    def subnets(self) -> Iterator[Subnet]:
+        """The subnets, IPv4 first."""
+        return filter(None, (self.v4, self.v6))
+
+    @property
+    def by_host(self) -> bool:
+        """Whether its pods leave by an interface of their own to the host: it has no gateway."""
+        return bool(self.subnet) and not self.gateway
+
+    def holds(self, address: str) -> bool:
+        """Return whether an address is one of the network's subnets. Raises ValueError."""
+        if ":" in address:
+            return self.v6 is not None and ipv6(address) in self.v6
+        return self.v4 is not None and ipv4(address) in self.v4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +151,8 @@ class GroupRecord:
     ip_pool: str
     group_tag: str
     subnet_len: int = 0
+    exclude: tuple[str, ...] = ()
+    """Addresses that the group's endpoints are not given, written as a network's."""
 
     @property
     def key(self) -> GroupKey:
@@ -217,6 +255,14 @@ class GrantRecord:
     So it is in swarm mode, where docker's managers decide when an address may be used again."""
     host: str = ""
     """Of a reservation: the host whose agent asked for it, "" where that is not known."""
+    kept_for: str = ""
+    """The pod or machine that the address is kept for (ADR 46), "" for none.
+
+    While it is there, an endpoint has the address; while it is away, this is a reservation."""
+    mac: str = ""
+    """Of a reservation that is kept: a MAC address that goes with it, "" for the derived one."""
+    away: float = 0.0
+    """Of a reservation that is kept: the seconds that leaders have stored of its absence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +284,14 @@ class HostRecord:
     next_hops: tuple[str, ...] = ()
     """The neighbours that its routes lead to, those of the agent itself left out."""
     answers_probes: bool = False
-    """Whether its switch answers probes of tunnels (`ofnet.pipelines.tunnel_probes`)."""
+    """Whether its switch answers probes of tunnels (`ofnet.pipelines.features.tunnel_probes`)."""
+    vtep_ip6: str = ""
+    """A second tunnel address, of IPv6, where `vtep_ip` is one of IPv4; "" for none."""
+
+    @property
+    def vtep_ips(self) -> tuple[str, ...]:
+        """The addresses at which tunnels to this host end, of one family each."""
+        return tuple(one for one in (self.vtep_ip, self.vtep_ip6) if one)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

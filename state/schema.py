@@ -24,6 +24,9 @@ OLDEST: Final = 1
 LINEAGE_SINCE: Final = 2
 """The version from which on the store has a lineage; masters of 0.1.0 cannot read it."""
 
+IPV6_ALONE_SINCE: Final = 2
+"""The version from which on networks may have IPv6 alone, which daemons of 0.1.0 cannot read."""
+
 
 @dataclass(frozen=True, slots=True)
 class SchemaStamp:

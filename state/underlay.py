@@ -17,7 +17,7 @@ from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
-from core.addresses import IPV4_BITS, IPV6_BITS, ipv4, ipv6, subnet4, subnet6
+from core.addresses import IPV4_BITS, IPV6_BITS, Subnet, ipv4, ipv6
 from core.ids import HostLabel, NetworkId
 from state.records import Encap, HostRecord, NetworkRecord, NetworkType, ServiceInstance
 
@@ -71,7 +71,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class UnderlayFinding:
     """A network takes an address of the underlay."""
 
     network: NetworkId
@@ -85,7 +85,7 @@ class Finding:
 def of_host(record: HostRecord) -> Iterator[UnderlayAddress]:
     """Yield the addresses of a host; text that is no address is passed over."""
     known = (
-        ((record.vtep_ip,), Kind.TUNNEL),
+        (record.vtep_ips, Kind.TUNNEL),
         ((record.control_ip,), Kind.CONTROL),
         (record.addresses, Kind.FURTHER),
         (record.next_hops, Kind.NEXT_HOP),
@@ -97,7 +97,12 @@ def of_host(record: HostRecord) -> Iterator[UnderlayAddress]:
 
 def faults_of(record: HostRecord) -> Iterator[str]:
     """Yield what is wrong with the addresses that a host names itself by."""
-    for name, text in (("controlIP", record.control_ip), ("vtepIP", record.vtep_ip)):
+    named = (
+        ("controlIP", record.control_ip),
+        ("vtepIP", record.vtep_ip),
+        ("vtepIP6", record.vtep_ip6),
+    )
+    for name, text in named:
         if text and usable(text) is None:
             yield f"its {name} {text} is no address at which other hosts could reach it"
 
@@ -147,7 +152,14 @@ class Underlay:
 def parts(network: NetworkRecord) -> Iterator[Part]:
     """Yield what must not hold an address of the underlay. Raises ValueError."""
     beside = network.encap is Encap.VLAN and network.type is not NetworkType.INFRA
-    subnet = subnet4(ipv4(network.subnet), network.subnet_len)
+    if network.v4 is not None:
+        yield from _parts4(network, network.v4, beside=beside)
+    if network.v6 is not None:
+        gateway6 = ipv6(network.ipv6_gateway) if beside and network.ipv6_gateway else None
+        yield Part(f"subnet {network.v6}", IPV6_BITS, network.v6.base, network.v6.last, gateway6)
+
+
+def _parts4(network: NetworkRecord, subnet: Subnet, *, beside: bool) -> Iterator[Part]:
     gateway = ipv4(network.gateway) if beside and network.gateway else None
     first, last = ipv4(network.first), ipv4(network.last)
     if beside and (network.bounded or last != subnet.last):
@@ -156,17 +168,13 @@ def parts(network: NetworkRecord) -> Iterator[Part]:
             yield Part(f"gateway {network.gateway}", IPV4_BITS, gateway, gateway, gateway)
     else:
         yield Part(f"subnet {subnet}", IPV4_BITS, subnet.base, subnet.last, gateway)
-    if network.ipv6_subnet:
-        six = subnet6(ipv6(network.ipv6_subnet), network.ipv6_subnet_len)
-        gateway6 = ipv6(network.ipv6_gateway) if beside and network.ipv6_gateway else None
-        yield Part(f"subnet {six}", IPV6_BITS, six.base, six.last, gateway6)
 
 
 def overlaps(
     networks: Iterable[NetworkRecord],
     underlay: Underlay | Iterable[UnderlayAddress],
     given: Mapping[NetworkId, Set[Address]] | None = None,
-) -> tuple[Finding, ...]:
+) -> tuple[UnderlayFinding, ...]:
     """Return which network takes which address of the underlay, once for each that has it.
 
     `given` has the addresses that infra networks gave to hosts, which are theirs. A record whose
@@ -181,7 +189,7 @@ def overlaps(
 
 def _of_network(
     network: NetworkRecord, underlay: Underlay, given: Iterable[Address]
-) -> Iterator[Finding]:
+) -> Iterator[UnderlayFinding]:
     try:
         taken = list(parts(network))
     except ValueError:
@@ -192,7 +200,7 @@ def _of_network(
         for one in underlay.within(part):
             if one.address not in own and (one.address, one.holder) not in told:
                 told.add((one.address, one.holder))
-                yield Finding(network.id, part.what, one)
+                yield UnderlayFinding(network.id, part.what, one)
 
 
 def usable(text: str) -> Address | None:

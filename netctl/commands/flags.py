@@ -23,6 +23,12 @@ Decorator = Callable[[Callback], Callback]
 tenant: Decorator = click.option(
     "-t", "--tenant", default="default", show_default=True, help="Name of the tenant"
 )
+exclude: Decorator = click.option(
+    "--exclude",
+    multiple=True,
+    help="Addresses to give to nobody: A.B.C.D, a range A.B.C.D-A.B.C.E or a block A.B.C.D/len, or "
+    "the same of IPv6; may be given several times",
+)
 all_items: Decorator = switch("-a", "--all", "all_items", help_text="List all items")
 
 
@@ -134,6 +140,25 @@ class _Moment(click.ParamType[datetime]):
                 ctx,
             )
 
+
+class _Duration(click.ParamType[float]):
+    """A length of time: `90s`, `5m`, `2h`, `3d`."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the seconds; fails as click's own types do."""
+        if isinstance(value, float):
+            return value
+        found = _AGO.fullmatch(str(value))
+        if found is None:
+            self.fail(f"{value!r} is no length of time, as 90s, 5m, 2h, 3d", param, ctx)
+        return float(int(found[1]) * _SECONDS[found[2]])
+
+
+DURATION: Final = _Duration()
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _AGO: Final = re.compile(r"([0-9]{1,9})([smhd])")

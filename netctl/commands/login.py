@@ -19,8 +19,7 @@ from netctl.failure import IO, REQUEST, CommandFailed
 
 @click.command(
     cls=Command,
-    help="authenticate to Contiv "
-    "(you must specify auth_proxy's HTTPS address in the --netmaster flag)",
+    help="Log in at a netmaster with TLS, or at the proxy before it, and keep the token",
 )
 @click.pass_obj
 def login(master: MasterConnection) -> None:

@@ -5,5 +5,5 @@ to the leader; `dispatch` finds its route in `route_table`, asks `http.access` w
 may use it (with TLS), and calls the route's handler. Rooms, each of which knows those before it
 alone: `http` (requests, answers and routes as such), `leader` (what a leader answers from), `v1`
 (the original's paths and those of agents), `v2` (the API for programs). Decisions are made by
-`netmaster.plan`, writes by `netmaster.commit`.
+`netmaster.plan`, writes by `netmaster.commits.commit`.
 """

@@ -8,7 +8,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from netmaster.api.http.places import PlaceLimits, Places
-from netmaster.api.v2.diagnostics import capture, diagnosis, policy_log, rule_hits, selftest
+from netmaster.api.v2.diagnostics import (
+    capture,
+    diagnosis,
+    flows,
+    kubernetes_rules,
+    policy_log,
+    rule_hits,
+    selftest,
+    suggestion,
+)
 
 _ALL_HOSTS: Final = PlaceLimits(total=32, per_client=6, reserve=8, per_address=32)
 _ONE_HOST: Final = PlaceLimits(total=64, per_client=8, reserve=16, per_address=64)
@@ -20,6 +29,10 @@ COSTLY: Final[Mapping[tuple[str, str], str]] = {
     ("GET", diagnosis.PATH): "diagnoses",
     ("GET", selftest.PATH): "self-tests",
     ("GET", rule_hits.PATH): "sums of all hosts' rules",
+    ("GET", kubernetes_rules.PATH): "readings of all hosts' Kubernetes rules",
+    ("GET", flows.PATH): "readings of all hosts' flows",
+    ("GET", flows.WATCH_PATH): "watches of flows",
+    ("GET", suggestion.PATH): "suggestions of policies",
     ("GET", policy_log.PATH): "readings of all hosts' policy logs",
 }
 """By method and pattern of the route: what is limited, by its name."""
@@ -31,6 +44,10 @@ LIMITS: Final[Mapping[str, PlaceLimits]] = {
     "self-tests": PlaceLimits(total=8, per_client=2, reserve=2, per_address=8),
     "sums of all hosts' rules": _ALL_HOSTS,
     "readings of all hosts' policy logs": _ALL_HOSTS,
+    "readings of all hosts' Kubernetes rules": _ALL_HOSTS,
+    "readings of all hosts' flows": _ALL_HOSTS,
+    "suggestions of policies": PlaceLimits(total=8, per_client=2, reserve=2, per_address=8),
+    "watches of flows": PlaceLimits(total=32, per_client=4, reserve=8, per_address=16),
     DRY_RUN: _ALL_HOSTS,
 }
 

@@ -2,7 +2,7 @@
 
 Comes after `netmaster.api.http.server`; `netmaster.api.http.access` decides whether the client may
 do what it asks for; next is `netmaster.api.route_table`, whose handlers
-(`netmaster.api.v1.handlers`) decide and commit through `netmaster.commit`.
+(`netmaster.api.v1.handlers`) decide and commit through `netmaster.commits.commit`.
 """
 
 from collections.abc import Collection, Mapping

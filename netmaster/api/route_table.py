@@ -19,16 +19,19 @@ from netmaster.api.http.routes import OperationDoc, Route, RouteFinder
 from netmaster.api.leader.context import ApiRequest, Handler, LeaderContext
 from netmaster.api.v1 import routes as v1
 from netmaster.api.v1.objects import OBJECT_CLASSES
-from netmaster.api.v2 import overview, whoami
+from netmaster.api.v2 import conditions, overview, whoami
 from netmaster.api.v2 import routes as v2
 from netmaster.api.v2.diagnostics import (
     capture,
     diagnosis,
+    flows,
+    kubernetes_rules,
     live_trace,
     policy_log,
     reach,
     rule_hits,
     selftest,
+    suggestion,
     trace,
 )
 from netmaster.api.v2.endpoint_list import QUERY, list_endpoints
@@ -62,14 +65,19 @@ ROUTES: Final[tuple[Route[Handler], ...]] = (
     v1.INSPECT_ENDPOINT,
     *v2.object_routes(OBJECT_CLASSES.values()),
     *v2.other_routes(),
+    *conditions.routes(),
     Route("GET", "/api/v2/endpoints", list_endpoints, _LISTED_ENDPOINTS),
     Route("GET", capture.PATH, capture.answer, capture.OPERATION),
     Route("GET", diagnosis.PATH, diagnosis.answer, diagnosis.OPERATION),
     Route("GET", selftest.PATH, selftest.answer, selftest.OPERATION),
     Route("GET", rule_hits.PATH, rule_hits.answer, rule_hits.OPERATION),
+    Route("GET", kubernetes_rules.PATH, kubernetes_rules.answer, kubernetes_rules.OPERATION),
+    Route("GET", flows.PATH, flows.answer, flows.OPERATION),
+    Route("GET", flows.WATCH_PATH, flows.watch, flows.WATCH_OPERATION),
     Route("GET", policy_log.PATH, policy_log.answer, policy_log.OPERATION),
     Route("GET", "/api/v2/trace", trace.show_trace, trace.OPERATION),
     Route("POST", "/api/v2/trace", live_trace.answer, live_trace.OPERATION),
+    Route("GET", suggestion.PATH, suggestion.answer, suggestion.OPERATION),
     Route("GET", reach.PATH, reach.answer, reach.OPERATION),
     Route("GET", overview.PATH, overview.answer, overview.OPERATION),
     Route("GET", whoami.PATH, whoami.answer, whoami.OPERATION),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from core import keys
 from core.errors import Conflict
-from daemons.peers import NAME
+from daemons.certificates.peers import NAME
 from netmaster.auth import tokens, users
 from netmaster.auth.tokens import TokenKeys
 from netmaster.auth.users import User

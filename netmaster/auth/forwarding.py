@@ -6,7 +6,7 @@ sets itself in every request; a token is sent on as it is, and the leader verifi
 
 from typing import Final
 
-from daemons.peers import NAME, PeerIdentity, Role
+from daemons.certificates.peers import NAME, PeerIdentity, Role
 
 FORWARDED_IDENTITY: Final = "X-Contiv-Identity"
 ANONYMOUS: Final = "anonymous"

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from core.errors import ContivError
-from daemons.peers import Role
+from daemons.certificates.peers import Role
 from netmaster.auth.route_classes import RouteClass, classify, tenant_of
 
 

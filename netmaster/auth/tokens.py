@@ -15,7 +15,7 @@ from typing import Any, Final
 from core import keys
 from core.errors import Invalid
 from core.outside_json import read_json
-from daemons.peers import NAME, Role
+from daemons.certificates.peers import NAME, Role
 from netmaster.auth.roles import Identity, NotAuthenticated
 
 # The library is imported by the first login: its import takes longer than the rest of a command,
@@ -61,7 +61,7 @@ class TokenKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class TokenClaims:
     """The content of a valid token: the user's name, and when it was issued (epoch seconds)."""
 
     name: str
@@ -114,7 +114,7 @@ def issue(token_keys: TokenKeys, identity: Identity, now: float) -> str:
     return jwt.encode(claims, key.secret, algorithm=_ALGORITHM, headers={"kid": key.id})
 
 
-def verify(token_keys: TokenKeys, token: str, now: float) -> Claims:
+def verify(token_keys: TokenKeys, token: str, now: float) -> TokenClaims:
     """Return the claims of a token. Raises TokenRefused."""
     import jwt  # noqa: PLC0415 - see the module
 
@@ -136,14 +136,14 @@ def verify(token_keys: TokenKeys, token: str, now: float) -> Claims:
     return _checked(claims, now)
 
 
-def _checked(claims: dict[str, Any], now: float) -> Claims:
+def _checked(claims: dict[str, Any], now: float) -> TokenClaims:
     match claims:
         case {"username": str(name), "iat": int(issued_at), "exp": int(expires_at)}:
             if now >= expires_at:
                 raise TokenRefused("Token expired")
             if not NAME.fullmatch(name):
                 raise TokenRefused("Bad token")
-            return Claims(name, issued_at)
+            return TokenClaims(name, issued_at)
         case _:
             raise TokenRefused("Bad token")
 

@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from core import keys
 from core.errors import Invalid
-from daemons.peers import NAME, PeerIdentity, Role
+from daemons.certificates.peers import NAME, PeerIdentity, Role
 from netmaster.auth.roles import Identity
 
 USER_ROLES: Final = frozenset({Role.ADMIN, Role.OPERATOR, Role.READER})

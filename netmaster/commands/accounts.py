@@ -15,8 +15,8 @@ from typing import Final
 
 from core.errors import NotFound, UsageError
 from daemons import flags
+from daemons.certificates.peers import Role
 from daemons.flags import Flag, Generation, Values
-from daemons.peers import Role
 from netmaster.auth.accounts import StoredAccounts
 from netmaster.auth.passwords import Passwords
 from netmaster.auth.users import USER_ROLES, User

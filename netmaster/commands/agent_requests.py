@@ -1,17 +1,17 @@
 """What an agent's certificate request is answered with, in a cluster of Kubernetes. Pure.
 
-In come a CertificateSigningRequest (`daemons.enrolment`) and the pod whose token made it, as the
-API server has them; out comes the certificate to issue. The API server wrote the request's `spec`
-fields `username` and `extra` from the token; nothing else in the request is believed. Next:
-`netmaster.commands.kube_certificates`, which asks for both and writes the answer.
+In come a CertificateSigningRequest (`daemons.certificates.enrolment`) and the pod whose token made
+it, as the API server has them; out comes the certificate to issue. The API server wrote the
+request's `spec` fields `username` and `extra` from the token; nothing else in the request is
+believed. Next: `netmaster.commands.kube_certificates`, which asks for both and writes the answer.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from core.errors import Invalid
-from daemons import enrolment
-from daemons.peers import Role
+from daemons.certificates import enrolment
+from daemons.certificates.peers import Role
 from netmaster.commands.ca import CertificateRequest
 
 Object = Mapping[str, Any]

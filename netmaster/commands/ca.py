@@ -3,7 +3,7 @@
 The authority of `netmaster ca` and `netmaster kube-certificates`. Deterministic apart from fresh
 keys and serial numbers: the clock is an argument. Files and command lines are in
 `netmaster.commands.ca_command` and `netmaster.commands.kube_certificates`; the subject of a
-certificate is read again by `daemons.peers`.
+certificate is read again by `daemons.certificates.peers`.
 """
 
 import ipaddress
@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from core.errors import Invalid
-from daemons.peers import NAME, ORGANIZATION, Role
+from daemons.certificates.peers import NAME, ORGANIZATION, Role
 
 AUTHORITY_DAYS: Final = 3650
 DAYS: Final = 365

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from core.errors import ContivError, UsageError
-from daemons import pem_files
-from daemons.peers import Role
-from daemons.pem_files import AUTHORITY, CERTIFICATE, KEY
+from daemons.certificates import pem_files
+from daemons.certificates.peers import Role
+from daemons.certificates.pem_files import AUTHORITY, CERTIFICATE, KEY
 from netmaster.commands import ca
 from netmaster.commands.ca import CertificateRequest, KeyPair
 

@@ -18,7 +18,7 @@ from core import keys
 from core.errors import Conflict, ContivError, UsageError
 from daemons.flags import Flag, Generation, Values
 from netmaster.commands import backup
-from netmaster.takeover.findings import Outcome, summary
+from netmaster.takeover.findings import TakeoverOutcome, summary
 from netmaster.takeover.translation import Translation, translate
 from objdb import original
 from objdb.api import Absent, Backend, Change, Put
@@ -73,7 +73,7 @@ _MAC: Final = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
 _WHO: Final = "netmaster import"
 
 
-class Refused(ContivError):
+class ImportRefused(ContivError):
     """The original's store holds what cannot be imported, as the report says."""
 
 
@@ -89,7 +89,7 @@ async def run(backend: Backend, values: Values) -> None:
     translation = translate(found, leave_out, _uplink_macs(values["uplink-mac"]))
     sys.stdout.write("".join(f"{line}\n" for line in _report(translation)))
     if translation.refusals:
-        raise Refused(f"{len(translation.refusals)} keys are refused: nothing is imported")
+        raise ImportRefused(f"{len(translation.refusals)} keys are refused: nothing is imported")
     if values.on("dry-run"):
         return
     if translation.leader and not values["from-file"]:
@@ -180,5 +180,5 @@ def _report(translation: Translation) -> Iterator[str]:
     for what, count in translation.counts.items():
         yield f"to import: {count} {what}"
     yield from summary(translation.skipped)
-    order = list(Outcome)
+    order = list(TakeoverOutcome)
     yield from map(str, sorted(translation.findings, key=lambda one: order.index(one.outcome)))

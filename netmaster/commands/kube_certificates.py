@@ -23,10 +23,10 @@ from typing import Any, Final
 from core.end_signal import told_to_end
 from core.errors import ContivError, Invalid
 from core.logs import fields
-from daemons import enrolment, pem_files
-from daemons.certificate_requests import renewal_is_due
+from daemons.certificates import enrolment, pem_files
+from daemons.certificates.certificate_requests import renewal_is_due
+from daemons.certificates.peers import Role
 from daemons.kube_rest import KubeRefused, KubeRest
-from daemons.peers import Role
 from netmaster.commands import agent_requests, ca
 from netmaster.commands.ca import CertificateRequest, KeyPair
 

@@ -18,14 +18,19 @@ from netmaster.ipam.intervals import Interval, Intervals
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The subnets of a network; `text6` is its IPv6 subnet's address as written.
+    """The subnets of a network, one at least; `text6` is its IPv6 subnet's address as written.
 
     Text whose host bits are not zero is made canonical.
     """
 
-    v4: AddressRange
+    v4: AddressRange | None
     v6: Subnet | None = None
     text6: str = ""
+
+    @property
+    def subnets(self) -> Iterator[Subnet]:
+        """The whole subnets, IPv4 first."""
+        return filter(None, (self.v4.subnet if self.v4 else None, self.v6))
 
 
 class Overlaps(NamedTuple):
@@ -37,10 +42,12 @@ class Overlaps(NamedTuple):
 
 def claim(network: Network) -> Claim:
     """Return the claim of a network; ValueError, in the original's words, for invalid text."""
-    try:
-        v4 = parse_range(network.subnet)
-    except ValueError as exc:
-        raise ValueError("subnet string invalid format") from exc
+    v4 = None
+    if network.subnet or not network.ipv6_subnet:
+        try:
+            v4 = parse_range(network.subnet)
+        except ValueError as exc:
+            raise ValueError("subnet string invalid format") from exc
     if not network.ipv6_subnet:
         return Claim(v4)
     try:
@@ -71,14 +78,14 @@ class SubnetClaims:
 
     def overlapping(self, tenant: str, wanted: Claim) -> Overlaps:
         """Return the networks of a tenant that a claim would overlap."""
-        v4 = self._v4[tenant].overlapping(wanted.v4.extent)
+        v4 = self._v4[tenant].overlapping(wanted.v4.extent) if wanted.v4 else ()
         v6 = self._v6[tenant].overlapping(_extent(wanted.v6)) if wanted.v6 else ()
         return Overlaps(v4=frozenset(v4), v6=frozenset(v6))
 
-    def of_other_tenants(self, tenant: str, v4: Subnet, v6: Subnet | None) -> frozenset[str]:
+    def of_other_tenants(self, tenant: str, v4: Subnet | None, v6: Subnet | None) -> frozenset[str]:
         """Return the vlan networks of other tenants with addresses of a subnet, ranges or not."""
         found = {
-            *self._vlan4.overlapping(_extent(v4)),
+            *(self._vlan4.overlapping(_extent(v4)) if v4 else ()),
             *(self._vlan6.overlapping(_extent(v6)) if v6 else ()),
         }
         return frozenset(key for key in found if key.partition(":")[0] != tenant)
@@ -86,10 +93,12 @@ class SubnetClaims:
     def _parts(self, network: Network) -> Iterator[tuple[Intervals, Interval]]:
         claimed = claim(network)
         if network.encap == "vlan":
-            yield self._vlan4, _extent(claimed.v4.subnet)
+            if claimed.v4:
+                yield self._vlan4, _extent(claimed.v4.subnet)
             if claimed.v6:
                 yield self._vlan6, _extent(claimed.v6)
-        yield self._v4[network.tenant_name], claimed.v4.extent
+        if claimed.v4:
+            yield self._v4[network.tenant_name], claimed.v4.extent
         if claimed.v6:
             yield self._v6[network.tenant_name], _extent(claimed.v6)
 

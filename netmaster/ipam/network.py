@@ -4,15 +4,19 @@ Grants may outlive their network's record: those of endpoints of a deleted infra
 reservations. The pools exist only while the network does.
 """
 
-from core.addresses import Subnet, ipv4, ipv6, subnet4, subnet6
+from core.addresses import ipv4, ipv6
 from netmaster.ipam.pool import Pool
 from netmaster.ipam.pool6 import Pool6
+from netmaster.ipam.ranges import excluded
 from netmaster.ipam.resting import NO_REST, Resting
 from state.records import GrantOwner, GrantRecord, NetworkRecord
 
 
 class NetworkAddresses:
-    """Grants of a network by address text, and its pools (`v4` and `v6` None without a network)."""
+    """Grants of a network by address text, and its pools.
+
+    A pool is None without the network, and of a family that it has not.
+    """
 
     __slots__ = ("_resting", "grants", "v4", "v6")
 
@@ -25,12 +29,19 @@ class NetworkAddresses:
     def open(self, network: NetworkRecord) -> None:
         """Create the pools of a network; addresses that are held already stay held."""
         self.v4 = _pool(network, self._resting)
-        if network.ipv6_subnet:
-            subnet = subnet6(ipv6(network.ipv6_subnet), network.ipv6_subnet_len)
-            self.v6 = Pool6(subnet)
+        self.v6 = Pool6(network.v6) if network.v6 else None
+        self.exclude(network)
         for address in self.grants:
             self._take(address)
         self.resume()
+
+    def exclude(self, network: NetworkRecord) -> None:
+        """Take over what a network excludes; addresses that are held stay held."""
+        ranges = excluded(network.exclude)
+        if self.v4 is not None:
+            self.v4.excluded = ranges.v4
+        if self.v6 is not None:
+            self.v6.excluded = ranges.v6
 
     def close(self) -> None:
         """Drop the pools of a deleted network."""
@@ -69,13 +80,10 @@ class NetworkAddresses:
             self.v4.take(ipv4(address))
 
 
-def subnet_of(network: NetworkRecord) -> Subnet:
-    """Return a network's IPv4 subnet."""
-    return subnet4(ipv4(network.subnet), network.subnet_len)
-
-
-def _pool(network: NetworkRecord, resting: Resting) -> Pool:
-    subnet = subnet_of(network)
+def _pool(network: NetworkRecord, resting: Resting) -> Pool | None:
+    subnet = network.v4
+    if subnet is None:
+        return None
     last = ipv4(network.last)
     bounded = network.bounded or last != subnet.last
     # A subnet written with host bits (10.1.1.77/24) is assignable from its start.

@@ -5,7 +5,7 @@ free number is the first span's. Numbers may be of any size, so IPv6 host number
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
 
 
 class FreeSpans:
@@ -65,14 +65,14 @@ class FreeSpans:
             )
         return part
 
-    def without(self, numbers: Set[int]) -> "FreeSpans":
-        """Return the set without some numbers: a set of its own, or this one if there are none."""
-        if not numbers:
-            return self
-        part = self.between(self.low, self.high)
-        for number in numbers:
-            part.take(number)
-        return part
+    def free_among(self, first: int, last: int) -> int:
+        """Return how many numbers of first..last are free."""
+        begin = max(bisect_right(self._firsts, first) - 1, 0)
+        end = bisect_right(self._firsts, last)
+        return sum(
+            max(0, min(high, last) - max(low, first) + 1)
+            for low, high in zip(self._firsts[begin:end], self._lasts[begin:end], strict=True)
+        )
 
     def take(self, number: int) -> None:
         """Remove a number from the free ones, unless it is not free or out of bounds."""

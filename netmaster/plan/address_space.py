@@ -11,20 +11,30 @@ from typing import Final, NamedTuple
 
 from contivmodel.objects import Global
 from core import ids
-from core.addresses import HOSTS_OWN6, Subnet, ipv4, ipv6, parse_range, subnet4, subnet6
+from core.addresses import (
+    HOSTS_OWN6,
+    TUNNEL_SOURCES4,
+    Subnet,
+    ipv4,
+    ipv6,
+    parse_range,
+    subnet4,
+    subnet6,
+    tunnel_source4,
+)
 from core.errors import Conflict, Invalid
 from core.ids import HostLabel, NetworkId
 from netmaster.ipam.claims import Claim
-from netmaster.ipam.network import subnet_of
+from netmaster.ipam.ranges import Ranges
 from netmaster.view import View
 from state.records import DEFAULT_PRIVATE_SUBNET, Encap, NetworkRecord, NetworkType
 from state.underlay import (
     Address,
-    Finding,
     Kind,
     Part,
     Underlay,
     UnderlayAddress,
+    UnderlayFinding,
     overlaps,
     usable,
 )
@@ -45,7 +55,7 @@ The original takes any other subnet of IPv6, and its own tests use some that no 
 
 def check_usable(claim: Claim) -> None:
     """Refuse subnets that no host can use. Raises Invalid."""
-    for subnet in filter(None, (claim.v4.subnet, claim.v6)):
+    for subnet in claim.subnets:
         if any(_overlap(subnet, block) for block in NO_HOSTS):
             raise Invalid(f"subnet {subnet} has no addresses that endpoints could use")
 
@@ -53,21 +63,21 @@ def check_usable(claim: Claim) -> None:
 def check_network(view: View, network: NetworkRecord, claim: Claim) -> None:
     """Refuse a new network that takes addresses of others than its endpoints. Raises Conflict."""
     private = private_subnet(view)
-    if private is not None and claim.v4.subnet.overlaps(private):
+    subnet = network.v4
+    if private is not None and subnet is not None and subnet.overlaps(private):
         raise Conflict(
-            f"subnet {claim.v4.subnet} overlaps {private}, the private subnet of all hosts "
-            "(pvtSubnet)"
+            f"subnet {subnet} overlaps {private}, the private subnet of all hosts (pvtSubnet)"
         )
-    if claim.v6 and claim.v6.overlaps(HOSTS_OWN6):
-        raise Conflict(f"subnet {claim.v6} overlaps {HOSTS_OWN6}, which hosts use themselves")
+    for wanted, own in ((subnet, TUNNEL_SOURCES4), (claim.v6, HOSTS_OWN6)):
+        if wanted and wanted.overlaps(own):
+            raise Conflict(f"subnet {wanted} overlaps {own}, which hosts use themselves")
     _refuse(overlaps([network], view.underlay.all))
     _refuse(overlaps([network], _on_infra_networks(view, but=network.id)))
     routed = network.encap is Encap.VLAN and _mode(view) == ROUTING
-    subnets = claim.v4.subnet, claim.v6
-    if routed and view.claims.of_other_tenants(network.tenant, *subnets):
+    if routed and view.claims.of_other_tenants(network.tenant, network.v4, network.v6):
         # Whose it is, is nothing that a tenant's operator may learn.
         raise Conflict(
-            f"subnet {' or '.join(map(str, filter(None, subnets)))} overlaps a network of another "
+            f"subnet {' or '.join(map(str, network.subnets))} overlaps a network of another "
             "tenant: routed vlan networks of all tenants have one address space"
         )
 
@@ -86,13 +96,13 @@ def check_settings(view: View, before: Global | None, settings: Global) -> None:
             raise Conflict(f"Unable to update forwarding mode: {shared.text}")
 
 
-def reserved(view: View, network: NetworkRecord) -> frozenset[int]:
+def reserved(view: View, network: NetworkRecord) -> Ranges:
     """Return the addresses of both families that endpoints of a network are not given.
 
     They are of a host that registered later than the network.
     """
     found = overlaps([network], view.underlay.all, _given(view, network))
-    return frozenset(int(one.taken.address) for one in found)
+    return Ranges((address, address) for address in (int(one.taken.address) for one in found))
 
 
 class NetworkFault(NamedTuple):
@@ -110,8 +120,9 @@ def network_faults(view: View) -> Iterator[NetworkFault]:
         yield NetworkFault(finding.network, str(finding), finding.taken.host)
     private = private_subnet(view)
     for network in view.networks.values():
-        if private is not None and subnet_of(network).overlaps(private):
-            text = f"subnet {subnet_of(network)} of network {network.id} overlaps {private}"
+        subnet = network.v4
+        if private is not None and subnet is not None and subnet.overlaps(private):
+            text = f"subnet {subnet} of network {network.id} overlaps {private}"
             yield NetworkFault(network.id, f"{text}, the private subnet of all hosts (pvtSubnet)")
     if _mode(view) == ROUTING:
         yield from _shared(view)
@@ -126,8 +137,10 @@ def faults(view: View) -> Mapping[HostLabel | None, list[str]]:
     for label, texts in view.underlay.faults.items():
         found[label] += texts
     for one, others in _shared_tunnels(view):
-        named = " and ".join(sorted(f"host {other}" for other in others))
-        text = f"its tunnel address {one.address} is that of {named} as well"
+        same = all(other.address == one.address for other in others)
+        named = " and ".join(sorted(f"host {other.host}" for other in others))
+        shared = "is that" if same else "is made the same address of IPv4 as that"
+        text = f"its tunnel address {one.address} {shared} of {named} as well"
         found[one.host].append(f"{text}; start the agent of one of them with its own --vtep-ip")
     private = private_subnet(view)
     for one in _within(view.underlay.all, private) if private is not None else ():
@@ -145,27 +158,35 @@ def private_subnet(view: View) -> Subnet | None:
         return None
 
 
-def _shared_tunnels(view: View) -> Iterator[tuple[UnderlayAddress, list[HostLabel]]]:
-    """Yield tunnel addresses that several hosts have, for each of these with the others."""
-    holders: defaultdict[Address, list[UnderlayAddress]] = defaultdict(list)
+def _shared_tunnels(view: View) -> Iterator[tuple[UnderlayAddress, list[UnderlayAddress]]]:
+    """Yield tunnel addresses that several hosts have, for each of these with the others.
+
+    So are two of IPv6 from which the same address of IPv4 is made (`core.addresses`).
+    """
+    holders: defaultdict[int, list[UnderlayAddress]] = defaultdict(list)
     for one in view.underlay.all.of_kind(Kind.TUNNEL):
-        holders[one.address].append(one)
+        number = int(one.address)
+        holders[number if one.address.version == 4 else tunnel_source4(number)].append(one)
     for members in holders.values():
         for one in members if len(members) > 1 else ():
-            yield one, [other.host for other in members if other.host not in (one.host, None)]
+            yield one, [other for other in members if other.host not in (one.host, None)]
 
 
 def _check_private(view: View, private: Subnet) -> None:
     if any(_overlap(private, block) for block in NO_HOSTS):
         raise Invalid(f"private subnet {private} has no addresses that endpoints could use")
+    if private.overlaps(TUNNEL_SOURCES4):
+        raise Conflict(
+            f"private subnet {private} overlaps {TUNNEL_SOURCES4}, which hosts use themselves"
+        )
     for one in _within(view.underlay.all, private):
         raise Conflict(f"private subnet {private} holds {one}")
     for network in view.networks.values():
-        if subnet_of(network).overlaps(private):
+        if network.v4 is not None and network.v4.overlaps(private):
             raise Conflict(f"private subnet {private} overlaps network {network.id}")
 
 
-def _refuse(findings: tuple[Finding, ...]) -> None:
+def _refuse(findings: tuple[UnderlayFinding, ...]) -> None:
     if findings:
         first, *more = findings
         also = f", and {len(more)} more addresses of hosts or masters" if more else ""
@@ -215,10 +236,9 @@ def _shared(view: View) -> Iterator[NetworkFault]:
     for network in view.networks.values():
         if network.encap is not Encap.VLAN:
             continue
-        length6 = network.ipv6_subnet_len
-        six = subnet6(ipv6(network.ipv6_subnet), length6) if network.ipv6_subnet else None
         own = ids.object_key(network.tenant, network.name)
-        for other in sorted(view.claims.of_other_tenants(network.tenant, subnet_of(network), six)):
+        others = view.claims.of_other_tenants(network.tenant, network.v4, network.v6)
+        for other in sorted(others):
             if other < own:
                 yield NetworkFault(
                     network.id,

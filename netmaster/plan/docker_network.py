@@ -1,9 +1,9 @@
 """Docker's networks: what they must look like, and when swarm mode forbids a deletion.
 
 Pure. In mode docker each data network and each group has a Docker network. From the view and the
-writes of a plan come `DockerNetworkOperation`s, each with what `netmaster.docker` sends;
-`netmaster.external_effects` performs them. In swarm mode Docker's networks are created first
-(`netmaster.plan.swarm_network`), and their records are only read here.
+writes of a plan come `DockerNetworkOperation`s, each with what `netmaster.external.docker` sends;
+`netmaster.external.external_effects` performs them. In swarm mode Docker's networks are created
+first (`netmaster.plan.external.swarm_network`), and their records are only read here.
 
 Source: docs/original/netmaster-daemon.md §10.
 """

@@ -2,22 +2,59 @@
 
 An address is held by exactly one grant. A requested address must lie in the subnet and be free. It
 must be in the group's pool if the group has one, else in no group's pool; the original checks
-neither. An endpoint may take over the address of a reservation (`convertible`).
+neither. An endpoint may take over the address of a reservation (`Usable`).
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 from core import keys
 from core.addresses import Subnet, ipv4, ipv4_text, ipv6, ipv6_text
 from core.errors import Conflict, Exhausted, Invalid, NotFound
-from core.ids import GroupKey
+from core.ids import POD_NAME, EndpointKey, GroupKey, endpoint_name
 from netmaster.ipam.network import NetworkAddresses
 from netmaster.ipam.pool import Pool
 from netmaster.ipam.pool6 import Pool6
+from netmaster.ipam.ranges import NOTHING, NOTHING_EXCLUDED, Excluded, Ranges, excluded
 from netmaster.plan import address_space
 from netmaster.stored import Write
 from netmaster.view import View, network_of
-from state.records import GrantOwner, GrantRecord, GroupRecord, NetworkRecord
+from state.records import EndpointRecord, GrantOwner, GrantRecord, GroupRecord, NetworkRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Usable:
+    """The grants of others that a new owner takes over.
+
+    Those of a kind of owner but what is kept for somebody else, what is kept for the name `keep`,
+    and the block of a host with this `token`.
+    """
+
+    owner: GrantOwner | None = None
+    token: str = ""
+    keep: str = ""
+
+    def allows(self, grant: GrantRecord) -> bool:
+        """Return whether a grant is taken over."""
+        match grant.owner:
+            case GrantOwner.BLOCK:
+                return grant.owner_id == self.token
+            case GrantOwner.RESERVATION if grant.kept_for:
+                return grant.kept_for == self.keep
+            case _:
+                return grant.owner is self.owner
+
+
+NOBODYS: Final = Usable()
+
+
+def endpoint_text(endpoint: EndpointRecord) -> str:
+    """Name an endpoint as people know it, and its host."""
+    labels = endpoint.labels or {}
+    kind = "pod" if POD_NAME in labels else "container"
+    called = endpoint_name(endpoint.common_name, labels) or endpoint.endpoint_id
+    return f"{kind} {called} on host {endpoint.homing_host}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +64,19 @@ class AddressSource:
     network: NetworkRecord
     addresses: NetworkAddresses
     group: GroupRecord | None = None
-    reserved: frozenset[int] = frozenset()
+    reserved: Ranges = NOTHING
     """Addresses that hosts or masters need, which registered later than the network."""
+    excluded: Excluded = NOTHING_EXCLUDED
+    """What the network and the group exclude."""
+    endpoints: Mapping[EndpointKey, EndpointRecord] = field(default_factory=dict)
+    """All endpoints, to say whose an address is."""
 
     @property
     def v4(self) -> Pool:
-        """Return the IPv4 pool."""
+        """Return the IPv4 pool; Invalid if the network has no IPv4 subnet."""
         if self.addresses.v4 is None:
+            if not self.network.subnet:
+                raise Invalid(f"network {self.network.id} has no IPv4 subnet")
             raise NotFound("key not found")
         return self.addresses.v4
 
@@ -43,6 +86,16 @@ class AddressSource:
         if self.addresses.v6 is None:
             raise Invalid("subnet length 0 is invalid")
         return self.addresses.v6
+
+    @property
+    def barred4(self) -> Ranges:
+        """Return the IPv4 addresses that are not to be chosen, free or not."""
+        return self.reserved | self.excluded.v4
+
+    @property
+    def barred6(self) -> Ranges:
+        """As `barred4`, for IPv6."""
+        return self.reserved | self.excluded.v6
 
     @property
     def pool_owner(self) -> GroupKey | None:
@@ -61,20 +114,21 @@ def address_source(view: View, network: NetworkRecord, group_key: GroupKey | Non
         if network_of(group) != nid:
             raise Invalid(f"endpoint group {group_key} belongs to network {network_of(group)}")
     reserved = address_space.reserved(view, network)
-    return AddressSource(network, view.addresses[nid], group, reserved)
+    barred = excluded(network.exclude if group is None else network.exclude + group.exclude)
+    return AddressSource(network, view.addresses[nid], group, reserved, barred, view.endpoints)
 
 
 def choose4(
     source: AddressSource,
     requested: str,
     *,
-    convertible: GrantOwner | None = None,
-    token: str = "",
+    usable: Usable = NOBODYS,
+    running: bool = False,
 ) -> str:
     """Return the requested IPv4 address, or the lowest free one.
 
-    A requested address may be held by a grant of the `convertible` owner kind, or by the block of
-    a host with this `token`.
+    A requested address may be held by a grant that is `usable`. One that is excluded is refused,
+    unless it is held in this way, or a pod is `running` with it.
     """
     if not requested:
         return _lowest(source)
@@ -84,7 +138,9 @@ def choose4(
         raise not_available(requested)
     if address in source.reserved:
         raise needed(requested)
-    _check_holder(source.addresses, requested, convertible, token)
+    is_held = _check_holder(source, requested, usable)
+    if address in source.excluded.v4 and not (is_held or running):
+        raise _excluded(source, requested, address)
     return requested
 
 
@@ -92,13 +148,13 @@ def choose6(
     source: AddressSource,
     requested: str,
     *,
-    convertible: GrantOwner | None = None,
-    token: str = "",
+    usable: Usable = NOBODYS,
+    running: bool = False,
 ) -> str:
-    """Return the requested IPv6 address, or the next free one after the last allocated."""
+    """As `choose4`, for IPv6: the next free address after the last allocated."""
     pool = source.v6
     if not requested:
-        following = pool.following(source.reserved)
+        following = pool.following(source.barred6)
         if following is None:
             raise Exhausted(f"Reached MaxHosts ({pool.hosts}). Cannot allocate more hosts")
         return ipv6_text(following)
@@ -108,7 +164,9 @@ def choose6(
         raise not_available(text)
     if address in source.reserved:
         raise needed(text)
-    _check_holder(source.addresses, text, convertible, token)
+    is_held = _check_holder(source, text, usable)
+    if address in source.excluded.v6 and not (is_held or running):
+        raise _excluded(source, text, address)
     return text
 
 
@@ -119,7 +177,7 @@ def lowest_within(source: AddressSource, within: Subnet) -> str:
     """
     if within.base not in source.v4.subnet or within.last not in source.v4.subnet:
         raise Invalid(f"address range {within} is not in subnet {source.v4.subnet}")
-    address = source.v4.lowest(source.pool_owner, (within.base, within.last), but=source.reserved)
+    address = source.v4.lowest(source.pool_owner, (within.base, within.last), but=source.barred4)
     if address is None:
         raise Exhausted(f"auto allocation failed - address exhaustion in range {within}")
     return ipv4_text(address)
@@ -130,7 +188,7 @@ def following_within(source: AddressSource, within: Subnet) -> str:
     pool = source.v6
     if within.base not in pool.subnet or within.last not in pool.subnet:
         raise Invalid(f"address range {within} is not in subnet {pool.subnet}")
-    address = pool.lowest_within(within.base, within.last, source.reserved)
+    address = pool.lowest_within(within.base, within.last, source.barred6)
     if address is None:
         raise Exhausted(f"auto allocation failed - address exhaustion in range {within}")
     return ipv6_text(address)
@@ -180,7 +238,7 @@ def grant_write(source: AddressSource, address: str, grant: GrantRecord) -> Writ
 
 def _lowest(source: AddressSource) -> str:
     owner = source.pool_owner
-    address = source.v4.lowest(owner, but=source.reserved)
+    address = source.v4.lowest(owner, but=source.barred4)
     if address is not None:
         return ipv4_text(address)
     if owner is not None and source.group is not None:
@@ -190,11 +248,28 @@ def _lowest(source: AddressSource) -> str:
     raise Exhausted(f"auto allocation failed - address exhaustion in {where}")
 
 
-def _check_holder(
-    addresses: NetworkAddresses, text: str, convertible: GrantOwner | None, token: str
-) -> None:
-    grant = addresses.grants.get(text)
-    if grant is None or grant.owner is convertible:
-        return
-    if grant.owner is not GrantOwner.BLOCK or grant.owner_id != token:
-        raise not_available(text)
+def _check_holder(source: AddressSource, text: str, usable: Usable) -> bool:
+    """Return whether an address is held already for who asks. Raises Conflict if by others."""
+    grant = source.addresses.grants.get(text)
+    if grant is None:
+        return False
+    if usable.allows(grant):
+        return True
+    raise Conflict(f"{not_available(text)}{_holder(source, grant)}")
+
+
+def _holder(source: AddressSource, grant: GrantRecord) -> str:
+    """Say who has an address, where that helps: only the user of the network learns it."""
+    if grant.owner is GrantOwner.ENDPOINT:
+        endpoint = source.endpoints.get(EndpointKey(grant.owner_id))
+        return f": {endpoint_text(endpoint)} has it" if endpoint else ""
+    return f": it is kept for {grant.kept_for}" if grant.kept_for else ""
+
+
+def _excluded(source: AddressSource, text: str, address: int) -> Conflict:
+    network, group = source.network, source.group
+    ranges = excluded(network.exclude)
+    by = f"network {network.id}"
+    if group is not None and address not in ranges.v4 and address not in ranges.v6:
+        by = f"endpoint group {group.key}"
+    return Conflict(f"ip address {text} is not available: {by} excludes it")

@@ -1,7 +1,7 @@
 """What a decision is made of: the writes it wants, and the reply to give once they are committed.
 
 Plans are made by the modules of this package, applied by `netmaster.view` and committed by
-`netmaster.commit`.
+`netmaster.commits.commit`.
 """
 
 from collections.abc import Callable

@@ -6,14 +6,13 @@ only administrators create networks there. In comes the decision of an operator'
 one that refuses what goes beyond.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from contivmodel.objects import Tenant
-from core.addresses import Subnet, ipv4, ipv6, parse_subnet6, split_length, subnet4, subnet6
+from core.addresses import Subnet, ipv4, parse_subnet6, split_length, subnet4
 from core.errors import Invalid
 from netmaster.auth.roles import AccessDenied
-from netmaster.ipam.network import subnet_of
 from netmaster.plan.model import Plan
 from netmaster.view import View
 from state.records import NetworkRecord
@@ -53,7 +52,7 @@ def _check(view: View, network: NetworkRecord) -> None:
             "networkPrefixes"
         )
     prefixes = list(map(_prefix, tenant.network_prefixes))
-    for subnet in subnets_of(network):
+    for subnet in network.subnets:
         if not any(_within(subnet, one) for one in prefixes):
             allowed = ", ".join(tenant.network_prefixes)
             raise AccessDenied(
@@ -74,14 +73,7 @@ def _size(network: NetworkRecord) -> int:
     """Return how many IPv4 addresses a network has: those of its range, if it has one."""
     if network.bounded:
         return ipv4(network.last) - ipv4(network.first) + 1
-    return subnet_of(network).size
-
-
-def subnets_of(network: NetworkRecord) -> Iterator[Subnet]:
-    """Yield a network's subnets, of IPv4 and of IPv6 if it has one."""
-    yield subnet_of(network)
-    if network.ipv6_subnet:
-        yield subnet6(ipv6(network.ipv6_subnet), network.ipv6_subnet_len)
+    return network.v4.size if network.v4 else 0
 
 
 def _within(subnet: Subnet, prefix: Subnet) -> bool:

@@ -9,11 +9,11 @@ which ends by itself. Source: docs/original/netmaster-state.md §5.
 from collections.abc import Container, Iterator
 from functools import partial
 
-from core import bitset, ids, keys
-from core.addresses import ipv4, ipv4_text, ipv6, ipv6_text, parse_pool, subnet6
-from core.bitset import BitSet
+from core import ids, keys
+from core.addresses import ipv4, ipv4_text, ipv6, ipv6_text, parse_pool
+from core.collections import bitset
+from core.collections.bitset import BitSet
 from core.ids import NetworkId
-from netmaster.ipam.network import subnet_of
 from netmaster.takeover.draft import Draft
 from netmaster.takeover.records import network_of
 from state import creation
@@ -49,7 +49,7 @@ def _uses(draft: Draft) -> dict[tuple[NetworkId, str], list[_User]]:
     """Return the users of all addresses; refuse addresses with several."""
     uses: dict[tuple[NetworkId, str], list[_User]] = {}
     for nid, address, user in _all_uses(draft):
-        if not _is_in(draft.networks[nid], address):
+        if not draft.networks[nid].holds(address):
             _outside(draft, user, address)
             continue
         uses.setdefault((nid, address), []).append(user)
@@ -96,7 +96,9 @@ def _reserved(
 ) -> Iterator[tuple[str, str]]:
     """Yield the IPv4 addresses that are marked without an owner, with their group, "" for none."""
     # IPv6 addresses are marked until the network is deleted, those of endpoints long gone too.
-    base = subnet_of(network).base
+    if network.v4 is None:
+        return
+    base = network.v4.base
     groups = [group for group in draft.groups.values() if network_of(group) == network.id]
     pooled = [group for group in groups if group.ip_pool]
     marked = draft.marked[network.id].bits & ~creation.network_map(network).bits
@@ -113,7 +115,9 @@ def _reserved(
 
 def _pool(group: GroupRecord, network: NetworkRecord) -> BitSet:
     """Return the host numbers of a group's pool."""
-    subnet = subnet_of(network)
+    subnet = network.v4
+    if subnet is None:
+        return BitSet()
     low, high = parse_pool(group.ip_pool)
     return bitset.span(low - subnet.base, high - subnet.base, subnet.size)
 
@@ -123,14 +127,6 @@ def _members(bits: int) -> Iterator[int]:
         lowest = bits & -bits
         yield lowest.bit_length() - 1
         bits ^= lowest
-
-
-def _is_in(network: NetworkRecord, address: str) -> bool:
-    if ":" not in address:
-        return ipv4(address) in subnet_of(network)
-    if not network.ipv6_subnet:
-        return False
-    return ipv6(address) in subnet6(ipv6(network.ipv6_subnet), network.ipv6_subnet_len)
 
 
 def _canonical(text: str) -> str:

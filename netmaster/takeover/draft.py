@@ -7,10 +7,10 @@ from typing import TypeVar
 from contivmodel.kinds import KINDS
 from contivmodel.objects import RestObject
 from core import keys
-from core.bitset import BitSet
+from core.collections.bitset import BitSet
 from core.errors import Invalid
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, ServiceKey
-from netmaster.takeover.findings import Finding, Outcome, refused
+from netmaster.takeover.findings import TakeoverFinding, TakeoverOutcome, refused
 from state.records import (
     BgpRecord,
     DocknetRecord,
@@ -45,19 +45,19 @@ class Draft:
     grants: dict[str, GrantRecord] = field(default_factory=dict)
     hosts: dict[HostLabel, HostRecord] = field(default_factory=dict)
     marked: dict[NetworkId | GroupKey, BitSet] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[TakeoverFinding] = field(default_factory=list)
 
     def change(self, key: str, text: str) -> None:
         """Note that a key is taken over with a change."""
-        self.findings.append(Finding(Outcome.CHANGED, key, text))
+        self.findings.append(TakeoverFinding(TakeoverOutcome.CHANGED, key, text))
 
     def leave_out(self, key: str, text: str) -> None:
         """Note that a key is not taken over."""
-        self.findings.append(Finding(Outcome.LEFT_OUT, key, text))
+        self.findings.append(TakeoverFinding(TakeoverOutcome.LEFT_OUT, key, text))
 
     def note(self, key: str, text: str) -> None:
         """Note what an administrator should know."""
-        self.findings.append(Finding(Outcome.NOTE, key, text))
+        self.findings.append(TakeoverFinding(TakeoverOutcome.NOTE, key, text))
 
     def refuse(self, key: str, text: str, remedy: str = "") -> None:
         """Note what makes the translation impossible; to leave the key out is always a remedy."""

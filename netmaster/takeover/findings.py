@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class Outcome(StrEnum):
+class TakeoverOutcome(StrEnum):
     """What becomes of what a finding is about."""
 
     REFUSED = "refused"
@@ -23,10 +23,10 @@ LEAVE_OUT: Final = "--leave-out {}"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TakeoverFinding:
     """Something about one key of the original's, with the remedy of a refusal."""
 
-    outcome: Outcome
+    outcome: TakeoverOutcome
     key: str
     text: str
     remedy: str = ""
@@ -44,10 +44,12 @@ class Skipped:
     reason: str
 
 
-def refused(key: str, text: str, remedy: str = "") -> Finding:
+def refused(key: str, text: str, remedy: str = "") -> TakeoverFinding:
     """Return a refusal; to leave the key out is always a remedy."""
     leave_out = LEAVE_OUT.format(key)
-    return Finding(Outcome.REFUSED, key, text, f"{remedy}, or {leave_out}" if remedy else leave_out)
+    return TakeoverFinding(
+        TakeoverOutcome.REFUSED, key, text, f"{remedy}, or {leave_out}" if remedy else leave_out
+    )
 
 
 def summary(skipped: Iterable[Skipped]) -> Iterator[str]:

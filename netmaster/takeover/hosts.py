@@ -12,12 +12,12 @@ from core import keys
 from core.ids import HostLabel
 from netmaster.plan.address_space import ROUTING
 from netmaster.takeover.draft import Draft
-from netmaster.takeover.source import Source
+from netmaster.takeover.source import TakeoverSource
 from state import codec
 from state.records import Encap, HostRecord, ServiceInstance
 
 
-def translate(source: Source, draft: Draft, macs: Mapping[str, str]) -> None:
+def translate(source: TakeoverSource, draft: Draft, macs: Mapping[str, str]) -> None:
     """Add the records of hosts to a draft; `macs` are those of their uplinks, as far as given."""
     control = {one.hostname: one for _, one in _of(source, draft, keys.SERVICE_NETPLUGIN)}
     for key, vtep in _of(source, draft, keys.SERVICE_VTEP):
@@ -56,7 +56,9 @@ def _routes_vlans(draft: Draft) -> bool:
     return routed and any(one.encap is Encap.VLAN for one in draft.networks.values())
 
 
-def _of(source: Source, draft: Draft, service: str) -> Iterator[tuple[str, ServiceInstance]]:
+def _of(
+    source: TakeoverSource, draft: Draft, service: str
+) -> Iterator[tuple[str, ServiceInstance]]:
     for key, value in source.registered.items():
         if key.startswith(keys.services(service)):
             instance = draft.decoded(key, partial(codec.decode_service, key, value))

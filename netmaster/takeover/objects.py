@@ -40,7 +40,7 @@ from netmaster.plan.objects.globals import DEFAULT_VLANS, DEFAULT_VXLANS
 from netmaster.plan.objects.globals import KEY as GLOBAL
 from netmaster.takeover.draft import Draft
 from netmaster.takeover.records import network_of
-from netmaster.takeover.source import Source
+from netmaster.takeover.source import TakeoverSource
 from state.records import NetworkRecord, NetworkType, ServiceRecord, TagRangesRecord
 
 Some = TypeVar("Some", bound=RestObject)
@@ -49,7 +49,7 @@ _UNUSABLE = "it has no record, so the original could not use it"
 _UNUSED = "nothing uses it, and its object is gone"
 
 
-def translate(source: Source, draft: Draft) -> None:
+def translate(source: TakeoverSource, draft: Draft) -> None:
     """Add all objects of the original's to a draft, which has the records."""
     for key, value in source.objects.items():
         stored = draft.decoded(key, partial(codec.decode, key, value))
@@ -141,7 +141,7 @@ def _used_networks(draft: Draft) -> Iterator[NetworkId]:
 
 
 def _network(record: NetworkRecord) -> Network:
-    subnet = f"{record.first}/{record.subnet_len}"
+    subnet = f"{record.first}/{record.subnet_len}" if record.subnet else ""
     if record.bounded:
         subnet = f"{record.first}-{record.last}/{record.subnet_len}"
     return Network(

@@ -11,12 +11,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from core import bitset, ids, keys
+from core import ids, keys
 from core.addresses import ipv4, ipv4_text, ipv6, ipv6_text, subnet4
+from core.collections import bitset
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, NetworkName, TenantName
 from netmaster.ipam.group_ids import LAST_ID, GroupIds
 from netmaster.takeover.draft import Draft, Found
-from netmaster.takeover.source import Fields, Source
+from netmaster.takeover.source import Fields, TakeoverSource
 from state import codec
 from state.records import (
     DEFAULT_PRIVATE_SUBNET,
@@ -35,7 +36,7 @@ _OF_NONE: Final = "native-intf"
 _Decoder = Callable[[str, bytes], Found]
 
 
-def translate(source: Source, draft: Draft) -> None:
+def translate(source: TakeoverSource, draft: Draft) -> None:
     """Add all records of the original's to a draft."""
     _settings(source, draft)
     for key, fields in source.of(keys.NETWORKS).items():
@@ -50,7 +51,7 @@ def translate(source: Source, draft: Draft) -> None:
     _others(source, draft)
 
 
-def _settings(source: Source, draft: Draft) -> None:
+def _settings(source: TakeoverSource, draft: Draft) -> None:
     for key, fields in source.of(keys.GLOBAL_CONFIG).items():
         settings = _decoded(draft, key, fields, codec.decode_global)
         if settings is not None:
@@ -231,7 +232,7 @@ def _in_group(draft: Draft, key: str, endpoint: EndpointRecord) -> EndpointRecor
     return replace(endpoint, group_id=group.group_id)
 
 
-def _others(source: Source, draft: Draft) -> None:
+def _others(source: TakeoverSource, draft: Draft) -> None:
     for key, fields in source.of(keys.SERVICE_LBS).items():
         service = _decoded(draft, key, fields, codec.decode_service_lb)
         if service is None:

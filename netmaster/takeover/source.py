@@ -10,7 +10,7 @@ from typing import Any, Final
 from core import keys
 from core.errors import Conflict
 from core.outside_json import read_json
-from netmaster.takeover.findings import Finding, Outcome, Skipped, refused
+from netmaster.takeover.findings import Skipped, TakeoverFinding, TakeoverOutcome, refused
 
 Fields = dict[str, Any]
 """The JSON object of one key."""
@@ -49,7 +49,7 @@ _ASKED: Final = "left out, as asked"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TakeoverSource:
     """The original's store: what is to be translated, and what helps.
 
     `objects` are REST objects by their whole keys, `records` state records likewise, by the prefix
@@ -63,27 +63,27 @@ class Source:
     locals: dict[str, frozenset[str]] = field(default_factory=dict)
     leader: str = ""
     skipped: list[Skipped] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[TakeoverFinding] = field(default_factory=list)
 
     def of(self, prefix: str) -> dict[str, Fields]:
         """Return the records of one kind, by their keys."""
         return self.records.get(prefix, {})
 
 
-def read(values: Mapping[str, bytes], leave_out: Container[str] = ()) -> Source:
+def read(values: Mapping[str, bytes], leave_out: Container[str] = ()) -> TakeoverSource:
     """Return a store's keys, sorted. Raises Conflict for a store that is not the original's."""
     if keys.SCHEMA in values:
         raise Conflict("this store is this netmaster's, not the original's: use dump and load")
-    source = Source(leader=values.get(keys.LEADER_LOCK, b"").decode(errors="replace"))
+    source = TakeoverSource(leader=values.get(keys.LEADER_LOCK, b"").decode(errors="replace"))
     for key in sorted(values):
         if key in leave_out:
-            source.findings.append(Finding(Outcome.LEFT_OUT, key, _ASKED))
+            source.findings.append(TakeoverFinding(TakeoverOutcome.LEFT_OUT, key, _ASKED))
         elif key.startswith(keys.ROOT) and not key.endswith("/"):
             _sort(source, key, values[key])
     return source
 
 
-def _sort(source: Source, key: str, value: bytes) -> None:
+def _sort(source: TakeoverSource, key: str, value: bytes) -> None:
     if key.startswith(keys.OBJECTS):
         source.objects[key] = value
         return
@@ -97,7 +97,7 @@ def _sort(source: Source, key: str, value: bytes) -> None:
         kind = key
     if not kind:
         text = "not a key of the original's that this release knows"
-        source.findings.append(Finding(Outcome.LEFT_OUT, key, text))
+        source.findings.append(TakeoverFinding(TakeoverOutcome.LEFT_OUT, key, text))
         return
     fields = _parsed(value)
     if fields is None:
@@ -106,7 +106,7 @@ def _sort(source: Source, key: str, value: bytes) -> None:
         source.records.setdefault(kind, {})[key] = fields
 
 
-def _note(source: Source, key: str, value: bytes) -> None:
+def _note(source: TakeoverSource, key: str, value: bytes) -> None:
     """Keep what a key that is not translated says about hosts."""
     if key.startswith(keys.SERVICES):
         source.registered[key] = value

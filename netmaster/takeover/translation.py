@@ -11,7 +11,7 @@ from netmaster.plan import address_space
 from netmaster.stored import GroupIdCursor
 from netmaster.takeover import addresses, hosts, objects, records, source
 from netmaster.takeover.draft import Draft
-from netmaster.takeover.findings import Finding, Outcome, Skipped
+from netmaster.takeover.findings import Skipped, TakeoverFinding, TakeoverOutcome
 from netmaster.view import View
 from state import codec as state_codec
 from state.records import GrantOwner
@@ -28,14 +28,14 @@ class Translation:
     values: Mapping[str, bytes]
     hosts: Mapping[str, bytes]
     counts: Mapping[str, int]
-    findings: tuple[Finding, ...]
+    findings: tuple[TakeoverFinding, ...]
     skipped: tuple[Skipped, ...]
     leader: str = ""
 
     @property
-    def refusals(self) -> tuple[Finding, ...]:
+    def refusals(self) -> tuple[TakeoverFinding, ...]:
         """The findings that keep it from being imported."""
-        return tuple(one for one in self.findings if one.outcome is Outcome.REFUSED)
+        return tuple(one for one in self.findings if one.outcome is TakeoverOutcome.REFUSED)
 
 
 def translate(
@@ -56,7 +56,7 @@ def translate(
     hosts.translate(found, draft, uplink_macs)
     ours = _written(draft)
     records_of_hosts = {keys.host(label): codec.encode(one) for label, one in draft.hosts.items()}
-    if not any(one.outcome is Outcome.REFUSED for one in draft.findings):
+    if not any(one.outcome is TakeoverOutcome.REFUSED for one in draft.findings):
         view = View.load(ours)  # what a leader cannot read must not be written
         for key, value in records_of_hosts.items():
             view.underlay.put(key, 1, value)

@@ -81,13 +81,17 @@ export async function all(path, { query = {}, signal } = {}) {
   return items;
 }
 
-/** Hand each change of objects to `take`, and each state of the connection to `state`, until the signal. */
-export async function watch({ take, state, signal }) {
+/**
+ * Hand each event of a stream of API v2 to `take(type, data)`, and each state of the connection to `state(word, error)`,
+ * until the signal: `live`, `lost` while it tries again, `out` and `off` when it ends, refused for who asks or for what.
+ */
+export async function watch(path, { query = {}, take, state, signal }) {
   let last = "";
+  const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined);
   while (!signal.aborted) {
     try {
       const headers = { ...identity(), ...(last ? { "Last-Event-ID": last } : {}) };
-      const answer = await fetch("/api/v2/events?lists=endpoints,hosts", { headers, signal, cache: "no-store" });
+      const answer = await fetch(`/api/v2/${path}?${new URLSearchParams(given)}`, { headers, signal, cache: "no-store" });
       if (!answer.ok) throw new Refused(answer.status, await problemOf(answer));
       state("live");
       for await (const event of events(answer.body)) {
@@ -96,8 +100,8 @@ export async function watch({ take, state, signal }) {
       }
     } catch (error) {
       if (signal.aborted) return;
-      if (error.status === 403) return state("off");
-      state(error.status === 401 ? "out" : "lost");
+      if ([400, 403].includes(error.status)) return state("off", error);
+      state(error.status === 401 ? "out" : "lost", error);
       if (error.status === 401) return undefined;
     }
     await new Promise((resolve) => setTimeout(resolve, RETRY));

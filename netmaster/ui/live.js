@@ -8,7 +8,8 @@ const listeners = new Set();
 
 /** Open the stream of changes; `state` hears of the connection. */
 export function connect(state, signal) {
-  watch({
+  watch("events", {
+    query: { lists: "endpoints,hosts" },
     signal,
     state,
     take(type, data) {

@@ -12,6 +12,7 @@ const SECTIONS = {
     groups: ["Groups", "objects"], services: ["Services", "services"], tenants: ["Tenants", "objects"],
   },
   Policy: { policies: ["Policies", "policies"], reach: ["Who may talk", "reach"], "what-if": ["What if", "whatif"] },
+  Flows: { flows: ["Flows", "flows"], map: ["Map", "flowmap"] },
   Diagnose: { trace: ["Trace", "trace"], selftest: ["Self-test", "selftest"], capture: ["Capture", "capture"] },
   Changes: { changes: ["Changes", "changes"] },
 };

@@ -9,18 +9,19 @@ announced all of them again, or a time limit has passed (graceful restart).
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from core.logs import fields
-from core.retry import ShowFaults
+from core.retry import FaultBoard
 from netplugin.bgp.learned_routes import LearnedRoutes
 from netplugin.bgp.nexthops import INTERVAL, Address
 from netplugin.bgp.router_port import RouterPort
-from netplugin.bridges.host_ports import HostPorts
+from netplugin.bridges.host.host_ports import HostPorts
 from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.bridges.reconciler import Reconciler
+from netplugin.kernel.routes.route_watch import RouteWatch
 from netplugin.ovsdb import Ovsdb
 from netplugin.world.builder import WorldBuilder
 from ofnet.agent import BridgeAgent
@@ -59,14 +60,12 @@ class BgpHost:
     world: WorldBuilder
     reconciler: Reconciler
     agent: BridgeAgent
-    routing_lost: Callable[[], asyncio.Event]
-    """Returns an event that is set when others removed routes or addresses of the host."""
+    routes: RouteWatch
 
 
 class HostBgp:
     """BGP of one host.
 
-    `show` is called with all present faults of a subject, which replace those of the call before.
     `interval` is the pause in seconds between reconciliations without a change.
     """
 
@@ -74,7 +73,7 @@ class HostBgp:
         self,
         host: BgpHost,
         *,
-        show: ShowFaults,
+        board: FaultBoard,
         interval: float,
         timing: BgpTiming | None = None,
         connect: Connect = dial,
@@ -84,8 +83,8 @@ class HostBgp:
         self._world = host.world
         self._reconciler = host.reconciler
         self._agent = host.agent
-        self._routing_lost = host.routing_lost
-        self._show = show
+        self._route_watch = host.routes
+        self._board = board
         self._interval = interval
         self._timing = timing or BgpTiming()
         self._connect = connect
@@ -114,7 +113,7 @@ class HostBgp:
             observe=self._facts,
             triggers=(self._ovsdb.changed, self._reconciler.records.records_changed),
             interval=self._interval,
-            anew=(self._routing_lost,),
+            anew=(self._route_watch.lost,),
         )
         # A peer that does not come back must not keep stale routes on the switch for ever.
         limit = asyncio.get_running_loop().call_later(
@@ -227,7 +226,7 @@ class HostBgp:
     def _publish_routes(self) -> None:
         """Put the routes with resolved next hops into the World, and report faults."""
         self._routes.publish()
-        self._show("BGP", self._faults())
+        self._board.set_faults("BGP", self._faults())
 
     # -- desired and actual state --------------------------------------------------------------
 

@@ -19,8 +19,8 @@ from ofnet.bgp.peering import Peering
 from ofnet.openflow import packets
 from ofnet.openflow.actions import Output
 from ofnet.openflow.packets import Neighbour
-from ofnet.packetin import PacketOut
-from ofnet.uplink_choice import choose_uplink
+from ofnet.packets.packetin import PacketOut
+from ofnet.packets.uplink_choice import choose_uplink
 from ofnet.world import Router
 
 

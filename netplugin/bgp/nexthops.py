@@ -1,10 +1,10 @@
 """Resolves next hops to MAC addresses: the BGP peer and the next hops of its routes.
 
-In come the addresses wanted and what ARP and ND said (`ofnet.packetin`); `send_request` sends an
-ARP or ND request. An unresolved address is requested in every round, a resolved one now and then,
-since another machine may have taken the address over. Where not all can be requested at once,
-those requested longest ago come first. An address that no longer answers stays resolved:
-BGP decides whether a router is alive.
+In come the addresses wanted and what ARP and ND said (`ofnet.packets.packetin`); `send_request`
+sends an ARP or ND request. An unresolved address is requested in every round, a resolved one now
+and then, since another machine may have taken the address over. Where not all can be requested at
+once, those requested longest ago come first. An address that no longer answers stays resolved: BGP
+decides whether a router is alive.
 """
 
 import asyncio

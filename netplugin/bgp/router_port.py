@@ -1,19 +1,19 @@
 """The host's interface for BGP, `inb01`: its port on the vlan bridge, and its place in the World.
 
-In comes a peering; out go a port of the host (`netplugin.bridges.host_ports`) and the World's
-router. `netplugin.bgp.host` decides whether there is one, and `ofnet.pipelines.bgp_routes` has its
-flows.
+In comes a peering; out go a port of the host (`netplugin.bridges.host.host_ports`) and the World's
+router. `netplugin.bgp.host` decides whether there is one, and `ofnet.pipelines.features.bgp_routes`
+has its flows.
 """
 
 import logging
 
 from core.logs import fields
-from netplugin.bridges.host_ports import HostInterface, HostPorts
-from netplugin.kernel.route_table import HostRoute
+from netplugin.bridges.host.host_ports import HostInterface, HostPorts
+from netplugin.kernel.routes.route_table import HostRoute
 from netplugin.ovsdb import Ovsdb, PortRow
-from netplugin.world import port_names
+from netplugin.world.bridges import port_names
 from ofnet.bgp.peering import Peering
-from ofnet.pipelines.bgp_routes import ROUTER_VLAN
+from ofnet.pipelines.features.bgp_routes import ROUTER_VLAN
 from ofnet.world import Bridge, Router
 
 log = logging.getLogger(__name__)

@@ -3,20 +3,23 @@
 In come the `BridgeSpec`s of the bridges, what OVSDB reports of them (`netplugin.ovsdb`) and whether
 each has an OpenFlow session. A bridge that is missing or differs is corrected at once, at most once
 per `KeeperTiming.pause` after that: another program that sets it back each time must not keep the
-switch busy. `report_faults` is given what is wrong, or was until a moment ago.
+switch busy. What is wrong is an error of the host, as is what was until a moment ago.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from core.logs import fields
 from core.patience import patient
-from core.retry import Loop, retry
+from core.retry import FaultBoard, Loop, retry
+from netplugin.bridges.reconciler import Reconciler
 from netplugin.ovsdb import BridgeRow, BridgeSpec, Ovsdb
+from ofnet.agent import BridgeAgent
+from ofnet.world import Bridge
 
 log = logging.getLogger(__name__)
 
@@ -58,27 +61,23 @@ def differences(spec: BridgeSpec, row: BridgeRow) -> list[str]:
 
 
 class BridgeKeeper:
-    """The settings of the bridges. One per agent.
-
-    `connected` tells whether a bridge has an OpenFlow session; `on_restored` is called after a
-    bridge was created anew.
-    """
+    """The settings of the bridges. One per agent."""
 
     def __init__(
         self,
         *,
         ovsdb: Ovsdb,
         specs: Sequence[BridgeSpec],
-        connected: Callable[[str], bool],
-        report_faults: Callable[[Iterable[str]], None],
-        on_restored: Callable[[], None],
+        agents: Mapping[Bridge, BridgeAgent],
+        board: FaultBoard,
+        reconciler: Reconciler,
         timing: KeeperTiming = TIMING,
     ) -> None:
         self._ovsdb = ovsdb
         self._specs = {spec.name: spec for spec in specs}
-        self._connected = connected
-        self._report_faults = report_faults
-        self._on_restored = on_restored
+        self._agents = agents
+        self._board = board
+        self._reconciler = reconciler
         self._timing = timing
         self._loop = Loop(log, "bridges not in sync")
         self._lock = asyncio.Lock()
@@ -103,7 +102,7 @@ class BridgeKeeper:
                     for spec in self._specs.values():
                         await self._correct(spec)
             finally:
-                self._report_faults(list(self._faults(_now())))
+                self._board.set_faults("bridges", list(self._faults(_now())))
 
     async def _correct(self, spec: BridgeSpec) -> None:
         row = self._ovsdb.bridge(spec.name)
@@ -121,7 +120,7 @@ class BridgeKeeper:
         )
         await self._ovsdb.ensure_bridge(spec)
         if row is None:
-            self._on_restored()
+            self._reconciler.on_bridges_recreated()
 
     def _faults(self, now: float) -> Iterator[str]:
         if self._ovsdb.contended:
@@ -130,7 +129,7 @@ class BridgeKeeper:
             if now < when + self._timing.remembered:
                 yield f"bridge {name}: changed by another program, corrected: {text}"
         for name, spec in self._specs.items():
-            if self._connected(name):
+            if self._agents[Bridge(name)].connected:
                 self._silent_since.pop(name, None)
             elif now >= self._silent_since.setdefault(name, now) + self._timing.silence:
                 yield (

@@ -20,7 +20,7 @@ from typing import Final
 from core.ids import HostLabel
 from netplugin.kernel.netns import KernelLinks
 from netplugin.ovsdb import BridgeSpec, Ovsdb, PortSpec
-from netplugin.world import port_names
+from netplugin.world.bridges import port_names
 from ofnet.world import Bridge
 
 USERSPACE: Final = "netdev"

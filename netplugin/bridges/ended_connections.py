@@ -18,7 +18,7 @@ from core.logs import fields
 from core.retry import REMOTE, Loop, retry
 from netplugin.bridges.megaflow_purge import Control
 from netplugin.ovsdb.changes import ENDED
-from netplugin.world.port_names import BRIDGE_OFPORT
+from netplugin.world.bridges.port_names import BRIDGE_OFPORT
 
 if TYPE_CHECKING:
     from pathlib import Path

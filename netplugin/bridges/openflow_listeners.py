@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from core import unix_socket
 from core.errors import HostError
+from core.net import unix_socket
 from netplugin.ovsdb.control_socket import rundir_of, vswitchd_rundir
 from ofnet.world import Bridge
 

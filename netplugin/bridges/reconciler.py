@@ -6,24 +6,25 @@ stores the VRF ids in OVSDB, takes the World of each bridge and hands it to its 
 makes flows of it and returns when the switch has acknowledged them. `netplugin.masters.progress`
 is told how far all this has come.
 
-Ports in OVSDB are `netplugin.bridges.port_reconciler`'s. Nothing here knows CNI or REST.
+Ports in OVSDB are `netplugin.bridges.uplink.port_reconciler`'s. Nothing here knows CNI or REST.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 
 from core.change_notifier import ChangeNotifier
 from core.errors import ContivError, SwitchUnavailable
 from core.ids import EndpointKey, TenantName
 from core.logs import fields
 from core.retry import Loop, retry
+from netplugin.bridges.ended_connections import EndedConnections
 from netplugin.bridges.record_events import RecordEvents
 from netplugin.masters.progress import Progress
 from netplugin.ovsdb import Ovsdb
+from netplugin.world.bridges.conversion import LocalPort
+from netplugin.world.bridges.vrfs import external_ids, stored_vrfs
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.conversion import LocalPort
-from netplugin.world.vrfs import external_ids, stored_vrfs
 from ofnet.agent import BridgeAgent
 from ofnet.tables import service_zones
 from ofnet.world import Bridge
@@ -42,7 +43,7 @@ class Reconciler:
         agents: Mapping[Bridge, BridgeAgent],
         records: RecordEvents,
         progress: Progress,
-        zones_written: Callable[[Collection[int]], None] = lambda _zones: None,
+        ended: EndedConnections,
     ) -> None:
         self._ovsdb = ovsdb
         self._world = world
@@ -54,7 +55,7 @@ class Reconciler:
         self._waiting: asyncio.Future[None] | None = None
         self._ended = False
         self._zones: frozenset[int] = frozenset()
-        self._zones_written = zones_written
+        self._connections = ended
         self._loop = Loop(log, "VRF ids not stored", vital=True)
         world.observe(self._due.set)
 
@@ -183,7 +184,7 @@ class Reconciler:
         if zones != self._zones:
             await self._ovsdb.remember_ended(Bridge.VXLAN, zones)
             self._zones = zones
-            self._zones_written(zones)
+            self._connections.written(zones)
 
     def _stored_vrf_ids(self) -> dict[TenantName, int]:
         return stored_vrfs(self._ovsdb.bridge_external_ids(Bridge.VXLAN))

@@ -17,8 +17,8 @@ from core.errors import Exhausted, Invalid, NotFound, SwitchUnavailable
 from core.ids import NetworkId
 from core.logs import fields
 from netplugin.masters.progress import Progress
+from netplugin.world.bridges.vrfs import MAX_VRF
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.vrfs import MAX_VRF
 from state.lineage import Lineage, Position
 from state.records import GlobalRecord, GroupRecord, HostRecord, NetworkRecord
 from state.watch import (

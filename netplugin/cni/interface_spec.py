@@ -1,7 +1,8 @@
 """What is asked for one interface of a pod, by a runtime, docker or Mesos.
 
-A call has it (`netplugin.cni.request`) and the journal keeps it (`netplugin.pods.journal_entry`):
-a repeated ADD asks for the interface that is there if both are equal. Pure.
+A call has it (`netplugin.cni.request`) and the journal keeps it
+(`netplugin.pods.registry.journal_entry`): a repeated ADD asks for the interface that is there if
+both are equal. Pure.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from core.ids import (
     endpoint_key,
     network_id,
 )
-from netplugin.cni.net_config import NO_LIMIT, RateLimit
+from netplugin.cni.net_config import NO_LIMIT, BandwidthLimit
 from netplugin.cni.port_mappings import PortMapping
 
 FIRST_INTERFACE: Final = "eth0"
@@ -49,9 +50,9 @@ class InterfaceSpec:
     `delivery` is a `Delivery`, or a word of a newer agent's.
 
     What is not compared changes nothing of an interface that is there: `labels` are those of its
-    creation, `network_name` (of the network configuration) and `attachment_id` (CNI_CONTAINERID)
-    are what a GC names it by. `mac` is "" where any will do; netmaster's answer is compared with it
-    instead (`netplugin.pods.add`).
+    creation, `keep` is whom its addresses are kept for, `network_name` (of the network
+    configuration) and `attachment_id` (CNI_CONTAINERID) are what a GC names it by. `mac` is ""
+    where any will do; netmaster's answer is compared with it instead (`netplugin.pods.add`).
     """
 
     container_id: str
@@ -62,11 +63,12 @@ class InterfaceSpec:
     network: NetworkName
     group: GroupName = _NO_GROUP
     default_route: bool = True
-    limit: RateLimit = NO_LIMIT
-    receive_limit: RateLimit = NO_LIMIT
+    limit: BandwidthLimit = NO_LIMIT
+    receive_limit: BandwidthLimit = NO_LIMIT
     mappings: tuple[PortMapping, ...] = ()
     delivery: str = Delivery.INSIDE
     mac: str = field(default="", compare=False)
+    keep: str = field(default="", compare=False)
     network_name: str = field(default="", compare=False)
     attachment_id: str = field(default="", compare=False)
     labels: Mapping[str, str] = field(default_factory=dict, compare=False)

@@ -50,14 +50,14 @@ class Place(NamedTuple):
     default_route: bool | None
 
 
-class RateLimit(NamedTuple):
+class BandwidthLimit(NamedTuple):
     """What a pod may send or receive: kbit/s, beyond bursts of kbit; a rate of 0 is no limit."""
 
     rate: int
     burst: int
 
 
-NO_LIMIT: Final = RateLimit(0, 0)
+NO_LIMIT: Final = BandwidthLimit(0, 0)
 
 
 def version_of(config: NetConfig) -> str:
@@ -155,24 +155,24 @@ def dns_of(config: NetConfig) -> dict[str, Any]:
     return dns | ({"domain": domain} if domain else {})
 
 
-def asked_limit(config: NetConfig) -> RateLimit:
+def asked_limit(config: NetConfig) -> BandwidthLimit:
     """Return the limit of `runtimeConfig.bandwidth` on what a pod sends. Raises BadCall."""
     return _rate_limit(config, "egress")
 
 
-def asked_receive_limit(config: NetConfig) -> RateLimit:
+def asked_receive_limit(config: NetConfig) -> BandwidthLimit:
     """Return the limit of `runtimeConfig.bandwidth` on what a pod receives. Raises BadCall."""
     return _rate_limit(config, "ingress")
 
 
-def _rate_limit(config: NetConfig, direction: str) -> RateLimit:
+def _rate_limit(config: NetConfig, direction: str) -> BandwidthLimit:
     asked = _object(_object(config, "runtimeConfig", ""), "bandwidth", "runtimeConfig")
     rate, burst = _bits(asked, f"{direction}Rate"), _bits(asked, f"{direction}Burst")
     if not rate:
         return NO_LIMIT
     # Those that were written for want of a burst would be half a gigabyte and more, which a pod
     # could send before its limit is felt: they mean the usual burst, as no burst does.
-    return RateLimit(max(rate // 1000, 1), 0 if burst in _NO_BURST else burst // 1000)
+    return BandwidthLimit(max(rate // 1000, 1), 0 if burst in _NO_BURST else burst // 1000)
 
 
 def refuse_chained(config: NetConfig) -> None:

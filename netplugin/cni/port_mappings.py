@@ -2,8 +2,8 @@
 
 In comes the configuration (`netplugin.cni.config_names`); out come the mappings that the capability
 `portMappings` asks for, in the form that the plugin `portmap` of the CNI project reads, or BadCall.
-They are kept in the journal (`netplugin.pods.journal`); `netplugin.pods.port_mappings` makes their
-rules.
+They are kept in the journal (`netplugin.pods.registry.journal`);
+`netplugin.pods.host_port_mappings.port_mappings` makes their rules.
 """
 
 from collections.abc import Mapping

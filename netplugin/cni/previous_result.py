@@ -26,7 +26,7 @@ def differences(request: PodRequest, result: PodResult) -> Iterator[str]:
     told = {
         _address_of(one) for one in _objects(request.previous, "ips") if one.get("interface") == at
     }
-    wanted = {result.ipv4} if result.ipv6 is None else {result.ipv4, result.ipv6}
+    wanted = {one for one in (result.ipv4, result.ipv6) if one is not None}
     for address in sorted(map(str, wanted - told)):
         yield f"prevResult lacks the address {address} of {request.spec.ifname}"
     for address in sorted(map(str, told - wanted)):

@@ -37,6 +37,7 @@ _CODES: Final[tuple[tuple[type[errors.ContivError], int], ...]] = (
     (errors.NotFound, INVALID_CONFIG),
     (errors.Conflict, CONFLICT),
     (errors.Exhausted, EXHAUSTED),
+    (errors.QuotaExceeded, EXHAUSTED),
 )
 _PHASES: Final = {
     "DEL": "Error deleting EP",
@@ -46,6 +47,8 @@ _PHASES: Final = {
 }
 _WITH_FAMILY: Final = ("0.3.1", "0.4.0")
 _WITHOUT_MTU: Final = ("0.3.1", "0.4.0", "1.0.0")
+Interface = IPv4Interface | IPv6Interface
+
 _CONTAINER: Final = 1
 """Index of the container's interface in a result's list of interfaces."""
 
@@ -59,7 +62,7 @@ class PodResult:
 
     endpoint_id: str
     mac: str
-    ipv4: IPv4Interface
+    ipv4: IPv4Interface | None
     ipv6: IPv6Interface | None
     gateway: IPv4Address | None
     gateway6: IPv6Address | None
@@ -68,11 +71,21 @@ class PodResult:
     default_route: bool = True
     own_routes: bool = True
     """Whether the interface has the routes that its ADD made; CHECK compares them."""
+    ipv6_first: bool = False
+    """Whether the address of IPv6 is told before that of IPv4: it is the network's choice."""
+
+    @property
+    def told(self) -> list[tuple[Interface, IPv4Address | IPv6Address | None]]:
+        """The addresses, each with its gateway, in the order in which a runtime is told them."""
+        pairs = ((self.ipv4, self.gateway), (self.ipv6, self.gateway6))
+        found = [(address, gateway) for address, gateway in pairs if address is not None]
+        return found[::-1] if self.ipv6_first else found
 
 
 def added(result: PodResult, request: PodRequest) -> dict[str, Any]:
     """Return the reply to a successful ADD."""
-    reply: dict[str, Any] = {"endpointid": result.endpoint_id, "ipaddress": str(result.ipv4)}
+    own = str(result.ipv4 or "")
+    reply: dict[str, Any] = {"endpointid": result.endpoint_id, "ipaddress": own}
     if result.ipv6 is not None:
         reply["ipv6address"] = str(result.ipv6)
     reply["cni"] = json.dumps(_cni_result(result, request), indent=4)
@@ -131,10 +144,6 @@ def _phase(error: errors.ContivError, verb: str) -> str:
 
 
 def _cni_result(result: PodResult, request: PodRequest) -> dict[str, Any]:
-    addresses: list[tuple[IPv4Interface | IPv6Interface, IPv4Address | IPv6Address | None]]
-    addresses = [(result.ipv4, result.gateway)]
-    if result.ipv6 is not None:
-        addresses.append((result.ipv6, result.gateway6))
     mtu = {} if request.cni_version in _WITHOUT_MTU else {"mtu": result.mtu}
     return {
         "cniVersion": request.cni_version,
@@ -142,7 +151,7 @@ def _cni_result(result: PodResult, request: PodRequest) -> dict[str, Any]:
             {"name": result.host_ifname, **mtu},
             {"name": request.spec.ifname, "mac": result.mac, "sandbox": request.spec.netns, **mtu},
         ],
-        "ips": [_ip(address, gateway, request.cni_version) for address, gateway in addresses],
+        "ips": [_ip(address, gateway, request.cni_version) for address, gateway in result.told],
         "routes": routes_of(result),
         "dns": dict(request.dns),
     }
@@ -152,12 +161,11 @@ def routes_of(result: PodResult) -> list[dict[str, str]]:
     """Return the routes that an ADD tells of."""
     if not result.default_route:
         return []
-    gateways = (result.gateway, result.gateway6 if result.ipv6 is not None else None)
-    return [_default_route(gateway) for gateway in gateways if gateway is not None]
+    return [_default_route(gateway) for _, gateway in result.told if gateway is not None]
 
 
 def _ip(
-    address: IPv4Interface | IPv6Interface,
+    address: Interface,
     gateway: IPv4Address | IPv6Address | None,
     version: str,
 ) -> dict[str, Any]:

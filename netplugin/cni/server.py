@@ -20,9 +20,9 @@ from typing import Any, Final, NamedTuple, Protocol
 from aiohttp import web
 
 from contivk8s.main import LATEST, PATHS
-from core.connections import ConnectionLimits
 from core.errors import ContivError
 from core.logs import fields
+from core.net.connections import ConnectionLimits
 from core.tasks import guard
 from daemons.request_stats import UNKNOWN, RequestStats
 from netplugin.cni import results

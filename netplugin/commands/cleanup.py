@@ -18,22 +18,24 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import Conflict, HostError
+from core.net.unix_socket import is_served
 from core.patience import patient
-from core.unix_socket import is_served
 from core.version import VERSION
 from daemons import flags
 from daemons.flags import Flag, Values
 from netplugin import settings
-from netplugin.bridges import host_access, host_guard, host_names, pod_guard, service_access
+from netplugin.bridges.guards import host_guard, pod_guard
+from netplugin.bridges.host import host_access, host_names
 from netplugin.bridges.openflow_listeners import left_sockets
-from netplugin.kernel.families import each_family, raise_any
-from netplugin.kernel.iptables import Iptables
-from netplugin.kernel.iptables_chains import OwnChains
+from netplugin.bridges.services import service_access
+from netplugin.kernel.firewall.families import each_family, raise_any
+from netplugin.kernel.firewall.iptables import Iptables
+from netplugin.kernel.firewall.iptables_chains import OwnChains
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.writable_settings import make_writable
 from netplugin.ovsdb import Ovsdb
-from netplugin.pods import mapping_rules
-from netplugin.world import port_names
+from netplugin.pods.host_port_mappings import mapping_rules
+from netplugin.world.bridges import port_names
 from ofnet.world import Bridge
 
 NAME: Final = "cleanup"

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from core import tls_trust
 from core.end_signal import told_to_end
+from core.net import tls_trust
 from core.patience import patient
 from netplugin.commands import link_files
 

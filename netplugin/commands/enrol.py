@@ -1,9 +1,9 @@
 """`netplugin enrol`: the certificates of a node's agent in a cluster of Kubernetes.
 
 It runs beside the agent. Keys are made here and never leave the node; a master signs what is asked
-for with the token of this pod (`daemons.enrolment`). Out come the files that the agent's `--tls-*`
-and `--store-*` flags name, replaced when two thirds of their time are over. `netplugin.entry` runs
-it without the agent's modules.
+for with the token of this pod (`daemons.certificates.enrolment`). Out come the files that the
+agent's `--tls-*` and `--store-*` flags name, replaced when two thirds of their time are over.
+`netplugin.entry` runs it without the agent's modules.
 """
 
 import argparse
@@ -19,8 +19,8 @@ from typing import Final
 from core.end_signal import told_to_end
 from core.errors import Conflict, ContivError, OrchestratorUnavailable
 from core.logs import fields
-from daemons import enrolment, pem_files
-from daemons.certificate_requests import new_request, renewal_is_due
+from daemons.certificates import enrolment, pem_files
+from daemons.certificates.certificate_requests import new_request, renewal_is_due
 from daemons.kube_rest import KubeRest
 
 log = logging.getLogger(__name__)

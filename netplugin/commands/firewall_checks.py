@@ -1,8 +1,9 @@
 """The check of `netplugin preflight` for firewalls of the host that drop what an agent needs.
 
 In come the agent's settings; the checks read rules of iptables and tables of nftables. What the
-host forwards for pods the agent has accepted by rules of its own (`netplugin.bridges.host_access`),
-but for chains on the way that are not its own. Next is `netplugin.commands.findings`.
+host forwards for pods the agent has accepted by rules of its own
+(`netplugin.bridges.host.host_access`), but for chains on the way that are not its own. Next is
+`netplugin.commands.findings`.
 """
 
 import re
@@ -10,16 +11,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from netplugin.bridges import forward_check
+from netplugin.bridges.host import forward_check
 from netplugin.commands.findings import Note
-from netplugin.kernel import iptables
-from netplugin.kernel.foreign_chains import FIREWALLD, in_the_way
-from netplugin.kernel.foreign_rules import refusals
-from netplugin.kernel.iptables import Chain
+from netplugin.kernel.firewall import iptables
+from netplugin.kernel.firewall.foreign_chains import FIREWALLD, in_the_way
+from netplugin.kernel.firewall.foreign_rules import refusals
+from netplugin.kernel.firewall.iptables import Chain
 from netplugin.settings import Settings
-from netplugin.world.port_names import HOST_LINKS
+from netplugin.world.bridges.port_names import HOST_LINKS
 
-INPUT: Final = Chain(table="filter", name="INPUT")
+INPUT: Final = "INPUT"
 REMEDY: Final = (
     "let other hosts reach UDP 4789 (--vxlan-port), netmaster and other agents the ports of "
     "--rest-address, --vxlan-rpc-port and --vlan-rpc-port (docs/platforms.md has rules for each "
@@ -36,7 +37,7 @@ _NARROW: Final = re.compile(r" -i lo\b| --ctstate | --state | --icmp")
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class FirewallPort:
     """A port of this host that others must reach."""
 
     protocol: str
@@ -46,16 +47,20 @@ class Port:
         return f"{self.protocol.upper()} {self.number}"
 
 
-def needed(wanted: Settings) -> list[Port]:
+def needed(wanted: Settings) -> list[FirewallPort]:
     """Return the ports that other hosts and masters must reach; 0 is none that can be named."""
     numbers = (wanted.rest.port, wanted.vxlan_rpc_port, wanted.vlan_rpc_port)
-    ports = [Port("udp", wanted.vxlan_port), *(Port("tcp", number) for number in numbers)]
+    ports = [
+        FirewallPort("udp", wanted.vxlan_port),
+        *(FirewallPort("tcp", number) for number in numbers),
+    ]
     return [port for port in ports if port.number]
 
 
 async def firewall(wanted: Settings) -> str | Note:
     """Check that no firewall drops what pods send by this host, or what other hosts send to it."""
-    for found in await refusals([*forward_check.ways((), (4,))], HOST_LINKS):
+    versions = sorted({one.version for one in (wanted.ctrl_ip, *wanted.vtep_ips)})
+    for found in await refusals([*forward_check.ways((), versions)], HOST_LINKS):
         return Note(forward_check.fault(found))
     ports = needed(wanted)
     text = ", ".join(map(str, ports))
@@ -65,18 +70,21 @@ async def firewall(wanted: Settings) -> str | Note:
             opened = " ".join(f"--add-port={port.number}/{port.protocol}" for port in ports)
             how = f": firewall-cmd --permanent {opened} && firewall-cmd --reload"
         return Note(f"table {chain.family} {chain.table} may drop {text}{how}")
-    if refused := refused_ports(await _listed(), ports):
-        text = ", ".join(map(str, refused))
-        return Note(f"iptables drops what no rule of INPUT accepts, and none accepts {text}")
+    for version in versions:
+        if refused := refused_ports(await _listed(version), ports):
+            text = ", ".join(map(str, refused))
+            program = "iptables" if version == 4 else "ip6tables"
+            return Note(f"{program} drops what no rule of INPUT accepts, and none accepts {text}")
     return "no firewall drops what pods, tunnels and masters need"
 
 
-async def _listed() -> list[str]:
+async def _listed(version: int) -> list[str]:
     """Return the rules of INPUT and of the chains that it leads to, such as those of ufw."""
     listed: list[str] = []
-    waiting, seen = [INPUT.name], {INPUT.name}
+    waiting, seen = [INPUT], {INPUT}
     while waiting:
-        lines = (await iptables.rules(Chain(table=INPUT.table, name=waiting.pop()))).splitlines()
+        chain = Chain(table="filter", name=waiting.pop(), version=version)
+        lines = (await iptables.rules(chain)).splitlines()
         listed += lines
         led = {match[1] for line in lines if (match := _JUMP.search(line))} - seen
         seen |= led
@@ -84,7 +92,7 @@ async def _listed() -> list[str]:
     return listed
 
 
-def refused_ports(listed: Iterable[str], ports: Iterable[Port]) -> list[Port]:
+def refused_ports(listed: Iterable[str], ports: Iterable[FirewallPort]) -> list[FirewallPort]:
     """Return the ports that no rule accepts, if the chain INPUT refuses what is left at its end."""
     lines = [*listed]
     if not any(_REFUSAL.match(line) for line in lines):
@@ -93,7 +101,7 @@ def refused_ports(listed: Iterable[str], ports: Iterable[Port]) -> list[Port]:
     return [port for port in ports if not any(_accepts(line, port) for line in accepting)]
 
 
-def _accepts(line: str, port: Port) -> bool:
+def _accepts(line: str, port: FirewallPort) -> bool:
     if " -p " in line and f" -p {port.protocol} " not in line:
         return False
     if (named := _PORTS.search(line)) is None:

@@ -9,7 +9,7 @@ remove the agent's routes and rules when it starts (networkd.conf(5), ManageFore
 from pathlib import Path
 from typing import Final
 
-from netplugin.world import port_names
+from netplugin.world.bridges import port_names
 
 _NAMES: Final = (
     *(f"{prefix}*" for prefix in port_names.POD_LINKS),

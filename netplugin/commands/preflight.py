@@ -16,29 +16,32 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from core.errors import HostError
+from core.errors import HostError, UsageError
+from core.net.unix_socket import is_served
 from core.patience import patient
-from core.unix_socket import is_served
 from core.version import VERSION
 from daemons import flags
 from daemons.host_address import default_host_address
 from daemons.listen_address import ANY_ADDRESS
+from daemons.progress import waiting
 from netplugin import settings
-from netplugin.bridges import host_access, megaflow_purge
-from netplugin.bridges.nics import check_cards
+from netplugin.bridges import megaflow_purge
+from netplugin.bridges.host import host_access
 from netplugin.bridges.openflow_listeners import LOOPBACK
-from netplugin.bridges.uplinks import attached_cards
+from netplugin.bridges.uplink.nics import check_cards
+from netplugin.bridges.uplink.uplinks import attached_cards
 from netplugin.commands import docker_checks, firewall_checks, store_checks, underlay_checks
 from netplugin.commands.findings import Check, Finding, Note, finding
 from netplugin.commands.switch_state import read_once, switch_state
-from netplugin.kernel import iptables, nft_tables, router_advertisements
+from netplugin.kernel.firewall import iptables, nft_tables
 from netplugin.kernel.netns import KernelLinks
+from netplugin.kernel.routes import router_advertisements
 from netplugin.kube import config
 from netplugin.kube.api import KubeApi, KubeTiming
 from netplugin.kube.discovery import access_of
 from netplugin.kube.resources import NAMESPACES, SERVICES, SLICES, pods_of
 from netplugin.ovsdb.control_socket import ControlSocket, rundir_of
-from netplugin.pods.mtu import VXLAN_OVERHEAD, underlay_of
+from netplugin.pods.mtu import underlay_of
 from netplugin.settings import SMALLEST_MTU, Settings
 from ofnet.world import Bridge, FwdMode
 
@@ -55,7 +58,15 @@ def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     values = flags.read("netplugin", settings.FLAGS, arguments, environ, VERSION, command=NAME)
     if values is None:
         return
-    findings = asyncio.run(findings_of(settings.resolve(values, default_host_address)))
+    try:
+        wanted = settings.resolve(values, default_host_address)
+    except UsageError as exc:
+        raise UsageError(
+            f"{exc}: {NAME} takes the agent's flags, or the settings of its service by "
+            f"(set -a; . /etc/default/netplugin; netplugin {NAME})"
+        ) from exc
+    with waiting():
+        findings = asyncio.run(findings_of(wanted))
     sys.stdout.write("".join(f"{one}\n" for one in findings))
     lacking = sum(one.lacking for one in findings)
     if lacking:
@@ -92,10 +103,12 @@ async def _datapath(wanted: Settings) -> str:
     with closing(KernelLinks()) as links:
         if await links.has_kernel_datapath():
             return "the kernel's"
-        holder = await links.holder(wanted.vtep_ip)
-    if holder not in (await switch_state(wanted)).ports:
-        raise HostError(f"userspace's, and {wanted.vtep_ip} is on {holder}, which is no bridge")
-    return f"userspace's, tunnels leave by bridge {holder}"
+        holders = {one: await links.holder(one) for one in wanted.vtep_ips}
+    ports = (await switch_state(wanted)).ports
+    for address, holder in holders.items():
+        if holder not in ports:
+            raise HostError(f"userspace's, and {address} is on {holder}, which is no bridge")
+    return f"userspace's, tunnels leave by bridge {' and '.join(sorted(set(holders.values())))}"
 
 
 async def _release(wanted: Settings) -> str | Note:
@@ -108,16 +121,20 @@ async def _release(wanted: Settings) -> str | Note:
 
 async def _links(wanted: Settings) -> str:
     with closing(KernelLinks()) as links:
-        underlay = await underlay_of(links, wanted.vtep_ip, wanted.uplinks)
+        underlay = await underlay_of(links, wanted.vtep_ips, wanted.uplinks)
     carried = underlay.carries(Bridge.VXLAN)
     if carried < (wanted.mtu or SMALLEST_MTU):
         raise HostError(
-            f"the link of {wanted.vtep_ip} has an MTU of {underlay.tunnels}, pods would have "
-            f"{carried}: {VXLAN_OVERHEAD} are the tunnel's"
+            f"the link of {_named(wanted)} has an MTU of {underlay.tunnels}, pods would have "
+            f"{carried}: {underlay.overhead} are the tunnel's"
         )
     if wanted.uplinks and underlay.carries(Bridge.VLAN) < (wanted.mtu or SMALLEST_MTU):
         raise HostError(f"the uplinks carry {underlay.carries(Bridge.VLAN)}")
-    return f"tunnels from {wanted.vtep_ip}, pods' MTU {wanted.mtu or carried}"
+    return f"tunnels from {_named(wanted)}, pods' MTU {wanted.mtu or carried}"
+
+
+def _named(wanted: Settings) -> str:
+    return " and ".join(map(str, wanted.vtep_ips))
 
 
 async def _uplinks(wanted: Settings) -> str:
@@ -193,7 +210,8 @@ async def _ports(wanted: Settings) -> str:
 
 
 def _is_taken(host: str, port: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))

@@ -5,10 +5,10 @@ In come the agent's settings; each check reads the store and compares it with th
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, closing
 from functools import partial
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Network
 from typing import Final
 
 from core import keys
@@ -16,14 +16,15 @@ from core.errors import Conflict, ContivError, HostError, StoreUnavailable
 from core.ids import HostLabel
 from core.patience import patient
 from core.version import VERSION
-from netplugin.bridges.path_mtu import PathMtu, ProbeTiming
+from netplugin.bridges.vxlan.path_mtu import probe_paths
 from netplugin.commands.findings import Note
-from netplugin.kernel import icmp
 from netplugin.kernel.netns import KernelLinks
-from netplugin.pods.mtu import VXLAN_OVERHEAD, underlay_of
+from netplugin.kernel.packets import icmp
+from netplugin.pods.mtu import underlay_of
 from netplugin.settings import Settings
-from netplugin.world import port_names
-from netplugin.world.conversion import check_host, private_subnet
+from netplugin.world.bridges import port_names
+from netplugin.world.bridges.conversion import check_host, private_subnet
+from netplugin.world.peers import Address, end_of
 from objdb.api import Backend
 from objdb.connect import connect, tls_context
 from objdb.diagnosis import strict_fault
@@ -54,7 +55,7 @@ async def store(wanted: Settings) -> str:
 async def certificates(wanted: Settings) -> str | Note:
     """Check what clients that take RFC 5280 strictly, as Python 3.13 does, say of the store's CA.
 
-    Daemons do not check so themselves (`core.tls_trust`).
+    Daemons do not check so themselves (`core.net.tls_trust`).
     """
     try:
         if tls_context(wanted.store) is None:
@@ -107,24 +108,17 @@ async def private_network(wanted: Settings) -> str | Note:
 async def paths(wanted: Settings) -> str | Note:
     """Check that the longest tunnel packets reach the known hosts."""
     try:
-        peers = await _peers(wanted)
+        others = await _others(wanted)
     except ContivError as exc:
         return _unread(exc)
+    peers = _ends(others, wanted)
     with closing(KernelLinks()) as links:
-        underlay = await underlay_of(links, wanted.vtep_ip, wanted.uplinks)
-    size = (wanted.mtu or underlay.carries(Bridge.VXLAN)) + VXLAN_OVERHEAD
-    faults: dict[HostLabel, str] = {}
-    path_mtu = PathMtu(
-        peers=lambda: peers,
-        size=lambda: size,
-        probe=partial(icmp.passes, source=wanted.vtep_ip),
-        timing=ProbeTiming(interval=0),
-        report_faults=faults.update,
-    )
-    await path_mtu.probe_all()
-    for host, fault in faults.items():
+        underlay = await underlay_of(links, wanted.vtep_ips, wanted.uplinks)
+    mtu = wanted.mtu or underlay.carries(Bridge.VXLAN)
+    found = await probe_paths(peers, mtu, partial(icmp.passes, sources=wanted.vtep_ips))
+    for host, fault in found.faults.items():
         raise HostError(f"path to {host}: {fault}")
-    return f"{len(peers)} other hosts, packets of {size} bytes are not lost where short ones pass"
+    return f"{len(peers)} other hosts, pods' packets of {mtu} bytes pass where short ones do"
 
 
 async def _private(wanted: Settings) -> IPv4Network:
@@ -136,18 +130,29 @@ async def _private(wanted: Settings) -> IPv4Network:
     return private_subnet(record) or IPv4Network(DEFAULT_PRIVATE_SUBNET)
 
 
-async def _peers(wanted: Settings) -> dict[HostLabel, IPv4Address]:
+async def _others(wanted: Settings) -> list[HostRecord]:
     async with _opened(wanted) as backend:
         entries = (await backend.snapshot(keys.HOSTS)).entries.values()
     records = [codec.decode(entry.key, entry.value) for entry in entries]
     hosts = [record for record in records if isinstance(record, HostRecord)]
     for host in hosts:
         check_host(host)
-    return {
-        host.label: IPv4Address(host.vtep_ip)
-        for host in hosts
-        if host.vtep_ip and host.label != wanted.host
-    }
+    return [one for one in hosts if one.label != wanted.host and end_of(one) is not None]
+
+
+def _ends(hosts: Iterable[HostRecord], wanted: Settings) -> dict[HostLabel, Address]:
+    """Return where the tunnels to other hosts end. Raises HostError where none is possible."""
+    families = {one.version for one in wanted.vtep_ips}
+    found: dict[HostLabel, Address] = {}
+    for host in hosts:
+        end = end_of(host, families)
+        if end is None:
+            raise HostError(
+                f"host {host.label} has its tunnels at {host.vtep_ip}, of the other family than "
+                f"{wanted.vtep_ip}: give one of the two addresses of both with --vtep-ip"
+            )
+        found[host.label] = end
+    return found
 
 
 def _unread(exc: ContivError) -> Note:

@@ -57,17 +57,20 @@ async def neighbours(wanted: Settings) -> str:
     with closing(KernelLinks()) as links:
         if await links.has_kernel_datapath():
             return "the kernel's datapath takes packets before the kernel answers ARP"
-        holder = await links.holder(wanted.vtep_ip)
+        four = next((one for one in wanted.vtep_ips if one.version == 4), None)
+        if four is None:
+            return "the kernel answers neighbour discovery only for addresses of the link it is on"
+        holder = await links.holder(four)
         ports = (await switch_state(wanted)).ports
         if holder not in ports:
-            return f"{wanted.vtep_ip} is on {holder}, which is no bridge"
+            return f"{four} is on {holder}, which is no bridge"
         names = devices(ports[holder])
         # What is no device of the kernel, as a port of DPDK, does not speak ARP.
         own, *found = await links.cards([holder, *(name for name in names if _settings(name))])
     cards = [BridgeCard(card.name, card.mac, arp_ignore(card.name)) for card in found]
     if fault := arp_fault(holder, own.mac, cards):
         raise HostError(fault)
-    return f"only bridge {holder} answers ARP for {wanted.vtep_ip}"
+    return f"only bridge {holder} answers ARP for {four}"
 
 
 def devices(ports: Iterable[PortRow]) -> list[str]:

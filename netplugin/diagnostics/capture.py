@@ -24,7 +24,7 @@ from core.errors import ContivError, HostError, Invalid, NotFound
 from core.ids import EndpointKey
 from core.logs import fields
 from core.numbers import bounded
-from netplugin.diagnostics.limits import IsMaster, Places, forbidden
+from netplugin.diagnostics.limits import ConcurrencyLimit, KnownMasters, forbidden
 from netplugin.diagnostics.pcap import MEDIA, file_header, packet_filter, record
 from netplugin.ovsdb import Ovsdb
 from ofnet.agent import BridgeAgent
@@ -89,19 +89,21 @@ class Captures:
         self,
         agents: Mapping[Bridge, BridgeAgent],
         ovsdb: Ovsdb,
-        is_master: IsMaster,
+        masters: KnownMasters,
     ) -> None:
         self._agents = agents
         self._ovsdb = ovsdb
-        self._is_master = is_master
-        self._places = Places(AT_ONCE, "captures run on this host already; try again later")
+        self._masters = masters
+        self._places = ConcurrencyLimit(
+            AT_ONCE, "captures run on this host already; try again later"
+        )
 
     def routes(self) -> list[web.RouteDef]:
         """Return the route."""
         return [web.get(PATH, self._answer)]
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        if not await self._is_master(request):
+        if not await self._masters.asked_by_master(request):
             log.warning("capture refused", extra=fields(peer=request.remote, path=request.path))
             return forbidden("packets are for netmaster alone: use netctl capture")
         try:

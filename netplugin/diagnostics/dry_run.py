@@ -17,7 +17,7 @@ from contivmodel.wire import dumps
 from core.errors import Invalid
 from core.logs import fields
 from core.outside_json import read_json
-from netplugin.diagnostics.limits import IsMaster, forbidden
+from netplugin.diagnostics.limits import KnownMasters, forbidden
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.flow_changes import flow_changes
 from state import intents
@@ -40,11 +40,11 @@ class DryRuns:
         self,
         world: WorldBuilder,
         feed: RecordFeed,
-        is_master: IsMaster,
+        masters: KnownMasters,
     ) -> None:
         self._world = world
         self._feed = feed
-        self._is_master = is_master
+        self._masters = masters
         self._turn = asyncio.Lock()
 
     def routes(self) -> list[web.RouteDef]:
@@ -68,7 +68,7 @@ class DryRuns:
         }
 
     async def _answer(self, request: web.Request) -> web.Response:
-        if not await self._is_master(request):
+        if not await self._masters.asked_by_master(request):
             log.warning("dry run refused", extra=fields(peer=request.remote, path=request.path))
             return forbidden(
                 "what a change would do is told to netmaster alone: use netctl --what-if"

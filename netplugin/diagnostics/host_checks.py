@@ -20,9 +20,10 @@ from typing import Final
 from core.errors import ContivError
 from core.logs import fields
 from core.patience import patient
-from core.retry import ShowFaults
+from core.retry import FaultBoard
 from daemons.health import Check
 from netplugin.cni.errors import NotReady
+from netplugin.world.peers import Peers
 
 log = logging.getLogger(__name__)
 
@@ -57,19 +58,26 @@ class HostCheck:
 
 
 class HostChecks:
-    """The checks of one host. `hosts` returns how many the cluster has, `clock` is monotonic."""
+    """The checks of one host. `peers` are the hosts of the cluster, `clock` is monotonic.
+
+    A probe may take `limit` seconds, and follows a failed one after `again`.
+    """
 
     def __init__(
         self,
         checks: Sequence[HostCheck],
-        show: ShowFaults,
+        board: FaultBoard,
         *,
-        hosts: Callable[[], int] = lambda: 1,
+        peers: Peers | None = None,
         clock: Callable[[], float] = time.monotonic,
+        limit: float = LIMIT,
+        again: float = AGAIN,
     ) -> None:
+        self._limit = limit
+        self._again = again
         self._checks = tuple(checks)
-        self._show = show
-        self._hosts = hosts
+        self._board = board
+        self._peers = peers
         self._clock = clock
         self._told: dict[str, str] = {}
 
@@ -96,7 +104,7 @@ class HostChecks:
         since: float | None = None
         while True:
             began = self._clock()
-            fault = await _fault(check)
+            fault = await self._fault(check)
             if not fault:
                 since = None
                 self._tell(check, "")
@@ -104,11 +112,26 @@ class HostChecks:
                 since = began if since is None else since
                 if self._clock() - since >= check.patience:
                     self._tell(check, fault)
-            again = max(0.0, AGAIN - (self._clock() - began))
+            again = max(0.0, self._again - (self._clock() - began))
             await asyncio.sleep(again if fault else self._pause(check))
 
+    async def _fault(self, check: HostCheck) -> str:
+        try:
+            async with asyncio.timeout(self._limit):
+                await check.probe()
+        except TimeoutError:
+            reason = check.reason()
+            return f"{check.silence} Last heard: {reason}" if reason else check.silence
+        except (
+            ContivError,
+            OSError,
+        ) as exc:  # what cannot look, as without a free file, ends no agent
+            return str(exc) or type(exc).__name__
+        return ""
+
     def _pause(self, check: HostCheck) -> float:
-        return check.interval * max(1.0, self._hosts() / HOSTS if check.shared else 1.0)
+        shared = self._peers.count() if check.shared and self._peers is not None else 0
+        return check.interval * max(1.0, shared / HOSTS)
 
     def _tell(self, check: HostCheck, fault: str) -> None:
         before = self._told.get(check.name, "")
@@ -117,16 +140,4 @@ class HostChecks:
             log.warning("check of this host failed", extra=fields(check=check.name, error=fault))
         elif before and not fault:
             log.info("check of this host passes again", extra=fields(check=check.name))
-        self._show(check.name, [fault] if fault else [])
-
-
-async def _fault(check: HostCheck) -> str:
-    try:
-        async with asyncio.timeout(LIMIT):
-            await check.probe()
-    except TimeoutError:
-        reason = check.reason()
-        return f"{check.silence} Last heard: {reason}" if reason else check.silence
-    except (ContivError, OSError) as exc:  # what cannot look, as without a free file, ends no agent
-        return str(exc) or type(exc).__name__
-    return ""
+        self._board.set_faults(check.name, [fault] if fault else [])

@@ -4,16 +4,22 @@ For routes of `netplugin.diagnostics` that read packets, send them, or compute f
 alone may ask them, since it knows who may ask in whose name.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
+from typing import Protocol
 
 from aiohttp import web
 
 from core.errors import Exhausted
 
-IsMaster = Callable[[web.Request], Awaitable[bool]]
-"""Returns whether a request comes from a master (`netplugin.startup.inspect`)."""
+
+class KnownMasters(Protocol):
+    """Who the masters are (`netplugin.startup.inspect`)."""
+
+    async def asked_by_master(self, request: web.Request) -> bool:
+        """Return whether a request comes from a master."""
+        ...
 
 
 def forbidden(text: str) -> web.Response:
@@ -21,7 +27,7 @@ def forbidden(text: str) -> web.Response:
     return web.Response(status=HTTPStatus.FORBIDDEN, text=f"{text}\n")
 
 
-class Places:
+class ConcurrencyLimit:
     """So many requests at once; `what` says what runs on this host, for those that are refused."""
 
     def __init__(self, most: int, what: str) -> None:

@@ -27,9 +27,9 @@ from core.errors import ContivError, HostError, Invalid
 from core.logs import fields
 from core.outside_json import read_json
 from core.patience import patient
-from netplugin.diagnostics.limits import IsMaster, Places, forbidden
-from netplugin.kernel import packet_socket
-from netplugin.kernel.packet_socket import Instruction
+from netplugin.diagnostics.limits import ConcurrencyLimit, KnownMasters, forbidden
+from netplugin.kernel.packets import packet_socket
+from netplugin.kernel.packets.packet_socket import Instruction
 from netplugin.ovsdb import Ovsdb
 from netplugin.trace import request as trace_request
 from netplugin.trace.request import TraceRequest
@@ -68,20 +68,20 @@ class LiveTraces:
         sender: Sender,
         agents: Mapping[Bridge, BridgeAgent],
         ovsdb: Ovsdb,
-        is_master: IsMaster,
+        masters: KnownMasters,
     ) -> None:
         self._sender = sender
         self._agents = agents
         self._ovsdb = ovsdb
-        self._is_master = is_master
-        self._places = Places(AT_ONCE, "packets are looked for on this host already")
+        self._masters = masters
+        self._places = ConcurrencyLimit(AT_ONCE, "packets are looked for on this host already")
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes."""
         return [web.get(SEEN, self._look), web.post(SEND, self._send)]
 
     async def _send(self, request: web.Request) -> web.Response:
-        if not await self._is_master(request):
+        if not await self._masters.asked_by_master(request):
             return _refused(request)
         try:
             asked = read_json(await request.read())
@@ -96,7 +96,7 @@ class LiveTraces:
         return web.Response(text="{}\n", content_type="application/json")
 
     async def _look(self, request: web.Request) -> web.StreamResponse:
-        if not await self._is_master(request):
+        if not await self._masters.asked_by_master(request):
             return _refused(request)
         try:
             mark = mark_of(request.query.get("mark", ""))

@@ -21,7 +21,7 @@ from core.errors import SwitchRefused, SwitchUnavailable
 from core.ids import split_network_id
 from core.logs import fields
 from core.numbers import bounded
-from netplugin.world.endpoints import Endpoints
+from netplugin.world.cluster_endpoints.endpoints import Endpoints
 from ofnet.agent import BridgeAgent
 from ofnet.policy_log import LoggedEnd, LoggedPacket
 from ofnet.world import Bridge

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from contivmodel.wire import dumps
 from core.errors import SwitchRefused, SwitchUnavailable
-from netplugin.world.kube_policies.policies import KubePolicies
+from netplugin.world.kubernetes.kube_policies import KubePolicies
 from ofnet.agent import BridgeAgent
 from ofnet.changes import ObjectKind
 from ofnet.world import Bridge

@@ -1,9 +1,9 @@
 """GET /inspect/selftest: whether this host reaches the others, and can do its work.
 
 In come the agent's own means: the checks of `/readyz`, the echo requests of
-`netplugin.bridges.path_mtu`, what `netplugin.bridges.tunnel_probes` found, a comparison of the
-switch's flows, the name server. Out goes, for each kind of check, how many passed, and what failed
-and why. netmaster asks all hosts (`netmaster.api.v2.diagnostics.selftest`). Changes nothing.
+`netplugin.bridges.vxlan.path_mtu`, what `netplugin.bridges.vxlan.tunnel_probes` found, a comparison
+of the switch's flows, the name server. Out goes, for each kind of check, how many passed, and what
+failed and why. netmaster asks all hosts (`netmaster.api.v2.diagnostics.selftest`). Changes nothing.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aiohttp import web
 
@@ -20,14 +20,22 @@ from core.errors import ContivError, HostError
 from core.ids import EndpointKey, HostLabel, split_network_id
 from core.patience import patient
 from daemons.health import Check
-from netplugin.bridges.path_mtu import MAX_CONCURRENT, SHORT, Probe
+from netplugin.bridges.vxlan.path_mtu import (
+    MAX_CONCURRENT,
+    SHORT,
+    PodSizes,
+    Probe,
+    TunnelEnds,
+    tunnel_size,
+)
 from netplugin.dns import messages
 from netplugin.dns.nameserver import NameServer
+from netplugin.world.peers import Address
 from ofnet.agent import BridgeAgent
 from ofnet.changes import ObjectKind
 from ofnet.diff import Difference
 from ofnet.flows import owner_of
-from ofnet.names import Question
+from ofnet.packets.names import Question
 from ofnet.world import Bridge
 
 PATH: Final = "/inspect/selftest"
@@ -58,21 +66,26 @@ class Outcomes:
             self.passed += 1
 
 
+class ProbedTunnels(Protocol):
+    """What probes inside the tunnels found (`netplugin.bridges.vxlan.tunnel_probes`)."""
+
+    @property
+    def faults(self) -> Mapping[HostLabel, str]:
+        """The faults by host."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfTest:
-    """What a host tests. `peers` are the tunnel endpoints of others, `size` the MTU.
-
-    `tunnel_faults` says what probes inside the tunnels found, `settle` is how many seconds flows
-    may differ from what is wanted.
-    """
+    """What a host tests. `settle` is how many seconds flows may differ from what is wanted."""
 
     ready: Mapping[str, Check]
     agents: Mapping[Bridge, BridgeAgent]
     names: NameServer
-    peers: Callable[[], Mapping[HostLabel, IPv4Address]]
-    size: Callable[[], int]
+    peers: TunnelEnds
+    sizes: PodSizes
     probe: Probe
-    tunnel_faults: Callable[[], Mapping[HostLabel, str]] = dict
+    tunnels: ProbedTunnels
     seconds: float = SECONDS
     settle: float = 1.0
 
@@ -147,23 +160,23 @@ class SelfTest:
         )
 
     async def _tunnels(self, outcomes: Outcomes) -> None:
-        size, places = self.size(), asyncio.Semaphore(MAX_CONCURRENT)
+        mtu, places = self.sizes.of(Bridge.VXLAN), asyncio.Semaphore(MAX_CONCURRENT)
         # Two labels of one host, while its old record is there, share a tunnel.
         known = {vtep.ip for vtep in self.agents[Bridge.VXLAN].world.vteps.values()}
 
-        async def one(host: HostLabel, address: IPv4Address) -> None:
-            if fault := self.tunnel_faults().get(host):
+        async def one(host: HostLabel, address: Address) -> None:
+            if fault := self.tunnels.faults.get(host):
                 outcomes.note(host, fault)
                 return
             if address not in known:
                 outcomes.note(host, f"no tunnel port to {address}")
                 return
             async with places:
-                outcomes.note(host, await self._path_fault(address, size))
+                outcomes.note(host, await self._path_fault(address, tunnel_size(address, mtu)))
 
-        await asyncio.gather(*(one(*peer) for peer in self.peers().items()))
+        await asyncio.gather(*(one(*peer) for peer in self.peers.tunnel_ends().items()))
 
-    async def _path_fault(self, address: IPv4Address, size: int) -> str:
+    async def _path_fault(self, address: Address, size: int) -> str:
         try:
             if await self.probe(address, size):
                 return ""

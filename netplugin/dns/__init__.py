@@ -1,5 +1,5 @@
-"""DNS for pods: answers queries for the names in `netplugin.world.dns_records`.
+"""DNS for pods: answers queries for the names in `netplugin.world.dns.dns_records`.
 
-In come DNS messages that a switch sent to the agent (`ofnet.names`); out go answers. The only
-package that imports dnspython.
+In come DNS messages that a switch sent to the agent (`ofnet.packets.names`); out go answers. The
+only package that imports dnspython.
 """

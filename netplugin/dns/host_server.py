@@ -1,7 +1,7 @@
 """Answers this host's own questions, where the agent is the cluster's own name server.
 
 In come questions of programs on the host, and of pods in its network, at loopback ports that
-`netplugin.bridges.host_names` leads them to; out go answers of a resolver. Nobody but the host
+`netplugin.bridges.host.host_names` leads them to; out go answers of a resolver. Nobody but the host
 reaches these ports. Must not know what is in a message.
 """
 
@@ -12,9 +12,10 @@ from typing import Final, Protocol, cast
 from core.errors import HostError
 from core.tasks import Supervisor
 from netplugin.dns.tcp_server import IDLE, awaited
-from ofnet.names import Deferred, Outcome, Verdict
+from ofnet.packets.names import Deferred, Outcome, Verdict
 
-LOOPBACK: Final = "127.0.0.1"
+LOOPBACK: Final = {4: "127.0.0.1", 6: "::1"}
+"""Where it is asked, by the version of IP of the address that stands for it."""
 CONNECTIONS: Final = 512
 """Connections at the same time; others are closed."""
 PENDING: Final = 512
@@ -37,15 +38,16 @@ class HostServer:
         self._open = 0
         self._stack = AsyncExitStack()
 
-    async def start(self) -> dict[str, int]:
-        """Serve from now on; return the ports by transport. Raises HostError."""
+    async def start(self, version: int) -> dict[str, int]:
+        """Serve from now on by a version of IP; return the ports by transport. Raises HostError."""
         loop = asyncio.get_running_loop()
+        local = LOOPBACK[version]
         try:
             datagrams, _ = await loop.create_datagram_endpoint(
-                lambda: _Datagrams(self._resolve, self._tasks), local_addr=(LOOPBACK, 0)
+                lambda: _Datagrams(self._resolve, self._tasks), local_addr=(local, 0)
             )
             self._stack.callback(datagrams.close)
-            streams = await asyncio.start_server(self._serve, LOOPBACK, 0)
+            streams = await asyncio.start_server(self._serve, local, 0)
             self._stack.callback(streams.close)
         except OSError as exc:
             raise HostError(f"cannot listen for this host's questions: {exc}") from exc

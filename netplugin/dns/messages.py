@@ -96,7 +96,7 @@ class Records:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QuestionAnswer:
     """The answer to one question; `zone` is the one whose name or type does not exist."""
 
     rcode: Rcode = Rcode.NOERROR
@@ -104,7 +104,7 @@ class Answer:
     zone: str = ""
 
 
-Answers = tuple[Answer | None, ...]
+Answers = tuple[QuestionAnswer | None, ...]
 """An answer for each question of a query, None for one without."""
 
 
@@ -141,7 +141,7 @@ class Query:
         self.datagram_limit = content.datagram_limit
         """Bytes of the largest answer by UDP that the asker takes."""
 
-    def answered(self, answers: Iterable[Answer | None], limit: int) -> bytes:
+    def answered(self, answers: Iterable[QuestionAnswer | None], limit: int) -> bytes:
         """Return the message with an answer for each question, None for one without.
 
         What does not fit into so many bytes is left out, and the message says so.

@@ -1,15 +1,16 @@
 """The name server for pods: answers queries for names of the pod's tenant and of Kubernetes.
 
-In come questions that `ofnet.names` extracts from frames, or `netplugin.dns.tcp_server` reads from
-connections, and the names there are (`netplugin.world.dns_records`); out go answers, or what else
-becomes of a question. A name that is not known here is left to the server it was asked of
-(nameserver.go).
+In come questions that `ofnet.packets.names` extracts from frames, or `netplugin.dns.tcp_server`
+reads from connections, and the names there are (`netplugin.world.dns.dns_records`); out go answers,
+or what else becomes of a question. A name that is not known here is left to the server it was asked
+of (nameserver.go).
 
 Where the cluster has no other name server, the agent is that server: pods ask its address
 (`--dns-address`). Of questions to this address it answers those alone that the switch has judged as
-the pod's own packets (`ofnet.pipelines.cluster_dns`). A name below the cluster's zone that is not
-known does not exist then, and other names are asked of servers outside (`netplugin.dns.upstream`).
-Hosts ask the same address (`netplugin.dns.host_server`); bare names are for pods alone.
+the pod's own packets (`ofnet.pipelines.features.cluster_dns`). A name below the cluster's zone that
+is not known does not exist then, and other names are asked of servers outside
+(`netplugin.dns.upstream`). Hosts ask the same address (`netplugin.dns.host_server`); bare names are
+for pods alone.
 """
 
 from collections import Counter, defaultdict
@@ -22,11 +23,11 @@ from typing import Any, Final, Protocol
 
 from core.ids import DEFAULT_TENANT
 from netplugin.dns import messages
-from netplugin.dns.messages import Answer, Asked, Query, Rcode, Records
+from netplugin.dns.messages import Asked, Query, QuestionAnswer, Rcode, Records
 from netplugin.dns.rate_limit import RateLimit
-from netplugin.world.dns_records import Address, Asker, DnsRecords
-from netplugin.world.kube_names import NameRecords
-from ofnet.names import Deferred, Outcome, Question, Verdict
+from netplugin.world.dns.dns_records import Address, Asker, DnsRecords
+from netplugin.world.dns.kube_names import NameRecords
+from ofnet.packets.names import Deferred, Outcome, Question, Verdict
 
 TTL: Final = 120
 KUBERNETES_TTL: Final = 5
@@ -59,7 +60,7 @@ class Outside(Protocol):
 class ClusterDns:
     """The agent as the cluster's own name server: its address for pods, and whom it asks itself."""
 
-    address: IPv4Address
+    address: IPv4Address | IPv6Address
     outside: Outside
 
 
@@ -127,7 +128,7 @@ class NameServer:
                 alias = (asker, query, name, limit)
                 return self._by_alias(*alias, own) if own else Verdict.FORWARD
             case _:
-                answers = [one if isinstance(one, Answer) else None for one in found]
+                answers = [one if isinstance(one, QuestionAnswer) else None for one in found]
         if any(answers):
             stats["foundNameRecord"] += 1
             return query.answered(answers, limit)
@@ -154,7 +155,7 @@ class NameServer:
 
     # -- what is known -------------------------------------------------------------------------
 
-    def _found(self, asker: Asker, asked: Asked) -> Answer | _Alias | None:
+    def _found(self, asker: Asker, asked: Asked) -> QuestionAnswer | _Alias | None:
         """Return the answer to one question; None if the name is not known here."""
         if not asked.rdtype:
             return None
@@ -164,14 +165,14 @@ class NameServer:
             return self._of_kubernetes(asked, kube, zone)
         unknown = self._complete is not None and not self._complete()
         if ours and self._own is not None and self._complete is not None and not unknown:
-            return Answer(Rcode.NXDOMAIN, zone=zone)
+            return QuestionAnswer(Rcode.NXDOMAIN, zone=zone)
         if kube is None and unknown and asker.namespace:
             return None  # it may be a service's, which comes before all others
         if asker.network is None:
             return None  # a host's own name server shall say what a bare name is there
         return self._bare(asker, asked, TTL if kube is None else KUBERNETES_TTL)
 
-    def _bare(self, asker: Asker, asked: Asked, ttl: int) -> Answer | None:
+    def _bare(self, asker: Asker, asked: Asked, ttl: int) -> QuestionAnswer | None:
         """Return the answer for a name without the cluster's zone."""
         families = _FAMILIES.get(asked.rdtype, ())
         found = [self._records.lookup(asker, asked.name, one) for one in families or (IPv4Address,)]
@@ -183,10 +184,12 @@ class NameServer:
         held = next(filter(None, found), ()) if families else ()
         some = tuple(_address(text) for text in self._some(held))
         if not some:
-            return Answer()
-        return Answer(records=(Records("A" if some[0].version == 4 else "AAAA", ttl, some),))
+            return QuestionAnswer()
+        return QuestionAnswer(
+            records=(Records("A" if some[0].version == 4 else "AAAA", ttl, some),)
+        )
 
-    def _of_kubernetes(self, asked: Asked, kube: NameRecords, zone: str) -> Answer | _Alias:
+    def _of_kubernetes(self, asked: Asked, kube: NameRecords, zone: str) -> QuestionAnswer | _Alias:
         if kube.alias and asked.rdtype in {"A", "AAAA"}:
             return _Alias(kube.alias)
         addresses = (*kube.addresses, *(one.address for one in kube.members))
@@ -204,7 +207,7 @@ class NameServer:
         wanted = held.keys() if asked.rdtype == "ANY" else {asked.rdtype} & held.keys()
         given = ((kind, values) for kind in wanted if (values := tuple(held[kind])))
         records = tuple(Records(kind, KUBERNETES_TTL, values) for kind, values in given)
-        return Answer(records=records, zone="" if records else zone)
+        return QuestionAnswer(records=records, zone="" if records else zone)
 
     def _some(self, addresses: Sequence[str]) -> list[str]:
         """Return up to `MAX_RECORDS` addresses, another part of them for each query."""
@@ -231,12 +234,12 @@ class NameServer:
                 case _Alias(alias):
                     chain.append(_alias(name, alias))
                     name = alias
-                case Answer(rcode, records, zone):
+                case QuestionAnswer(rcode, records, zone):
                     here = (replace(one, name=one.name or name) for one in records)
-                    return query.answered([Answer(rcode, (*chain, *here), zone)], limit)
+                    return query.answered([QuestionAnswer(rcode, (*chain, *here), zone)], limit)
                 case None:
                     break
-        return query.answered([Answer(Rcode.SERVFAIL)], limit)
+        return query.answered([QuestionAnswer(Rcode.SERVFAIL)], limit)
 
     # -- what is not ---------------------------------------------------------------------------
 
@@ -244,7 +247,7 @@ class NameServer:
         self, query: Query, message: bytes, own: ClusterDns, limit: int, *, tcp: bool
     ) -> Outcome:
         """Ask a server outside; what belongs to the cluster's zone is for no one outside."""
-        failure = query.answered([Answer(Rcode.SERVFAIL) for _ in query.questions], limit)
+        failure = query.answered([QuestionAnswer(Rcode.SERVFAIL) for _ in query.questions], limit)
         if any(self._records.kube.covers(asked.name) for asked in query.questions):
             return failure  # the services of Kubernetes are not all known yet
 
@@ -271,7 +274,7 @@ def _outside(
     def ask(answer: Callable[[bytes], None]) -> None:
         def done(reply: bytes | None) -> None:
             whole = query.answered_by_alias(chain, reply or b"", limit)
-            answer(whole or query.answered([Answer(Rcode.SERVFAIL)], limit))
+            answer(whole or query.answered([QuestionAnswer(Rcode.SERVFAIL)], limit))
 
         own.outside.ask(messages.question_for(name, asked.rdtype), done)
 

@@ -1,10 +1,10 @@
 """DNS over TCP (RFC 7766): serves the connections of a bridge's pods.
 
-In come connections that the flows of `ofnet.pipelines.name_port` lead to the agent's listener
-(`netplugin.kernel.name_space`): the peer's address tells the pod, the local one the server it
-asks. Questions go to the resolver, as those by UDP do. What is left to the server is relayed: the
-agent asks it by a connection of its own in the pod's network namespace, so that the network and its
-policies treat it as the pod's.
+In come connections that the flows of `ofnet.pipelines.features.name_port` lead to the agent's
+listener (`netplugin.kernel.links.name_space`): the peer's address tells the pod, the local one the
+server it asks. Questions go to the resolver, as those by UDP do. What is left to the server is
+relayed: the agent asks it by a connection of its own in the pod's network namespace, so that the
+network and its policies treat it as the pod's.
 """
 
 import asyncio
@@ -14,16 +14,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from ipaddress import IPv4Address
-from typing import Final
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final, Protocol
 
 from core.errors import HostError
 from core.ids import EndpointKey
 from core.logs import fields
-from netplugin.dns.upstream import stream_exchange
-from ofnet.directory import Attachment
-from ofnet.names import Deferred, Outcome, Question, Resolver, Verdict
-from ofnet.pipelines.name_port import sender_of
+from netplugin.dns.upstream import PORT, stream_exchange
+from ofnet.packets.directory import Attachment
+from ofnet.packets.names import Deferred, Outcome, Question, Resolver, Verdict
+from ofnet.pipelines.features.name_port import sender_of
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +40,8 @@ POD_CONNECTIONS: Final = 16
 CONNECTIONS: Final = 512
 """Connections of one pod, and of all of a bridge, at the same time; others are closed."""
 
-PodSocket = Callable[[EndpointKey], Awaitable[socket.socket]]
-"""Returns a socket in the network namespace of a pod. Raises HostError."""
+PodSocket = Callable[[EndpointKey, int], Awaitable[socket.socket]]
+"""Returns a socket in the network namespace of a pod, of a version of IP. Raises HostError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,15 @@ class _Client:
     """The pod at the other end of a connection, and the server it asks."""
 
     attachment: Attachment
-    server: IPv4Address
+    server: IPv4Address | IPv6Address
     judged: bool
+
+
+class KnownPorts(Protocol):
+    """The ports of a bridge (`ofnet.packets.directory`)."""
+
+    def attachment(self, ofport: int) -> Attachment | None:
+        """Return what is at a port, None for nothing known."""
 
 
 class TcpServer:
@@ -58,11 +65,14 @@ class TcpServer:
 
     def __init__(
         self,
-        attachment: Callable[[int], Attachment | None],
+        ports: KnownPorts,
         resolve: Resolver,
         pod_socket: PodSocket,
+        *,
+        pod_connections: int = POD_CONNECTIONS,
     ) -> None:
-        self._attachment = attachment
+        self._pod_connections = pod_connections
+        self._ports = ports
         self._resolve = resolve
         self._pod_socket = pod_socket
         self._open: Counter[EndpointKey] = Counter()
@@ -96,9 +106,9 @@ class TcpServer:
 
     def _client(self, writer: asyncio.StreamWriter) -> _Client | None:
         peer, own = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
-        port, judged = sender_of(IPv4Address(peer[0]))
-        attachment = self._attachment(port)
-        return None if attachment is None else _Client(attachment, IPv4Address(own[0]), judged)
+        port, judged = sender_of(ip_address(peer[0]))
+        attachment = self._ports.attachment(port)
+        return None if attachment is None else _Client(attachment, ip_address(own[0]), judged)
 
     async def _counted(
         self,
@@ -107,7 +117,7 @@ class TcpServer:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        if self._open[pod] >= POD_CONNECTIONS or self._open.total() >= CONNECTIONS:
+        if self._open[pod] >= self._pod_connections or self._open.total() >= CONNECTIONS:
             return
         self._open[pod] += 1
         try:
@@ -161,8 +171,10 @@ class TcpServer:
         """Return the reply of the server itself, None without one."""
         try:
             async with asyncio.timeout(RELAY_LIMIT):
-                with await self._pod_socket(question.pod) as sock:
-                    return await stream_exchange(sock, question.server, question.message)
+                with await self._pod_socket(question.pod, question.server.version) as sock:
+                    return await stream_exchange(
+                        sock, (str(question.server), PORT), question.message
+                    )
         except (HostError, OSError, TimeoutError) as exc:
             about = fields(
                 endpoint=question.pod, address=question.server, error=str(exc) or "no answer"

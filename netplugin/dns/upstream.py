@@ -34,7 +34,16 @@ _LARGEST: Final = 65_535
 class Upstream:
     """The servers outside, by address, in the order in which they are tried."""
 
-    def __init__(self, servers: Sequence[Address], tasks: Supervisor) -> None:
+    def __init__(
+        self,
+        servers: Sequence[Address],
+        tasks: Supervisor,
+        *,
+        port: int = PORT,
+        max_pending: int = MAX_PENDING,
+    ) -> None:
+        self._port = port
+        self._max_pending = max_pending
         self._servers = tuple(servers)
         self._tasks = tasks
         self._pending = 0
@@ -43,7 +52,7 @@ class Upstream:
         self, message: bytes, done: Callable[[bytes | None], None], *, tcp: bool = False
     ) -> None:
         """Ask; `done` is called once, with the reply, or None if no server gave one in time."""
-        if self._pending >= MAX_PENDING:
+        if self._pending >= self._max_pending:
             done(None)
             return
         self._pending += 1
@@ -71,7 +80,7 @@ class Upstream:
         with socket.socket(family, kind | socket.SOCK_NONBLOCK) as sock:
             try:
                 async with asyncio.timeout(LIMIT):
-                    reply = await talk(sock, server, number + message[2:])
+                    reply = await talk(sock, (str(server), self._port), number + message[2:])
             except (OSError, TimeoutError) as exc:
                 about = fields(address=server, error=str(exc) or type(exc).__name__)
                 log.info("outside name server did not answer", extra=about)
@@ -79,17 +88,20 @@ class Upstream:
         return message[:2] + reply[2:] if reply[:2] == number else None
 
 
-async def _datagram_exchange(sock: socket.socket, server: Address, message: bytes) -> bytes:
+async def _datagram_exchange(sock: socket.socket, server: tuple[str, int], message: bytes) -> bytes:
     loop = asyncio.get_running_loop()
-    await loop.sock_connect(sock, (str(server), PORT))
+    await loop.sock_connect(sock, server)
     await loop.sock_sendall(sock, message)
     return await loop.sock_recv(sock, _LARGEST)
 
 
-async def stream_exchange(sock: socket.socket, server: Address, message: bytes) -> bytes:
-    """Return a server's reply by TCP. Raises OSError, also if the server ends the connection."""
+async def stream_exchange(sock: socket.socket, server: tuple[str, int], message: bytes) -> bytes:
+    """Return the reply of a server, an address and a port, by TCP.
+
+    Raises OSError, also if the server ends the connection.
+    """
     loop = asyncio.get_running_loop()
-    await loop.sock_connect(sock, (str(server), PORT))
+    await loop.sock_connect(sock, server)
     await loop.sock_sendall(sock, len(message).to_bytes(2) + message)
     received = b""
     while len(received) < 2 or len(received) < 2 + int.from_bytes(received[:2]):

@@ -7,11 +7,11 @@ of this host. Must not know what they do with them.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
 
 from core.change_notifier import ChangeNotifier
 from core.errors import HostError
 from core.retry import PACE, Loop, Pace, retry
+from netplugin.kernel.netns import KernelLinks
 
 log = logging.getLogger(__name__)
 
@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 class AddressWatch:
     """Watches the addresses of this host. One per agent."""
 
-    def __init__(self, changes: Callable[[], AsyncIterator[None]], pace: Pace = PACE) -> None:
-        self._changes = changes
+    def __init__(self, links: KernelLinks, pace: Pace = PACE) -> None:
+        self._links = links
         self._loop = Loop(log, "addresses of this host not followed", pace=pace, errors=HostError)
         self._changed = ChangeNotifier()
 
@@ -33,7 +33,7 @@ class AddressWatch:
         await retry(self._loop, self._follow)
 
     async def _follow(self) -> None:
-        async for _ in self._changes():
+        async for _ in self._links.address_changes():
             self._loop.works()
             self._changed.notify()
         raise HostError("the kernel's events have ended")

@@ -1,10 +1,10 @@
 """Entries of the host's connection tracking for datagrams: listed, and deleted.
 
-In comes a family; out come entries of UDP as `netplugin.bridges.stale_datagrams` judges them, and
-those it names are deleted. Messages are read and written here: pyroute2 takes a hundred times as
-long for an entry, and a host that asks name servers has them by the ten thousand. The kernel
-chooses those of UDP where it can (Linux 5.8), else all are looked at. Functions block, and apply to
-the network namespace of the calling thread.
+In comes a family; out come entries of UDP as `netplugin.bridges.services.stale_datagrams` judges
+them, and those it names are deleted. Messages are read and written here: pyroute2 takes a hundred
+times as long for an entry, and a host that asks name servers has them by the ten thousand. The
+kernel chooses those of UDP where it can (Linux 5.8), else all are looked at. Functions block, and
+apply to the network namespace of the calling thread.
 """
 
 import errno
@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from netplugin.kernel.netlink import host_errors
+from netplugin.kernel.netlink.requests import host_errors
 
 _NETFILTER: Final = 12
 _GET: Final = (1 << 8) | 1

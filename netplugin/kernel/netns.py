@@ -1,9 +1,10 @@
 """The asyncio client of links, addresses and namespaces of this host (ADR 14).
 
-In come names, paths and addresses; out go interfaces in the kernel. `netplugin.kernel.pod_links`
-does the work on links of pods, `netplugin.kernel.host_links` on the host's own. Both block while
-the kernel works, so each call runs in a small thread pool. A refusal of the kernel is a HostError
-that names link and namespace.
+In come names, paths and addresses; out go interfaces in the kernel.
+`netplugin.kernel.links.pod_links` does the work on links of pods,
+`netplugin.kernel.links.host_links` on the host's own. Both block while the kernel works, so each
+call runs in a small thread pool. A refusal of the kernel is a HostError that names link and
+namespace.
 """
 
 import asyncio
@@ -20,7 +21,8 @@ from typing import Final, ParamSpec, TypeVar
 
 from core.errors import HostError
 from core.patience import patient
-from netplugin.kernel import (
+from netplugin.kernel import reverse_paths
+from netplugin.kernel.links import (
     host_links,
     name_space,
     namespaces,
@@ -28,16 +30,16 @@ from netplugin.kernel import (
     pod_links,
     pod_places,
     receive_limit,
-    route_table,
 )
-from netplugin.kernel.host_links import Nic
-from netplugin.kernel.name_space import NameSpace
-from netplugin.kernel.netlink import Address, Interface, Network
-from netplugin.kernel.netlink_events import listening
-from netplugin.kernel.pod_link_state import FoundLink
-from netplugin.kernel.pod_links import KeptUp, PodLink
-from netplugin.kernel.pod_places import PodPlace
-from netplugin.kernel.route_table import HostRoute
+from netplugin.kernel.links.host_links import Nic
+from netplugin.kernel.links.name_space import NameSpace
+from netplugin.kernel.links.pod_link_state import FoundLink
+from netplugin.kernel.links.pod_links import KeptUp, PodLink
+from netplugin.kernel.links.pod_places import PodPlace
+from netplugin.kernel.netlink.events import listening
+from netplugin.kernel.netlink.requests import Address, Interface, Network
+from netplugin.kernel.routes import route_table
+from netplugin.kernel.routes.route_table import HostRoute
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -187,9 +189,12 @@ class KernelLinks:
         """Return whether the kernel has IPv6, and the administrator leaves it to a link."""
         return await self._call(route_table.has_ipv6_on, name)
 
-    async def loosen(self, name: str) -> None:
-        """Have a link of the host take packets whose answers leave by another one."""
-        await self._call(host_links.loosen, name)
+    async def loosen(self, name: str) -> bool:
+        """Have a link of the host take packets whose answers leave by another one.
+
+        Return whether it did not.
+        """
+        return await self._call(reverse_paths.loosen, name)
 
     async def ensure_neighbours(self, name: str, macs: Mapping[Address, str]) -> None:
         """Set the MAC addresses of neighbours that routes lead to, for good."""
@@ -292,9 +297,9 @@ class KernelLinks:
         """Remove the namespace of the name service that has this file, and with it its link."""
         await self._call(namespaces.give_up, path)
 
-    async def pod_socket(self, netns_path: str, dscp: int) -> socket.socket:
+    async def pod_socket(self, netns_path: str, dscp: int, version: int) -> socket.socket:
         """Return a TCP socket in a pod's namespace, whose packets carry a DSCP."""
-        return await self._call(name_space.pod_socket, netns_path, dscp)
+        return await self._call(name_space.pod_socket, netns_path, dscp, version)
 
     async def pod_places(self, names: Collection[str]) -> dict[str, PodPlace]:
         """Return where the peers of links are, by the links' names; links without one are left out.

@@ -1,7 +1,8 @@
 """Whether a program of the host has a port: a socket tries to bind to it, and is closed again.
 
-In comes a port of the host that a pod asks for (`netplugin.pods.port_mappings`). The socket lives
-for microseconds and never listens. It belongs to the network namespace of the calling thread.
+In comes a port of the host that a pod asks for (`netplugin.pods.host_port_mappings.port_mappings`).
+The socket lives for microseconds and never listens. It belongs to the network namespace of the
+calling thread.
 """
 
 import errno

@@ -2,17 +2,18 @@
 
 `netplugin.kube.discovery` makes a `KubeAccess`; `netplugin.kube.api` asks it for a TLS context and
 a bearer token. Kubernetes replaces tokens and certificates in place: a token is read for each
-request, and a context is built anew when a file of it has changed.
+request, and a context is built anew when a file of it has changed. An issuer, such as
+`netplugin.kube.exec_plugin`, has others in their place before they expire.
 """
 
 import ssl
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from core import tls_trust
 from core.errors import OrchestratorUnavailable
+from core.net import tls_trust
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where Kubernetes puts token and CA of a pod's service account."""
@@ -51,18 +52,49 @@ class Credentials:
     source: str = "K8S_CA"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Issued:
+    """Credentials that hold for a while; each may be "". Certificate and key are PEM."""
+
+    token: str = ""
+    cert: str = ""
+    key: str = ""
+    expires: float | None = None
+    """The end, in seconds of the wall clock."""
+
+
+class Issuer(Protocol):
+    """Issues credentials, again and again."""
+
+    @property
+    def name(self) -> str:
+        """What issues, in words."""
+        ...
+
+    async def issued(self) -> Issued:
+        """Return credentials that hold now. Raises OrchestratorUnavailable."""
+        ...
+
+    def refused(self, used: Issued) -> bool:
+        """Note that a server refused credentials; return whether there are or will be others."""
+        ...
+
+
 @dataclass(kw_only=True)
 class KubeAccess:
-    """Servers and credentials of one cluster."""
+    """Servers and credentials of one cluster; those of an `issuer` are current after `renew`."""
 
     servers: tuple[str, ...]
     credentials: Credentials = Credentials()
+    issuer: Issuer | None = None
     _context: ssl.SSLContext | None = field(default=None, init=False)
     _stamps: tuple[object, ...] = field(default=(), init=False)
 
     @property
     def identity(self) -> str:
         """What the agent identifies itself with, in words."""
+        if self.issuer is not None:
+            return f"what {self.issuer.name} issues"
         held = self.credentials
         if held.token:
             return "the configured token"
@@ -74,6 +106,23 @@ class KubeAccess:
     def authority(self) -> str:
         """The authority that a server's certificate must be from, in words."""
         return self.credentials.ca.path or self.credentials.source
+
+    async def renew(self) -> Issued | None:
+        """Have the issuer's credentials for the next request, and return them; None without one.
+
+        Raises OrchestratorUnavailable.
+        """
+        if self.issuer is None:
+            return None
+        held = await self.issuer.issued()
+        self.credentials = replace(
+            self.credentials, token=held.token, cert=Pem(text=held.cert), key=Pem(text=held.key)
+        )
+        return held
+
+    def refused(self, used: Issued | None) -> bool:
+        """Note that a server refused what `renew` returned; return whether it brings others."""
+        return self.issuer is not None and used is not None and self.issuer.refused(used)
 
     def bearer(self) -> str:
         """Return the bearer token of this moment, "" for none. Raises OrchestratorUnavailable."""

@@ -13,7 +13,7 @@ import random
 import socket
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -27,7 +27,7 @@ from daemons.http_client import Connector
 from netplugin.kube.access import KubeAccess
 from netplugin.kube.faults import connection_fault, refusal
 from netplugin.kube.resources import Resource
-from netplugin.world.kube_objects import KubeObject
+from netplugin.world.kubernetes.kube_objects import KubeObject
 
 log = logging.getLogger(__name__)
 
@@ -372,23 +372,29 @@ class KubeApi:
                         self._try_next(server)
                 return
 
-    def _request(
+    @asynccontextmanager
+    async def _request(
         self,
         session: aiohttp.ClientSession,
         url: str,
         query: dict[str, str],
         limits: aiohttp.ClientTimeout,
-    ) -> Any:
-        # Read for every request: Kubernetes replaces the token before it expires.
-        token = self._access.bearer()
-        return session.get(
-            url,
-            params=query,
-            headers={"Authorization": f"Bearer {token}"} if token else {},
-            timeout=limits,
-            ssl=self._access.tls(url) or True,
-            server_hostname=self._access.credentials.server_name or None,
-        )
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        for last in (False, True):
+            issued = await self._access.renew()
+            # Read for every request: Kubernetes replaces the token before it expires.
+            token = self._access.bearer()
+            async with session.get(
+                url,
+                params=query,
+                headers={"Authorization": f"Bearer {token}"} if token else {},
+                timeout=limits,
+                ssl=self._access.tls(url) or True,
+                server_hostname=self._access.credentials.server_name or None,
+            ) as response:
+                if last or response.status != 401 or not self._access.refused(issued):
+                    yield response
+                    return
 
     async def _check(
         self, response: aiohttp.ClientResponse, resource: Resource, server: str

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 from core.errors import HostError
 from core.logs import fields
-from netplugin.world.kube_objects import KubeObject
+from netplugin.world.kubernetes.kube_objects import KubeObject
 
 log = logging.getLogger(__name__)
 
@@ -52,8 +52,9 @@ class KubeCache:
     # failure the write-ahead log ends at its last whole commit, half a minute old at most: by then
     # the kernel has written it.
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, largest: int = LARGEST) -> None:
         self._directory = directory
+        self._largest = largest
         self._connection: sqlite3.Connection | None = None
 
     def load(self, name: str) -> Cached | None:
@@ -106,7 +107,7 @@ class KubeCache:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             (size,) = connection.execute("PRAGMA page_size").fetchone()
-            connection.execute(f"PRAGMA max_page_count = {LARGEST // size}")
+            connection.execute(f"PRAGMA max_page_count = {self._largest // size}")
             _prepare(connection)
         except BaseException:
             connection.close()

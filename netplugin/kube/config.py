@@ -2,8 +2,8 @@
 
 In comes its path; out go the addresses of the API servers and the credentials, from which
 `netplugin.kube.discovery` makes what `netplugin.kube.api` uses, and the subnet of the cluster's
-services, to which `netplugin.bridges.infra` routes the host and `netplugin.pods.add` pods without a
-gateway (docs/original/cni-k8s.md §6, `k8sutils.go: GetK8SConfig`).
+services, to which `netplugin.bridges.host.infra` routes the host and `netplugin.pods.add` pods
+without a gateway (docs/original/cni-k8s.md §6, `k8sutils.go: GetK8SConfig`).
 """
 
 import socket

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from core.addresses import authority
 from netplugin.kube.access import ACCOUNT, Credentials, KubeAccess, Pem
 from netplugin.kube.config import KubeConfig
 
@@ -57,4 +58,4 @@ def _in_cluster(environ: Mapping[str, str]) -> tuple[str, ...]:
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         return ()
-    return (f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",)
+    return (f"https://{authority(host, port)}",)

@@ -24,7 +24,7 @@ from core.tasks import attempt
 from netplugin.kube.api import KubeApi, KubeChange, KubeEvent, KubeList, KubeSign
 from netplugin.kube.cache import KubeCache
 from netplugin.kube.resources import Resource
-from netplugin.world.kube_objects import KubeObject, key_of
+from netplugin.world.kubernetes.kube_objects import KubeObject, key_of
 
 log = logging.getLogger(__name__)
 

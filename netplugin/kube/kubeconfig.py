@@ -1,8 +1,9 @@
 """Reads a kubeconfig: the file of servers and credentials that kubectl uses.
 
-In comes a path; out comes a `netplugin.kube.access.KubeAccess` for the file's current context. What
-runs a program to get credentials (`exec`, `auth-provider`), and servers whose certificate is not to
-be verified, are refused: an agent must start without programs, and must know whom it believes.
+In comes a path; out comes a `netplugin.kube.access.KubeAccess` for the file's current context. A
+program that gets credentials (`exec`) is `netplugin.kube.exec_plugin`'s. What Kubernetes itself has
+given up (`auth-provider`, passwords), and servers whose certificate is not to be verified, are
+refused: an agent must know whom it believes.
 """
 
 import base64
@@ -13,9 +14,14 @@ from typing import Any, Final
 import yaml
 
 from core.errors import UsageError
+from netplugin.kube import exec_plugin
 from netplugin.kube.access import Credentials, KubeAccess, Pem
 
-_REFUSED: Final = ("exec", "auth-provider", "username", "password")
+_REFUSED: Final = ("auth-provider", "username", "password")
+_LASTING: Final = (
+    *("token", "tokenFile", "client-certificate", "client-certificate-data"),
+    *("client-key", "client-key-data"),
+)
 
 
 def load(path: Path) -> KubeAccess:
@@ -37,6 +43,9 @@ def _access(content: Mapping[str, Any], path: Path) -> KubeAccess:
     user = _named(content, "users", context["user"])["user"] or {}
     if refused := [name for name in _REFUSED if name in user]:
         raise ValueError(f"{refused[0]} of user {context['user']} is not supported: use a token")
+    named = user.get("exec")
+    if named and (beside := [name for name in _LASTING if user.get(name)]):
+        raise ValueError(f"exec of user {context['user']} beside {beside[0]}: which one is valid?")
     if cluster.get("insecure-skip-tls-verify"):
         raise ValueError("insecure-skip-tls-verify is not supported: name certificate-authority")
     server = cluster["server"].rstrip("/")
@@ -51,7 +60,8 @@ def _access(content: Mapping[str, Any], path: Path) -> KubeAccess:
         server_name=cluster.get("tls-server-name", ""),
         source=f"certificate-authority in {path}",
     )
-    return KubeAccess(servers=(server,), credentials=credentials)
+    issuer = exec_plugin.plugin_of(named, path.parent, cluster) if named else None
+    return KubeAccess(servers=(server,), credentials=credentials, issuer=issuer)
 
 
 def _named(content: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]:

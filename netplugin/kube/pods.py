@@ -1,9 +1,9 @@
 """The pods of this node and the namespaces, as Kubernetes knows them; places the pods of ADDs.
 
 In come the objects (`netplugin.kube.feed`) and the requests of the runtime; out go requests with
-tenant, network, group and labels by `netplugin.world.kube_pods`. An ADD may precede the watch's
-event for its pod, so it waits a little and then asks the server itself. A pod is recognised by its
-UID, not by its name, which a later pod may have: no pod gets the labels of another.
+tenant, network, group and labels by `netplugin.world.kubernetes.kube_pods`. An ADD may precede the
+watch's event for its pod, so it waits a little and then asks the server itself. A pod is recognised
+by its UID, not by its name, which a later pod may have: no pod gets the labels of another.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from core.patience import patient
 from netplugin.cni.request import PodRequest
 from netplugin.kube.api import KubeApi
 from netplugin.kube.resources import NAMESPACES, Resource
-from netplugin.world.kube_objects import KubeObject
-from netplugin.world.kube_pods import (
+from netplugin.world.kubernetes.kube_objects import KubeObject
+from netplugin.world.kubernetes.kube_pods import (
     GROUP,
     NETWORK,
     TENANT,
@@ -106,7 +106,8 @@ class PodPlacement:
     async def place(self, request: PodRequest) -> PodRequest:
         """Return a request as the labels of its pod say; as it is, if it names no pod.
 
-        Raises OrchestratorUnavailable if Kubernetes cannot be asked, or does not know the pod.
+        Raises OrchestratorUnavailable if Kubernetes cannot be asked, or does not know the pod;
+        Invalid for annotations that are none.
         """
         if not request.pod_name or not request.namespace:
             return request
@@ -179,6 +180,9 @@ def placed(
     a tenant has the last word on it, and without `tenant_by_pod` a pod's label never counts: who
     writes pods does not choose whose network they are in. The labels place a pod's first interface;
     each further one has a configuration of its own, which places it.
+
+    So do its annotations, which ask for addresses where the runtime asks for none. Raises Invalid
+    for annotations that are none.
     """
     labels = endpoint_labels(pod, request.pod_uid)
     if not request.spec.is_first:
@@ -187,6 +191,7 @@ def placed(
     def label(name: str) -> str:
         return pod.labels.get(name) or namespace.get(name) or ""
 
+    wishes = pod.wishes
     asked = pod.labels.get(TENANT) if tenant_by_pod else None
     tenant = namespace.get(TENANT) or asked
     group = label(GROUP)
@@ -196,5 +201,9 @@ def placed(
         network=NetworkName(label(NETWORK) or request.spec.network),
         group=GroupName(group) if group else request.spec.group,
         labels=labels,
+        mac=request.spec.mac or wishes.mac,
+        keep=wishes.keep,
     )
-    return replace(request, spec=spec)
+    return replace(
+        request, spec=spec, ipv4=request.ipv4 or wishes.ipv4, ipv6=request.ipv6 or wishes.ipv6
+    )

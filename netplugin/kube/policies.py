@@ -8,8 +8,8 @@ from collections.abc import Container, Iterable
 
 from netplugin.kube.feed import KubeHandler
 from netplugin.kube.resources import NAMESPACES, NODES
-from netplugin.world.kube_objects import KubeObject
-from netplugin.world.kube_pods import namespace_of, node_of
+from netplugin.world.kubernetes.kube_objects import KubeObject
+from netplugin.world.kubernetes.kube_pods import namespace_of, node_of
 from netplugin.world.pod_policies import PodPolicies
 
 

@@ -7,8 +7,8 @@ show: who writes such a policy must learn that it has no effect.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
 
 from core.errors import OrchestratorUnavailable
 from core.logs import fields
@@ -50,12 +50,19 @@ def _remedy(versions: Iterable[str]) -> str:
     return f"; serve {wanted}" if wanted else "; write clusternetworkpolicies"
 
 
-class PolicyKinds:
-    """What is installed; `faults` has the texts. `changed` is called when they are others."""
+class Notified(Protocol):
+    """Who tells others that something changed (`netplugin.kube.feed`)."""
 
-    def __init__(self, api: KubeApi, changed: Callable[[], None]) -> None:
+    def notify(self) -> None:
+        """Tell of a change."""
+
+
+class PolicyKinds:
+    """What is installed; `faults` has the texts; `feed` hears when they are others."""
+
+    def __init__(self, api: KubeApi, feed: Notified) -> None:
         self._api = api
-        self._changed = changed
+        self._feed = feed
         self.faults: tuple[str, ...] = ()
         self._loop = Loop(
             log,
@@ -72,7 +79,7 @@ class PolicyKinds:
             if found != self.faults:
                 self.faults = found
                 log.warning("Kubernetes policies not followed", extra=fields(errors=found))
-                self._changed()
+                self._feed.notify()
             await asyncio.sleep(self._api.timing.not_served)
 
     async def _look(self) -> tuple[str, ...]:

@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from netplugin.world import kube_services
-from netplugin.world.kube_objects import KubeObject
-from netplugin.world.kube_pods import ALWAYS, MIRROR
-from netplugin.world.kube_policies import objects as policies
-from netplugin.world.kube_policies.cluster_policies import CLUSTER_POLICIES as _CLUSTER_POLICIES
+from netplugin.world.kubernetes import kube_services
+from netplugin.world.kubernetes import policy_objects as policies
+from netplugin.world.kubernetes.cluster_policies import CLUSTER_POLICIES as _CLUSTER_POLICIES
+from netplugin.world.kubernetes.kube_objects import KubeObject
+from netplugin.world.kubernetes.kube_pods import ALWAYS, MIRROR
+from netplugin.world.kubernetes.pod_annotations import ANNOTATIONS
 
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _IDENTITY: Final = ("name", "namespace", "uid", "labels", "resourceVersion")
+_ANNOTATIONS: Final = (MIRROR, *ANNOTATIONS)
+_CONTROLLER: Final = ("kind", "controller")
 
 
 def without_bookkeeping(received: KubeObject) -> dict[str, Any]:
@@ -29,15 +32,23 @@ def without_bookkeeping(received: KubeObject) -> dict[str, Any]:
 
 
 def identity_only(received: KubeObject) -> dict[str, Any]:
-    """Return of a pod or namespace what places pods: names, UID and labels.
+    """Return of a pod or namespace what places pods: names, UID, labels, wishes.
 
     A pod's specification may have secrets in its environment; they are not to be kept.
     """
     meta = _meta(received)
     kept = {name: meta[name] for name in _IDENTITY if name in meta}
     annotations = meta.get("annotations")
-    if isinstance(annotations, dict) and MIRROR in annotations:
-        kept["annotations"] = {MIRROR: annotations[MIRROR]}
+    if isinstance(annotations, dict):
+        read = {name: annotations[name] for name in _ANNOTATIONS if name in annotations}
+        if read:
+            kept["annotations"] = read
+    owners = meta.get("ownerReferences")
+    made = [one for one in owners if isinstance(one, dict)] if isinstance(owners, list) else []
+    if made:
+        kept["ownerReferences"] = [
+            {name: one[name] for name in _CONTROLLER if name in one} for one in made
+        ]
     return {"metadata": kept}
 
 

@@ -1,7 +1,7 @@
 """Puts the services of Kubernetes into the World.
 
 In come the objects of services and of their endpoints (`netplugin.kube.feed`), which
-`netplugin.world.kube_services` converts; out go services to `netplugin.world.builder`.
+`netplugin.world.kubernetes.kube_services` converts; out go services to `netplugin.world.builder`.
 """
 
 from collections.abc import Collection, Container
@@ -9,9 +9,9 @@ from typing import Final
 
 from netplugin.kube.resources import NODES
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.kube_objects import KubeObject
-from netplugin.world.kube_pods import node_of
-from netplugin.world.kube_services import KubeServices
+from netplugin.world.kubernetes.kube_objects import KubeObject
+from netplugin.world.kubernetes.kube_pods import node_of
+from netplugin.world.kubernetes.kube_services import KubeServices
 
 ZONE: Final = "topology.kubernetes.io/zone"
 """The label of a node with its zone."""

@@ -18,10 +18,10 @@ from core.ids import EndpointKey
 from core.logs import fields
 from netplugin.libnetwork.engine import Container, EngineState
 from netplugin.masters.client import MasterApi
-from netplugin.pods.endpoint_registry import EndpointRegistry
-from netplugin.pods.journal_entry import JournalEntry
-from netplugin.world.bare_names import ALIASES
+from netplugin.pods.registry.endpoint_registry import EndpointRegistry
+from netplugin.pods.registry.journal_entry import JournalEntry
 from netplugin.world.builder import WorldBuilder
+from netplugin.world.dns.bare_names import ALIASES
 from state.records import EndpointRecord
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ def _tells(entry: JournalEntry, record: EndpointRecord, container: Container) ->
 def _labels(entry: JournalEntry, record: EndpointRecord, container: Container) -> dict[str, str]:
     """Return the labels that an endpoint is to have, one of them for its aliases."""
     labels = {name: value for name, value in container.labels.items() if name != ALIASES}
-    # Names with dots or spaces are nobody's in DNS (`netplugin.world.bare_names`).
+    # Names with dots or spaces are nobody's in DNS (`netplugin.world.dns.bare_names`).
     told = container.aliases.get(entry.spec.endpoint, ())
     aliases = " ".join(name for name in told if _ALIAS.fullmatch(name))
     if aliases or ALIASES in (record.labels or {}):
@@ -94,7 +94,7 @@ def _started(
 ) -> UpdateEndpointRequest:
     return UpdateEndpointRequest(
         event="start",
-        ip_address=record.ip_address,
+        ip_address=record.ip_address or record.ipv6_address,
         container_id=container.docker_id,
         labels=_labels(entry, record, container),
         tenant=entry.spec.tenant,

@@ -8,7 +8,7 @@ done is reported, and tried again by the next look.
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any, Final
@@ -16,6 +16,7 @@ from typing import Any, Final
 from core.errors import ContivError
 from core.ids import network_id
 from core.logs import fields
+from core.retry import FaultBoard
 from netplugin.libnetwork.engine import Engine, EngineNetwork, EngineState
 from netplugin.world.builder import WorldBuilder
 from state.docker_networks import MARK, DockerPlace, body_of
@@ -48,13 +49,13 @@ class Docknets:
         self,
         engine: Engine,
         world: WorldBuilder,
-        report_faults: Callable[[Iterable[str]], None],
+        board: FaultBoard,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine
         self._world = world
-        self._report_faults = report_faults
+        self._board = board
         self._clock = clock
         self._since: dict[_Suspect, float] = {}
         self._seen_there: set[str] = set()
@@ -81,7 +82,7 @@ class Docknets:
                 faults.append(f"docker network {one.name}: {exc}")
         self._seen_there |= there.keys() | wanted.keys()
         self._seen_wanted |= wanted.keys()
-        self._report_faults(faults)
+        self._board.set_faults("docker networks", faults)
         return bool(suspects)
 
     def wanted(self) -> dict[str, dict[str, Any]]:

@@ -8,13 +8,15 @@ docker's that this host does not have, is reported: its container has no network
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable
 
-from core.grace_period import GracePeriod
+from core.collections.grace_period import GracePeriod
 from core.logs import fields
+from core.retry import FaultBoard
 from netplugin.libnetwork.engine import EngineState
-from netplugin.pods.endpoint_registry import EndpointRegistry
-from netplugin.pods.journal_entry import JournalEntry
+from netplugin.pods.handler import Pods
+from netplugin.pods.registry.endpoint_registry import EndpointRegistry
+from netplugin.pods.registry.journal_entry import JournalEntry
 
 log = logging.getLogger(__name__)
 
@@ -29,15 +31,15 @@ class EndpointCheck:
     def __init__(
         self,
         registry: EndpointRegistry,
-        release: Callable[[JournalEntry], Awaitable[None]],
-        report_faults: Callable[[Iterable[str]], None],
+        pods: Pods,
+        board: FaultBoard,
         *,
         grace: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._registry = registry
-        self._release = release
-        self._report_faults = report_faults
+        self._pods = pods
+        self._board = board
         self._clock = clock
         self._enabled = grace > 0
         self._forgotten = GracePeriod[JournalEntry](grace)
@@ -53,14 +55,17 @@ class EndpointCheck:
                 log.warning(
                     "endpoint unknown to docker, releasing it", extra=fields(endpoint=entry.key)
                 )
-                await self._release(entry)
+                await self._pods.release(entry)
         here = {entry.spec.endpoint for entry in self._registry.entries()}
         on_ours = frozenset().union(*(network.endpoints for network in state.networks))
         missing = self._missing.observe(on_ours - here, now)
-        self._report_faults(
-            f"docker's endpoint {one[:12]} is not on this host: its container has no network, "
-            "restart it"
-            for one in sorted(missing)
+        self._board.set_faults(
+            "docker endpoints",
+            (
+                f"docker's endpoint {one[:12]} is not on this host: its container has no network, "
+                "restart it"
+                for one in sorted(missing)
+            ),
         )
         return bool(forgotten or on_ours - here)
 

@@ -24,10 +24,10 @@ from netplugin.libnetwork.calls import (
     NetworkCall,
     read,
 )
-from netplugin.libnetwork.networks import Networks
+from netplugin.libnetwork.networks import NetworkNames
 from netplugin.libnetwork.pools import IpamDriver, PoolId, alloc_id
 from netplugin.pods.handler import Pods
-from netplugin.world import port_names
+from netplugin.world.bridges import port_names
 from netplugin.world.builder import WorldBuilder
 from state.docker_networks import DockerPlace
 
@@ -40,7 +40,7 @@ class NetworkDriver:
     """Serves the calls of `NetworkDriver`. One per agent."""
 
     def __init__(
-        self, pods: Pods, networks: Networks, ipam: IpamDriver, world: WorldBuilder
+        self, pods: Pods, networks: NetworkNames, ipam: IpamDriver, world: WorldBuilder
     ) -> None:
         self._pods = pods
         self._networks = networks
@@ -73,7 +73,7 @@ class NetworkDriver:
         self._ipam.taken_over(place, *addresses)
         # The engine takes only what it has not chosen itself.
         reply = {
-            "Address": "" if ipv4 else str(result.ipv4),
+            "Address": "" if ipv4 else str(result.ipv4 or ""),
             "AddressIPv6": "" if ipv6 or result.ipv6 is None else str(result.ipv6),
             "MacAddress": "" if mac else result.mac,
         }

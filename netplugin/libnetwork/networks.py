@@ -32,7 +32,7 @@ RECORD_WAIT: Final = patient(3.0)
 """Seconds to wait for a record: netmaster writes it after it has created the network in docker."""
 
 
-class Networks:
+class NetworkNames:
     """The places of docker's networks. One per agent; `record_wait` in seconds."""
 
     def __init__(

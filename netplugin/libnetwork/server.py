@@ -17,9 +17,9 @@ from typing import Final
 
 from aiohttp import web
 
-from core.connections import ConnectionLimits
 from core.errors import ContivError
 from core.logs import fields
+from core.net.connections import ConnectionLimits
 from core.tasks import guard
 from netplugin.libnetwork.calls import GLOBAL_SPACE, LOCAL_SPACE, BadBody
 from netplugin.plugin_socket import BODY_TIME, LIMITS, PluginSocket, is_allowed

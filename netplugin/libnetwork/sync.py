@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from core.collections.grace_period import GracePeriod
 from core.errors import ContivError
-from core.grace_period import GracePeriod
 from core.retry import REMOTE, Loop, retry
 from netplugin.bridges.reconcile_loop import set_on_change
 from netplugin.bridges.record_events import RecordEvents
@@ -26,7 +26,7 @@ from netplugin.libnetwork.docknets import Docknets
 from netplugin.libnetwork.endpoint_check import EndpointCheck
 from netplugin.libnetwork.endpoints import NetworkDriver
 from netplugin.libnetwork.engine import Engine, EngineState
-from netplugin.libnetwork.networks import Networks
+from netplugin.libnetwork.networks import NetworkNames
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class EngineSync:
     def __init__(
         self,
         engine: Engine,
-        names: Networks,
+        names: NetworkNames,
         driver: NetworkDriver,
         followers: "Followers",
         records: RecordEvents,

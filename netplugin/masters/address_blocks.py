@@ -1,8 +1,8 @@
 """The addresses that this host holds ahead of its pods, and until when it may use them (pure).
 
 In come netmaster's answers, a clock and the networks of pods; out come addresses for ADDs and the
-next request to netmaster (`netplugin.pods.block_renewal`). The rules that keep an address from two
-pods are ADR 29's; netmaster's half is `netmaster.plan.endpoints.address_blocks`.
+next request to netmaster (`netplugin.pods.registry.block_renewal`). The rules that keep an address
+from two pods are ADR 29's; netmaster's half is `netmaster.plan.endpoints.address_blocks`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -131,7 +131,7 @@ class AddressBlocks:
         if answer.drained:
             self._free.clear()
         for nid, one in answer.granted:
-            if taken.isdisjoint({(nid, one.ipv4), (nid, one.ipv6 or one.ipv4)}):
+            if taken.isdisjoint((nid, address) for address in (one.ipv4, one.ipv6) if address):
                 self._free.setdefault(nid, []).append(one)
         self._until = asked_at + USED_OF_LEASE * answer.seconds
         self._renew_at = asked_at + min(answer.seconds / RENEWALS_OF_LEASE, LONGEST_PAUSE)

@@ -65,7 +65,7 @@ class WantedEndpoint:
     """A request for an endpoint: its network, its group, its id, its addresses.
 
     `claim` says that a pod runs with these addresses, and the store does not know it; `block` is
-    the token by which this host held them ahead of it.
+    the token by which this host held them ahead of it, `keep` whom they are kept for.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class WantedEndpoint:
         claim: bool = False,
         labels: Mapping[str, str] | None = None,
         block: str = "",
+        keep: str = "",
     ) -> None:
         self.request = CreateEndpointRequest(
             tenant_name=tenant,
@@ -91,6 +92,7 @@ class WantedEndpoint:
             claim="true" if claim else "",
             labels=dict(labels or {}),
             block=block,
+            keep=keep,
             config=ConfigEP(
                 container=endpoint_id,
                 host=host,

@@ -20,8 +20,8 @@ from core.ids import HostLabel
 from core.logs import fields
 from core.patience import patient
 from core.retry import Loop, Pace, retry
-from daemons.tls import TlsContexts, call_refused
-from daemons.tls_faults import cause
+from daemons.certificates.tls import TlsContexts, call_refused
+from daemons.certificates.tls_faults import cause
 from netplugin.masters.progress import Progress
 from netplugin.masters.spread import Spread
 from objdb.api import Backend, Entry, Snapshot

@@ -8,7 +8,7 @@ have is of its networks.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -16,8 +16,8 @@ from core.change_notifier import each_change
 from core.errors import HostError
 from core.retry import Loop, retry
 from daemons import machine_addresses
-from netplugin.ovsdb import PortRow
-from netplugin.world import port_names
+from netplugin.ovsdb import Ovsdb
+from netplugin.world.bridges import port_names
 from state.records import HostRecord
 
 log = logging.getLogger(__name__)
@@ -28,11 +28,11 @@ _SERVICE_LINK: Final = "kube-ipvs"
 
 
 class OwnRecord:
-    """The record of this host; `ports` returns the ports of Open vSwitch by name."""
+    """The record of this host."""
 
-    def __init__(self, record: HostRecord, ports: Callable[[], Mapping[str, PortRow]]) -> None:
+    def __init__(self, record: HostRecord, ovsdb: Ovsdb) -> None:
         self._record = record
-        self._ports = ports
+        self._ovsdb = ovsdb
         self._loop = Loop(
             log, "addresses of this host not read", about="for its record", errors=HostError
         )
@@ -56,6 +56,6 @@ class OwnRecord:
 
     def _is_of_agent(self, link: str) -> bool:
         # The underlay's address may be on a bridge of Open vSwitch, too: that has no endpoint.
-        row = self._ports().get(link)
+        row = self._ovsdb.ports().get(link)
         of_endpoint = row is not None and port_names.ENDPOINT_ID in row.external_ids
         return of_endpoint or link.startswith((*_OWN_LINKS, _SERVICE_LINK))

@@ -112,6 +112,13 @@ class Progress:
         counts["records"] = len(self._unreadable) + len(self._invalid)
         return counts
 
+    def summary(self) -> list[str]:
+        """Return how many faults there are of each subject, in words that anybody may read."""
+        counts = self.fault_counts().items()
+        return [
+            f"{subject}: {count}, see `netctl host inspect`" for subject, count in counts if count
+        ]
+
     def late(self, revisions: Mapping[str, int], history: str = "") -> str:
         """Return the first prefix that is not realised up to its revision; "" if all are.
 

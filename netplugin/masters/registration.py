@@ -18,7 +18,7 @@ from objdb.shared_lease import SharedLease
 from state import codec, schema
 from state.records import HostRecord, ServiceInstance
 
-ANY_HOST: Final = ("", ANY_ADDRESS)
+ANY_HOST: Final = ("", ANY_ADDRESS, "::")
 
 
 def host_record(
@@ -35,15 +35,16 @@ def host_record(
         host_id=host_id,
         schema=schema.VERSION,
         answers_probes=True,
+        vtep_ip6=str(settings.vtep_ip6 or ""),
     )
 
 
 def instances(settings: Settings, rpc_ports: Sequence[int], version: str) -> list[ServiceInstance]:
-    """Return this agent's services: its RPC servers (vxlan, vlan) and its tunnel endpoint."""
-    control, vtep = str(settings.ctrl_ip), str(settings.vtep_ip)
+    """Return this agent's services: its RPC servers (vxlan, vlan) and its tunnel endpoints."""
+    control = str(settings.ctrl_ip)
     ends = [
         *((keys.SERVICE_NETPLUGIN, control, port) for port in rpc_ports),
-        (keys.SERVICE_VTEP, vtep, settings.vxlan_port),
+        *((keys.SERVICE_VTEP, str(vtep), settings.vxlan_port) for vtep in settings.vtep_ips),
     ]
     return [
         ServiceInstance(
@@ -71,17 +72,24 @@ def rest_instance(settings: Settings, port: int, version: str) -> ServiceInstanc
     )
 
 
-def register(
-    backend: Backend,
-    lease: SharedLease,
-    services: list[ServiceInstance],
-    supervisor: Supervisor,
-) -> list[Registration]:
-    """Register services and keep them registered for as long as the supervisor runs."""
-    registrations = []
-    for instance in services:
-        key = keys.service(instance.service, instance.address, instance.port)
-        registration = Registration(backend, key, codec.encode(instance), lease=lease)
-        supervisor.supervise(f"register {key}", registration.run())
-        registrations.append(registration)
-    return registrations
+class AgentRegistrations:
+    """The services of one agent in the store, under one lease."""
+
+    def __init__(self, backend: Backend, supervisor: Supervisor) -> None:
+        self.lease: Final = SharedLease(backend, TTL)
+        self._backend = backend
+        self._supervisor = supervisor
+        self._all: list[Registration] = []
+
+    def register(self, services: Iterable[ServiceInstance]) -> None:
+        """Register services and keep them registered for as long as the supervisor runs."""
+        for instance in services:
+            key = keys.service(instance.service, instance.address, instance.port)
+            one = Registration(self._backend, key, codec.encode(instance), lease=self.lease)
+            self._supervisor.supervise(f"register {key}", one.run())
+            self._all.append(one)
+
+    def states(self) -> dict[str, int]:
+        """Return how many services are registered now, and how many should be."""
+        held = sum(1 for one in self._all if one.registered)
+        return {"registered": held, "all": len(self._all)}

@@ -49,11 +49,10 @@ def read_request(body: bytes, verb: Verb) -> PodRequest:
 
 
 def added(result: PodResult) -> dict[str, Any]:
-    """Return the answer to an ADD; without IPv6 it has no `ip6`."""
-    answer: dict[str, Any] = {
-        "cniVersion": RESULT_VERSION,
-        "ip4": _address(result.ipv4, result.gateway),
-    }
+    """Return the answer to an ADD; it has no member of a family without an address."""
+    answer: dict[str, Any] = {"cniVersion": RESULT_VERSION}
+    if result.ipv4 is not None:
+        answer["ip4"] = _address(result.ipv4, result.gateway)
     if result.ipv6 is not None:
         answer["ip6"] = _address(result.ipv6, result.gateway6)
     return {**answer, "dns": {}}

@@ -256,11 +256,12 @@ def delete_port(bridge: str, name: str) -> OvsdbChange:
     return change
 
 
-def withdraw_port(bridge: str, name: str) -> OvsdbChange:
-    """Remove the port from the bridge as `delete_port` does, and request a confirmation."""
+def delete_ports(ports: Mapping[str, str]) -> OvsdbChange:
+    """Remove ports, by name, from the bridge of each, and request a confirmation for all."""
 
     def change(db: Database, txn: Any) -> None:
-        delete_port(bridge, name)(db, txn)
+        for name, bridge in ports.items():
+            delete_port(bridge, name)(db, txn)
         _request_confirmation(db)
 
     return change

@@ -82,6 +82,10 @@ async def _ask(path: Path, request: dict[str, Any]) -> dict[str, Any]:
         received = b""
         while chunk := await reader.read(_CHUNK):
             received += chunk
+            if not chunk.rstrip().endswith(
+                b"}"
+            ):  # long answers are decoded once, not with each part
+                continue
             try:
                 answer = read_json(received)
             except ValueError:

@@ -110,9 +110,8 @@ class Job:
     change: OvsdbChange
     deadline: float
     done: Callable[[ContivError | None], None]
-    transaction: Any = None
-    after_seqno: int = -1
-    """The replica's sequence number that must have passed before another try."""
+    alone: bool = False
+    """Whether it is to share no transaction, since the server refused one that it was in."""
 
 
 class Replica:
@@ -147,6 +146,9 @@ class Replica:
         self._noted: list[tuple[str, Any]] = []
         self._queue: collections.deque[Job] = collections.deque()
         self._jobs: list[Job] = []
+        self._in_flight: list[Job] = []
+        self._transaction: Any = None
+        self._written_at = self._conflict_at = -1
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stopping = False
 
@@ -180,7 +182,7 @@ class Replica:
     def close(self) -> None:
         """Fail the outstanding changes once `run` has ended."""
         os.close(self._wake)
-        for job in [*self._jobs, *self._queue]:
+        for job in [*self._in_flight, *self._jobs, *self._queue]:
             job.done(SwitchUnavailable(f"connection to {self._remote} closed"))
 
     @property
@@ -198,9 +200,9 @@ class Replica:
         poller = ovs.poller.Poller()
         poller.fd_wait(self._wake, ovs.poller.POLLIN)
         self._idl.wait(poller)
-        for job in self._jobs:
-            if job.transaction is not None:
-                job.transaction.wait(poller)
+        if self._transaction is not None:
+            self._transaction.wait(poller)
+        for job in [*self._in_flight, *self._jobs]:
             poller.timer_wait(max(0, int((job.deadline - time.monotonic()) * 1000) + 1))
         poller.block()
         for _ in _readable(self._wake):
@@ -214,44 +216,75 @@ class Replica:
         connected: bool = self._idl._session.is_connected()  # noqa: SLF001 - the IDL keeps it there
         return connected and self._idl.state == idl.Idl.IDL_S_MONITORING
 
+    # One transaction is in flight at a time, and what comes meanwhile is the next one: ovs-vswitchd
+    # goes through all of its ports after each. Changes do not see what others write into the same
+    # transaction, as they would not see it in another one that is in flight.
+
     def _advance(self) -> None:
         while self._queue:
             self._jobs.append(self._queue.popleft())
-        ready = self._ready()
-        now = time.monotonic()
-        self._jobs = [job for job in self._jobs if not self._step(job, ready=ready, now=now)]
+        while self._transaction is not None or self._write():
+            if not self._settle(self._transaction.commit()):
+                break
+        self._give_up(time.monotonic())
 
-    def _step(self, job: Job, *, ready: bool, now: float) -> bool:
-        """Advance a job by one step; return True when it is done."""
+    def _write(self) -> bool:
+        """Write the jobs that wait into a transaction; return whether there is one."""
+        ready = self._ready() and self._idl.change_seqno != self._conflict_at
+        while ready and self._jobs:
+            self._written_at = self._idl.change_seqno
+            self._transaction = idl.Transaction(self._idl)
+            count = next((n for n, job in enumerate(self._jobs) if job.alone), len(self._jobs))
+            self._in_flight, self._jobs = self._jobs[: count or 1], self._jobs[count or 1 :]
+            for job in self._in_flight:
+                try:
+                    job.change(self, self._transaction)
+                except ContivError as exc:
+                    # it may have written a part: the others are written anew
+                    self._transaction.abort()
+                    self._in_flight.remove(job)
+                    self._put_back()
+                    job.done(exc)
+                    break
+            else:
+                return True
+        return False
+
+    def _settle(self, status: str) -> bool:
+        """Report the jobs in flight, or put them back; return whether the transaction has ended."""
         # A transaction is believed only after the server's reply: `commit` sends it and returns
         # INCOMPLETE until then. TRY_AGAIN means that the database changed under the transaction or
-        # the connection was lost, so it is not known whether it was applied. The change is then
-        # written anew against the new content, which is safe because changes are idempotent, but
-        # only once the replica has moved on (`after_seqno`): the old content would conflict again.
-        if job.transaction is None and ready and self._idl.change_seqno != job.after_seqno:
-            job.after_seqno = self._idl.change_seqno
-            job.transaction = idl.Transaction(self._idl)
-            try:
-                job.change(self, job.transaction)
-            except ContivError as exc:
-                job.transaction.abort()
-                job.done(exc)
-                return True
-        if job.transaction is not None:
-            status = job.transaction.commit()
-            if status in {idl.Transaction.SUCCESS, idl.Transaction.UNCHANGED}:
-                job.done(None)
-                return True
-            if status in {idl.Transaction.TRY_AGAIN, idl.Transaction.NOT_LOCKED}:
-                job.transaction = None
-            elif status != idl.Transaction.INCOMPLETE:
-                job.done(SwitchRefused(f"Open vSwitch: {job.transaction.get_error()}"))
-                return True
-        if now >= job.deadline:
-            why = "is controlled by another agent" if self._contended else "does not answer"
-            job.done(SwitchUnavailable(f"Open vSwitch {why} at {self._remote}"))
-            return True
-        return False
+        # the connection was lost, so it is not known whether it was applied. The changes are then
+        # written anew against the new content, which is safe because they are idempotent, but only
+        # once the replica has moved on (`_conflict_at`): the old content would conflict again.
+        if status == idl.Transaction.INCOMPLETE:
+            return False
+        failed = None
+        if status in {idl.Transaction.TRY_AGAIN, idl.Transaction.NOT_LOCKED}:
+            self._conflict_at = self._written_at
+            self._put_back()
+        elif status not in {idl.Transaction.SUCCESS, idl.Transaction.UNCHANGED}:
+            failed = SwitchRefused(f"Open vSwitch: {self._transaction.get_error()}")
+            if len(self._in_flight) > 1:
+                for job in self._in_flight:
+                    job.alone = True  # to tell which one was refused
+                self._put_back()
+        for job in self._in_flight:
+            job.done(failed)
+        self._in_flight, self._transaction = [], None
+        return True
+
+    def _put_back(self) -> None:
+        self._jobs = [*self._in_flight, *self._jobs]
+        self._in_flight, self._transaction = [], None
+
+    def _give_up(self, now: float) -> None:
+        """Report the jobs that are late; what is in flight may still be applied."""
+        for jobs in (self._in_flight, self._jobs):
+            for job in [job for job in jobs if now >= job.deadline]:
+                jobs.remove(job)
+                why = "is controlled by another agent" if self._contended else "does not answer"
+                job.done(SwitchUnavailable(f"Open vSwitch {why} at {self._remote}"))
 
     def _note(self, _event: str, row: Any, _updates: Any = None) -> None:
         self._noted.append((row._table.name, row))  # noqa: SLF001 - there is no public name

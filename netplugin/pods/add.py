@@ -1,12 +1,12 @@
 """The steps of an ADD, run in parallel where they do not depend on each other.
 
 In come the request and a journal entry for it; out comes the result for the runtime. First the
-journal is written. Then the veth pair (`netplugin.kernel.netns`) and the OVS port
-(`netplugin.pods.pod_ports`) are created while netmaster is asked for the endpoint; its answer
-starts the flows (`netplugin.bridges.reconciler`), the host ports (`netplugin.pods.port_mappings`)
-and the configuration of the namespace. The ADD is done when the port has its OpenFlow number, the
-switch has acknowledged the flows and the namespace is configured, so that a pod's first packet is
-not lost (docs/notes/host.md §3).
+journal is written, then netmaster is asked for the endpoint. Its answer starts the flows
+(`netplugin.bridges.reconciler`) with the host ports
+(`netplugin.pods.host_port_mappings.port_mappings`), and the veth pair with the configuration of the
+namespace (`netplugin.kernel.netns`), which the OVS port follows (`netplugin.pods.pod_ports`). The
+ADD is done when the port has its OpenFlow number, the switch has acknowledged the flows and the
+namespace is configured, so that a pod's first packet is not lost (docs/notes/host.md §3).
 
 What a failed step leaves is undone by `netplugin.pods.handler`.
 """
@@ -14,25 +14,25 @@ What a failed step leaves is undone by `netplugin.pods.handler`.
 import asyncio
 from dataclasses import replace
 
-from core.addresses import ipv4, mac_text
+from core.addresses import derived_mac
 from core.errors import Conflict, MasterUnavailable, NotFound
 from core.ids import group_key
 from core.tasks import unbroken
 from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
-from netplugin.kernel.pod_links import PodLink
+from netplugin.kernel.links.pod_links import PodLink
 from netplugin.masters.address_blocks import HeldAddress
 from netplugin.masters.client import Addresses, Granted, WantedEndpoint
 from netplugin.pods.addressing import addresses_of, gateways_of, result_of
 from netplugin.pods.claims import at_position, with_addresses
-from netplugin.pods.host import PodHost
 from netplugin.pods.host_interfaces import HostInterfaces
-from netplugin.pods.journal_entry import EntryState, JournalEntry
+from netplugin.pods.host_port_mappings.port_mappings import PortMappings
 from netplugin.pods.mtu import PodMtus
 from netplugin.pods.pod_ports import PodPorts
-from netplugin.pods.port_mappings import PortMappings
-from netplugin.world import port_names
-from netplugin.world.networks import BRIDGE_OF
+from netplugin.pods.registry.host import PodHost
+from netplugin.pods.registry.journal_entry import EntryState, JournalEntry
+from netplugin.world.bridges import port_names
+from netplugin.world.bridges.networks import BRIDGE_OF
 from ofnet.world import Bridge
 from state.records import Encap, EndpointRecord, NetworkRecord, NetworkType
 
@@ -88,15 +88,15 @@ class PodAdd:
         """Return addresses that this host holds, for a pod that may have any of its network's."""
         # Two hosts that know neither of two pods cannot judge their packets. On a vxlan network
         # there is no way for such packets, on others there is.
-        if self._host.blocks is None or network is None or network.encap is not Encap.VXLAN:
+        if network is None or network.encap is not Encap.VXLAN:
             return None
-        if network.type is NetworkType.INFRA or _asked(request) != Addresses():
+        if network.type is NetworkType.INFRA or _asked(request) != Addresses() or request.spec.keep:
             return None
         if not self._world.networks.on_bridge(network.id):
             return None
         if request.spec.group:
             group = self._world.endpoints.group(group_key(request.spec.group, request.spec.tenant))
-            if group is None or group.ip_pool or group.network != network.name:
+            if group is None or group.network != network.name or group.ip_pool or group.exclude:
                 return None
         return self._host.blocks.give(network.id)
 
@@ -121,38 +121,24 @@ class PodAdd:
 
         Raises ContivError, the first of several failures, after all steps have ended.
         """
-        # Usually the network is known here already, so the port is created while netmaster works. A
-        # guess that was wrong (another bridge or VLAN than netmaster's answer says) is corrected
-        # below by a second `attach`.
-        known = self._world.networks.get(entry.spec.network_id)
-        if known is not None and self._world.forwarding.delivers_without_flows(known.encap):
-            # On bridged VLANs the switch delivers to ports that have no flows. There the flows come
-            # before the port, or packets would pass that no policy has filtered.
-            known = None
         # Journal first: from here on there may be a link, a port or an address to undo, and the
         # next agent knows that only from the journal, should this one be killed.
         await self._save(entry)
+        granted, network = await self._grant(entry, request)
+        record = granted.record
+        entry = replace(entry, bridge=BRIDGE_OF[network.encap])
+        known_at = at_position(with_addresses(entry, record), granted.position)
         try:
             async with asyncio.TaskGroup() as steps:
-                wanted = steps.create_task(self._grant(entry, request))
-                linked = steps.create_task(self._create_link(entry))
-                tag = None if known is None else self._ports.tag(entry, known)
-                if known is not None:
-                    steps.create_task(self._attach(entry, known))
-                granted, network = await wanted
-                record = granted.record
-                if entry.bridge is not BRIDGE_OF[network.encap]:
-                    entry, tag = replace(entry, bridge=BRIDGE_OF[network.encap]), None
-                configured = steps.create_task(
-                    self._configure_namespace(linked, entry, record, network)
-                )
+                linked = steps.create_task(self._connect(entry, record, network))
+                configured = steps.create_task(self._configure_access(linked, entry, network))
                 forwarded = steps.create_task(self._program_flows(entry, record))
-                known_at = at_position(with_addresses(entry, record), granted.position)
                 steps.create_task(self._journal_present(known_at, configured))
+                # On bridged VLANs the switch delivers to ports that have no flows. There the flows
+                # come before the port, or packets would pass that no policy has filtered.
                 if self._world.forwarding.delivers_without_flows(network.encap):
                     await forwarded
-                if tag is None or tag != self._ports.tag(entry, network):
-                    steps.create_task(self._attach(entry, network))
+                steps.create_task(self._attach(linked, entry, network))
         except BaseExceptionGroup as group:
             raise _first_failure(group) from group
         if entry.block:
@@ -168,7 +154,7 @@ class PodAdd:
         """
         if entry.block:
             network = await self._reconciler.records.network(
-                entry.spec.network_id, self._host.timing.network_known
+                entry.spec.network_id, self._host.settings.timing.network_known
             )
             return Granted(self._record_of(entry, network), {}), network
         granted, network = await self._request_endpoint(entry, request)
@@ -191,8 +177,8 @@ class PodAdd:
             group_key=group.key if group else "",
             ip_address=entry.ip_address,
             ipv6_address=entry.ipv6_address,
-            mac_address=mac_text(ipv4(entry.ip_address)),
-            homing_host=self._host.label,
+            mac_address=derived_mac(entry.ip_address, entry.ipv6_address),
+            homing_host=self._host.settings.label,
             intf_name="",
             vtep_ip="",
             labels=dict(entry.spec.labels) or None,
@@ -203,14 +189,14 @@ class PodAdd:
     def _check_lease(self) -> None:
         """Raise MasterUnavailable if the lease ended while a pod was made from an address block."""
         # This process, or its machine, may have stood still for as long.
-        if self._host.blocks is None or not self._host.blocks.usable:
+        if not self._host.blocks.usable:
             raise MasterUnavailable("the lease of this host's addresses ended, try again later")
 
     async def _request_endpoint(
         self, entry: JournalEntry, request: PodRequest
     ) -> tuple[Granted, NetworkRecord]:
         wanted = WantedEndpoint(
-            host=self._host.label,
+            host=self._host.settings.label,
             tenant=entry.spec.tenant,
             network=entry.spec.network,
             group=entry.spec.group or None,
@@ -218,6 +204,7 @@ class PodAdd:
             common_name=request.pod_name or request.spec.container_id,
             addresses=_asked(request),
             labels=entry.spec.labels,
+            keep=entry.spec.keep,
         )
         try:
             # Cancelling must not abandon the request: it could reach netmaster after the release
@@ -232,14 +219,19 @@ class PodAdd:
         # younger one may send. So at least one of both hosts can apply the policies between them.
         with self._timed("records"):
             await self._reconciler.records.caught_up(
-                granted.revisions, granted.history, self._host.timing.policies_known
+                granted.revisions, granted.history, self._host.settings.timing.policies_known
             )
             network = await self._reconciler.records.network(
-                granted.record.network, self._host.timing.network_known
+                granted.record.network, self._host.settings.timing.network_known
             )
         return granted, network
 
-    async def _create_link(self, entry: JournalEntry) -> None:
+    async def _connect(
+        self, entry: JournalEntry, record: EndpointRecord, network: NetworkRecord
+    ) -> None:
+        """Create the pod's link and configure its end; return when it passes packets."""
+        # The link is all that it will be before its port is made: Open vSwitch goes through all of
+        # its ports at each event of a link, and by the event of a carrier once more.
         # A thread cannot be cancelled: an abandoned one would create the link after the undo has
         # removed it.
         link = PodLink(
@@ -247,14 +239,22 @@ class PodAdd:
             ifname=container_end(entry),
             netns_path=entry.netns,
             mtu=self._mtus.of(Bridge(entry.bridge)),
-            tx_off=self._host.tx_off,
+            tx_off=self._host.settings.tx_off,
             rate=entry.spec.receive_limit.rate,
             burst=entry.spec.receive_limit.burst,
         )
         with self._timed("link"):
             await unbroken(self._host.links.add_pod_link(link))
+        if entry.spec.handed_over:
+            # The engine moves, names and addresses the link, some time after the answer.
+            return
+        with self._timed("namespace"):
+            await self._configure_namespace(entry, record, network)
 
-    async def _attach(self, entry: JournalEntry, network: NetworkRecord) -> None:
+    async def _attach(
+        self, linked: asyncio.Task[None], entry: JournalEntry, network: NetworkRecord
+    ) -> None:
+        await linked
         with self._timed("port"):
             await self._ports.attach(entry, network)
         # On bridged VLANs the flows came first. A switch learns nothing of a port that it has not.
@@ -269,43 +269,31 @@ class PodAdd:
         await self._mappings.apply(entry)
 
     async def _configure_namespace(
-        self,
-        linked: asyncio.Task[None],
-        entry: JournalEntry,
-        record: EndpointRecord,
-        network: NetworkRecord,
-    ) -> None:
-        await linked
-        if entry.spec.handed_over:
-            # The engine moves, names and addresses the link, some time after the answer.
-            return
-        with self._timed("namespace"):
-            await self._configure_linked(entry, record, network)
-
-    async def _configure_linked(
         self, entry: JournalEntry, record: EndpointRecord, network: NetworkRecord
     ) -> None:
-        address, address6 = addresses_of(record, network)
         gateways = gateways_of(record, network)
         await unbroken(
             self._host.links.configure_pod(
                 entry.netns,
                 entry.spec.ifname,
                 record.mac_address,
-                [address] if address6 is None else [address, address6],
+                [one for one in addresses_of(record, network) if one is not None],
                 [g for g in gateways if g is not None and entry.spec.default_route],
             )
         )
         await self._host.links.passing(port_names.switch_name(entry.port))
-        if entry.spec.default_route and not network.gateway:
-            await self._attach_to_host(entry)
 
-    async def _attach_to_host(self, entry: JournalEntry) -> None:
-        """Route a pod by its host to everything but services (`driver.go: addPod`)."""
+    async def _configure_access(
+        self, linked: asyncio.Task[None], entry: JournalEntry, network: NetworkRecord
+    ) -> None:
+        """Route a pod by its host to everything but services, if it is (`driver.go: addPod`)."""
+        await linked
+        if entry.spec.handed_over or not entry.spec.default_route or not network.by_host:
+            return
         await self._host_interfaces.attach(entry, self._mtus.of(Bridge.VXLAN))
-        if self._host.service_subnet is not None:
+        if self._host.settings.service_subnet is not None:
             route = self._host.links.route_pod(
-                entry.netns, entry.spec.ifname, self._host.service_subnet
+                entry.netns, entry.spec.ifname, self._host.settings.service_subnet
             )
             await unbroken(route)
 

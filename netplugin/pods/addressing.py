@@ -6,19 +6,20 @@
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 
 from netplugin.cni.results import PodResult
-from netplugin.pods.journal_entry import JournalEntry
-from netplugin.world import port_names
+from netplugin.pods.registry.journal_entry import JournalEntry
+from netplugin.world.bridges import port_names
 from state.records import EndpointRecord, NetworkRecord
 
 
 def addresses_of(
     record: EndpointRecord, network: NetworkRecord
-) -> tuple[IPv4Interface, IPv6Interface | None]:
-    """Return a pod's addresses with the prefix lengths of its network."""
-    ipv4 = IPv4Interface((record.ip_address, network.subnet_len))
-    if not record.ipv6_address:
-        return ipv4, None
-    return ipv4, IPv6Interface((record.ipv6_address, network.ipv6_subnet_len))
+) -> tuple[IPv4Interface | None, IPv6Interface | None]:
+    """Return a pod's addresses with the prefix lengths of its network, one at least."""
+    four, six = record.ip_address, record.ipv6_address
+    return (
+        IPv4Interface((four, network.subnet_len)) if four else None,
+        IPv6Interface((six, network.ipv6_subnet_len)) if six else None,
+    )
 
 
 def gateways_of(
@@ -48,4 +49,5 @@ def result_of(
         mtu=mtu,
         host_ifname=port_names.switch_name(entry.port),
         default_route=entry.spec.default_route,
+        ipv6_first=network.ipv6_first,
     )

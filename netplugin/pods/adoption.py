@@ -2,9 +2,10 @@
 
 In come the ports in OVSDB that are marked as endpoints' (docs/original/ofnet-ovsdb.md §3), the
 store's records of this host's endpoints (`netplugin.world.builder`), and where the pods' ends of
-the links are (`netplugin.kernel.pod_places`). Out go journal entries, as if this agent had made the
-endpoints; ports, links and namespaces stay as they are. A running pod that the store does not know
-keeps its port, without flows. `netplugin.startup.resync` calls it once all records are read.
+the links are (`netplugin.kernel.links.pod_places`). Out go journal entries, as if this agent had
+made the endpoints; ports, links and namespaces stay as they are. A running pod that the store does
+not know keeps its port, without flows. `netplugin.startup.resync` has pods adopted once all records
+are read; what no endpoint has is swept at the end of a start.
 """
 
 import logging
@@ -19,14 +20,14 @@ from netplugin.cni.interface_spec import (
     InterfaceSpec,
     container_of,
 )
-from netplugin.kernel.pod_places import PodPlace
+from netplugin.kernel.links.pod_places import PodPlace
 from netplugin.ovsdb import PortRow
-from netplugin.pods.host import PodHost
-from netplugin.pods.journal_entry import EntryState, JournalEntry
 from netplugin.pods.pod_ports import PodPorts
+from netplugin.pods.registry.host import PodHost
+from netplugin.pods.registry.journal_entry import EntryState, JournalEntry
 from netplugin.pods.teardown import Teardown
-from netplugin.world import port_names
-from netplugin.world.networks import BRIDGE_OF
+from netplugin.world.bridges import port_names
+from netplugin.world.bridges.networks import BRIDGE_OF
 from ofnet.world import Bridge
 from state.records import EndpointRecord, NetworkRecord
 
@@ -45,7 +46,7 @@ class MarkedPort:
 
 
 class Adoption:
-    """Adopts pods. One per agent; `delivery` is that of its orchestrator's pods."""
+    """Adopts pods, and sweeps. One per agent; `delivery` is that of its orchestrator's pods."""
 
     def __init__(
         self, host: PodHost, pod_ports: PodPorts, teardown: Teardown, delivery: Delivery
@@ -73,6 +74,23 @@ class Adoption:
                     extra=fields(endpoint=port.key, port=port.row.name),
                 )
 
+    async def sweep(self) -> None:
+        """Remove links and OVS ports with a pod's name of no endpoint. Raises HostError.
+
+        An agent that died in the middle of an ADD, or lost its journal, leaves some.
+        """
+        used = {
+            name(number)
+            for number in self._ports.used_numbers()
+            for name in (port_names.switch_name, port_names.access_name)
+        }
+        links = {n for n in await self._host.links.links() if _is_pods(n)}
+        for bridge in Bridge:
+            rows = {n for n in self._host.ovsdb.ports(bridge) if _is_pods(n)}
+            self._teardown.sweep(bridge, rows - used)
+            links -= rows
+        self._teardown.sweep(Bridge.VXLAN, links - used)
+
     def _marked(self) -> Iterator[MarkedPort]:
         known = self._host.registry.ports() | self._teardown.ports()
         for name, row in self._host.ovsdb.ports().items():
@@ -88,7 +106,7 @@ class Adoption:
         world = self._host.world
         record = world.endpoint_records.get(port.key)
         network = world.networks.get(record.network) if record is not None else None
-        if record is None or network is None or record.homing_host != self._host.label:
+        if record is None or network is None or record.homing_host != self._host.settings.label:
             return None
         return (record, network) if BRIDGE_OF[network.encap] == port.row.bridge else None
 
@@ -105,6 +123,10 @@ class Adoption:
                 netns=entry.netns,
             ),
         )
+
+
+def _is_pods(name: str) -> bool:
+    return port_names.pod_number(name) is not None
 
 
 def adopted(

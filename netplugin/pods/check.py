@@ -3,8 +3,8 @@
 In comes the request with the result of the ADD; the text of the error that goes out names all that
 differs: in the journal, the store, Open vSwitch, the flows, the host ports, the pod's namespace,
 and the runtime's memory of the ADD (`netplugin.cni.previous_result`). It changes nothing: what this
-host can correct is corrected by `netplugin.pods.pod_ports`, `netplugin.pods.port_mappings` and the
-audit of the flows.
+host can correct is corrected by `netplugin.pods.pod_ports`,
+`netplugin.pods.host_port_mappings.port_mappings` and the audit of the flows.
 """
 
 import asyncio
@@ -15,14 +15,14 @@ from netplugin.cni import previous_result
 from netplugin.cni.errors import InterfaceDiffers
 from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
-from netplugin.kernel.pod_link_state import FoundLink
+from netplugin.kernel.links.pod_link_state import FoundLink
 from netplugin.pods.addressing import result_of
-from netplugin.pods.host import PodHost
-from netplugin.pods.journal_entry import EntryState, JournalEntry
+from netplugin.pods.host_port_mappings.port_mappings import PortMappings
 from netplugin.pods.mtu import PodMtus
 from netplugin.pods.pod_ports import PodPorts
-from netplugin.pods.port_mappings import PortMappings
-from netplugin.world import port_names
+from netplugin.pods.registry.host import PodHost
+from netplugin.pods.registry.journal_entry import EntryState, JournalEntry
+from netplugin.world.bridges import port_names
 from ofnet.world import Bridge
 from state.records import NetworkRecord
 
@@ -78,7 +78,7 @@ class PodCheck:
         if record is None or network is None:
             yield f"the store does not know endpoint {entry.key}"
             return
-        if record.homing_host != self._host.label:
+        if record.homing_host != self._host.settings.label:
             yield f"endpoint {entry.key} is on host {record.homing_host} now"
         result = result_of(entry, record, network, self._mtus.of(Bridge(entry.bridge)))
         for fault in previous_result.differences(request, result):
@@ -117,7 +117,7 @@ class PodCheck:
     async def _flow_fault(self, entry: JournalEntry) -> str:
         """Return what keeps the endpoint's flows from the switch, "" for nothing."""
         try:
-            async with asyncio.timeout(self._host.timing.flows_checked):
+            async with asyncio.timeout(self._host.settings.timing.flows_checked):
                 return await self._host.reconciler.unrealised(Bridge(entry.bridge), entry.key)
         except TimeoutError:
             return f"the flows of {entry.bridge} differ from what they should be"
@@ -152,7 +152,7 @@ class PodCheck:
         return faults
 
     def _has_host_interface(self, entry: JournalEntry, network: NetworkRecord) -> bool:
-        return entry.spec.default_route and not network.gateway
+        return entry.spec.default_route and network.by_host
 
 
 def _inside_faults(ifname: str, found: FoundLink, result: PodResult) -> Iterator[str]:

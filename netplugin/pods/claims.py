@@ -2,9 +2,10 @@
 
 It went back, or this host gave them addresses that it held ahead (ADR 29).
 
-In come the endpoints of this host (`netplugin.pods.endpoint_registry`), the store's events and its
-lineage (`netplugin.bridges.record_events`); out go requests to netmaster for the endpoints that are
-missing, with the addresses that their pods have, and faults for `netplugin.masters.progress`.
+In come the endpoints of this host (`netplugin.pods.registry.endpoint_registry`), the store's events
+and its lineage (`netplugin.bridges.record_events`); out go requests to netmaster for the endpoints
+that are missing, with the addresses that their pods have, and faults for
+`netplugin.masters.progress`.
 
 A claim is over when the store has the endpoint with the pod's addresses. What is refused, because
 another endpoint holds the address or the network is gone, is reported and tried again. The pod
@@ -13,7 +14,7 @@ keeps its flows meanwhile: no address is taken from it, nor from the other.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,9 +26,9 @@ from core.logs import fields
 from core.retry import REMOTE, Loop, Pace, retry
 from core.tasks import background, unbroken
 from netplugin.masters.client import Addresses, WantedEndpoint
-from netplugin.pods.host import PodHost
-from netplugin.pods.journal_entry import EntryState, JournalEntry
 from netplugin.pods.pod_ports import PodPorts
+from netplugin.pods.registry.host import PodHost
+from netplugin.pods.registry.journal_entry import EntryState, JournalEntry
 from state.lineage import Position
 from state.records import EndpointRecord
 
@@ -64,8 +65,6 @@ class Claims:
         self,
         host: PodHost,
         pod_ports: PodPorts,
-        report_faults: Callable[[Iterable[str]], None],
-        report_claimed: Callable[[str], None],
         timing: ClaimTiming | None = None,
     ) -> None:
         self._host = host
@@ -73,8 +72,7 @@ class Claims:
         self._endpoints = host.world.endpoint_records
         self._records = host.reconciler.records
         self._ports = pod_ports
-        self._report_faults = report_faults
-        self._report_claimed = report_claimed
+        self._progress = host.progress
         self._timing = timing or ClaimTiming()
         self._refused: dict[EndpointKey, str] = {}
         self._unanswered = ""
@@ -153,10 +151,10 @@ class Claims:
         self._unanswered = ""
         await self._try_all()
         if not in_doubt and not self._unanswered and not history_changed.is_set():
-            self._report_claimed(history)
+            self._progress.claimed(history)
         self._ports.publish()  # the port of a pod that this agent found without a record
         self._refused = {key: why for key, why in self._refused.items() if self._is_open(key)}
-        self._report_faults(self._faults())
+        self._progress.set_faults("claims", self._faults())
         if self._unanswered and not history_changed.is_set():
             raise MasterUnavailable(self._unanswered)
 
@@ -235,7 +233,7 @@ class Claims:
 
     def _wanted(self, entry: JournalEntry) -> WantedEndpoint:
         return WantedEndpoint(
-            host=self._host.label,
+            host=self._host.settings.label,
             tenant=entry.spec.tenant,
             network=entry.spec.network,
             group=entry.spec.group or None,
@@ -245,6 +243,7 @@ class Claims:
             claim=True,
             labels=entry.spec.labels,
             block=entry.block,
+            keep=entry.spec.keep,
         )
 
     async def _save(self, entry: JournalEntry) -> None:

@@ -9,9 +9,9 @@ import logging
 
 from core.logs import fields
 from netplugin.cni.request import GcRequest
-from netplugin.pods.endpoint_registry import EndpointRegistry
 from netplugin.pods.handler import Pods
-from netplugin.pods.journal_entry import JournalEntry
+from netplugin.pods.registry.endpoint_registry import EndpointRegistry
+from netplugin.pods.registry.journal_entry import JournalEntry
 
 log = logging.getLogger(__name__)
 

@@ -16,16 +16,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from core.collections.grace_period import GracePeriod
 from core.errors import ContivError
-from core.grace_period import GracePeriod
 from core.ids import EndpointKey
 from core.logs import fields
 from core.retry import REMOTE, Loop, retry
 from netplugin.pods.handler import Pods
-from netplugin.pods.host import PodHost
-from netplugin.pods.journal_entry import JournalEntry
 from netplugin.pods.pod_ports import PodPorts
-from netplugin.world import port_names
+from netplugin.pods.registry.host import PodHost
+from netplugin.pods.registry.journal_entry import JournalEntry
+from netplugin.world.bridges import port_names
 from state.records import EndpointRecord, NetworkRecord, NetworkType
 
 log = logging.getLogger(__name__)
@@ -51,12 +51,12 @@ class GarbageCollector:
         self._ovsdb = host.ovsdb
         self._world = host.world
         self._grace = grace
-        self._every = host.timing.collect_every
+        self._every = host.settings.timing.collect_every
         self._clock = clock
         self._loop = Loop(log, "garbage collection failed", patience=REMOTE)
         self._vanished = GracePeriod[JournalEntry](grace)
         self._unknown = GracePeriod[tuple[EndpointKey, str]](grace)
-        self._revoked = GracePeriod[EndpointKey](host.timing.revoked_grace)
+        self._revoked = GracePeriod[EndpointKey](host.settings.timing.revoked_grace)
         self.tally: Counter[str] = Counter()
         """How many objects were collected, by cause (shown at `/debug/leaks`)."""
 

@@ -6,14 +6,13 @@ is undone completely.
 A DEL removes the flows, waits shortly for netmaster's release and returns. The rest (links, OVS
 port, a release that netmaster could not take) is done by `netplugin.pods.teardown` from the
 journal, which survives the end of this process (ADR 17). Calls for one container are serial,
-containers are independent (`netplugin.pods.endpoint_registry`). A container may have several
-interfaces, each of which is an endpoint with calls of its own.
+containers are independent (`netplugin.pods.registry.endpoint_registry`). A container may have
+several interfaces, each of which is an endpoint with calls of its own.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -24,12 +23,13 @@ from core.tasks import unbroken
 from netplugin.cni.interface_spec import FIRST_INTERFACE, container_of
 from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
-from netplugin.pods import add_stages
 from netplugin.pods.add import PodAdd
-from netplugin.pods.host import PodHost
-from netplugin.pods.journal_entry import EntryState, JournalEntry
+from netplugin.pods.claims import Claims
+from netplugin.pods.host_port_mappings.port_mappings import PortMappings
 from netplugin.pods.pod_ports import RECLAIMED, PodPorts
-from netplugin.pods.port_mappings import PortMappings
+from netplugin.pods.registry import add_stages
+from netplugin.pods.registry.host import PodHost
+from netplugin.pods.registry.journal_entry import EntryState, JournalEntry
 from netplugin.pods.teardown import Teardown
 from state.records import EndpointRecord, NetworkRecord
 
@@ -50,10 +50,10 @@ class Pods:
         teardown: Teardown,
         mappings: PortMappings,
         *,
-        report: Callable[[], None] = lambda: None,
+        claims: Claims,
     ) -> None:
-        self._report = report
-        self._label = host.label
+        self._claims = claims
+        self._label = host.settings.label
         self._place = host.place
         self._pod_add = pod_add
         self._master = host.master
@@ -62,9 +62,9 @@ class Pods:
         self._ports = pod_ports
         self._world = host.world
         self._reconciler = host.reconciler
-        self._teardown = teardown
+        self.teardown = teardown
         self._mappings = mappings
-        self._timing = host.timing
+        self._timing = host.settings.timing
         self._stages = host.stages
 
     def recover(self, entries: list[JournalEntry]) -> None:
@@ -78,7 +78,7 @@ class Pods:
             if entry.state is EntryState.PRESENT:
                 self._registry.put(entry)
             else:
-                self._teardown.schedule(replace(entry, state=EntryState.REMOVING))
+                self.teardown.schedule(replace(entry, state=EntryState.REMOVING))
 
     def keys(self) -> frozenset[EndpointKey]:
         """Return the keys of this host's endpoints."""
@@ -102,7 +102,7 @@ class Pods:
                 # The runtime asks for something else now: the old endpoint is replaced, and must be
                 # gone first, because both have the same interface name in the namespace.
                 await unbroken(self._remove(known))
-                await self._teardown.wait_finished(known.key, self._timing.old_gone)
+                await self.teardown.wait_finished(known.key, self._timing.old_gone)
             if (other := self._registry.get(key)) is not None:
                 raise Conflict(
                     f"container {request.spec.container_id} is on network "
@@ -110,7 +110,7 @@ class Pods:
                 )
             # netmaster knows one endpoint by this key. A release still under way would delete the
             # new one.
-            await self._teardown.wait_finished(key, self._timing.old_gone)
+            await self.teardown.wait_finished(key, self._timing.old_gone)
             return await self._make(self._pod_add.new_entry(request), request, noted)
 
     async def delete(self, request: PodRequest) -> None:
@@ -170,7 +170,7 @@ class Pods:
 
     def has(self, key: EndpointKey) -> bool:
         """Tell whether an endpoint of this key exists here, or is being removed."""
-        return self._registry.get(key) is not None or self._teardown.has(key)
+        return self._registry.get(key) is not None or self.teardown.has(key)
 
     # -- ADD -----------------------------------------------------------------------------------
 
@@ -191,9 +191,9 @@ class Pods:
             raise
         self._registry.answered(entry.key)
         if entry.block:
-            self._report()
+            self._claims.report()
         made = fields(
-            address=result.ipv4,
+            address=result.ipv4 or result.ipv6,
             port=result.host_ifname,
             seconds=round(time.monotonic() - began, 4),
             stages=add_stages.shown(noted),
@@ -210,7 +210,7 @@ class Pods:
         removing = replace(entry, state=EntryState.REMOVING)
         await self._journal.write(removing)
         await self._withdraw(removing)
-        await self._teardown.release(removing)
+        await self.teardown.release(removing)
 
     async def _undo(self, entry: JournalEntry, reason: BaseException) -> None:
         removing = replace(entry, state=EntryState.REMOVING)
@@ -219,16 +219,16 @@ class Pods:
         except HostError as exc:
             # The journal has no entry, or one that is ADDING, which `recover` also tears down.
             log.warning("journal not written", extra=fields(endpoint=entry.key, error=exc))
-        if self._teardown.ended:
+        if self.teardown.ended:
             return  # the next agent finds it in the journal
         await self._withdraw(removing)
         if isinstance(reason, MasterUnavailable):
             # No master can release it now, so the runtime need not wait for that.
-            self._teardown.schedule(removing)
+            self.teardown.schedule(removing)
             return
-        await self._teardown.release(removing)
+        await self.teardown.release(removing)
         with suppress(ContivError):  # the caller gets the ADD's error, and the teardown goes on
-            await self._teardown.wait_finished(entry.key, self._timing.undone)
+            await self.teardown.wait_finished(entry.key, self._timing.undone)
 
     async def _withdraw(self, entry: JournalEntry) -> None:
         """Remove an endpoint's flows, its host ports and its registry entry."""

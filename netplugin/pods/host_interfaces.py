@@ -2,8 +2,8 @@
 
 In comes an endpoint whose network has no gateway. Its pod gets a link to the vxlan bridge
 (`hport<N>` at the host's end) with an address on the host's private network, and its default route
-by the host. The port is put into the World, and `ofnet.pipelines.host_access` connects it to
-`contivh0`. Bandwidth, burst and DSCP of the pod's group apply to it. A missing port is recreated
+by the host. The port is put into the World, and `ofnet.pipelines.features.host_access` connects it
+to `contivh0`. Bandwidth, burst and DSCP of the pod's group apply to it. A missing port is recreated
 here; stale ports and rate limits are handled with the pod's other port
 (`netplugin.pods.pod_ports`).
 """
@@ -14,12 +14,12 @@ from core.errors import SwitchUnavailable
 from core.logs import fields
 from core.tasks import unbroken
 from netplugin.bridges.reconcile_loop import ReconcileLoop
-from netplugin.kernel.pod_links import PodLink
+from netplugin.kernel.links.pod_links import PodLink
 from netplugin.ovsdb import PortRow, PortSpec
-from netplugin.pods.host import PodHost
-from netplugin.pods.journal_entry import JournalEntry
 from netplugin.pods.pod_ports import PodPorts
-from netplugin.world import port_names
+from netplugin.pods.registry.host import PodHost
+from netplugin.pods.registry.journal_entry import JournalEntry
+from netplugin.world.bridges import port_names
 from ofnet.world import AccessPort, Bridge
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class HostInterfaces:
         self._pod_ports = pod_ports
         self._world = host.world
         self._reconciler = host.reconciler
-        self._tx_off = host.tx_off
+        self._tx_off = host.settings.tx_off
         self._interval = interval
 
     async def attach(self, entry: JournalEntry, mtu: int) -> None:
@@ -61,15 +61,15 @@ class HostInterfaces:
                 )
             )
         )
-        await unbroken(self._add_row(entry))
-        self._publish(entry, await self._ovsdb.wait_ofport(name))
-        await self._reconciler.flush()
         address = port_names.private_address(host.subnet, entry.port)
         await unbroken(
             self._links.configure_pod(
                 entry.netns, port_names.ACCESS_IFNAME, mac, [address], [host.address]
             )
         )
+        await unbroken(self._add_row(entry))
+        self._publish(entry, await self._ovsdb.wait_ofport(name))
+        await self._reconciler.flush()
 
     def publish(self) -> None:
         """Put the interfaces that exist into the World."""

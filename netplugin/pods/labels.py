@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import Protocol
 
 from core.errors import Invalid, MasterRefused
-from core.ids import EndpointKey
+from core.ids import POD_NAME, POD_NAMESPACE, EndpointKey
 from core.logs import fields
 from netplugin.bridges.reconcile_loop import ReconcileLoop
-from netplugin.pods.host import PodHost
-from netplugin.world.kube_pods import POD_NAME, POD_NAMESPACE, POD_UID, KubePod, endpoint_labels
+from netplugin.pods.registry.host import PodHost
+from netplugin.world.kubernetes.kube_pods import POD_UID, KubePod, endpoint_labels
 
 log = logging.getLogger(__name__)
 

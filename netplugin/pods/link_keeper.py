@@ -1,11 +1,12 @@
 """Keeps the host's ends of pods' links up, and says which of them are gone.
 
 In come the kernel's events about links, and the complete endpoints that no call is working on
-(`netplugin.pods.endpoint_registry`). A link that somebody set down is set up again. One that is
-gone while its pod's namespace is there is a fault of the host (`netplugin.masters.progress`) until
-it is back or the pod is deleted: the pod's end went with it, so that only another ADD restores it.
-What ended with its namespace is left to `netplugin.pods.garbage_collection`; what a pod does to its
-own end is its own business. `netplugin.pods.pod_ports` mends the ports in Open vSwitch.
+(`netplugin.pods.registry.endpoint_registry`). A link that somebody set down is set up again. One
+that is gone while its pod's namespace is there is a fault of the host
+(`netplugin.masters.progress`) until it is back or the pod is deleted: the pod's end went with it,
+so that only another ADD restores it. What ended with its namespace is left to
+`netplugin.pods.garbage_collection`; what a pod does to its own end is its own business.
+`netplugin.pods.pod_ports` mends the ports in Open vSwitch.
 """
 
 import asyncio
@@ -15,13 +16,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
+from core.collections.grace_period import GracePeriod
 from core.errors import ContivError, HostError
-from core.grace_period import GracePeriod
 from core.logs import fields
 from core.retry import Loop, retry
-from netplugin.pods.host import PodHost
-from netplugin.pods.journal_entry import JournalEntry
-from netplugin.world import port_names
+from netplugin.pods.registry.host import PodHost
+from netplugin.pods.registry.journal_entry import JournalEntry
+from netplugin.world.bridges import port_names
 from ofnet.world import Bridge
 
 log = logging.getLogger(__name__)
@@ -36,9 +37,9 @@ class LinkKeeper:
         self._registry = host.registry
         self._links = host.links
         self._ovsdb = host.ovsdb
-        self._show = host.show
-        self._timing = host.timing
-        self._gone = GracePeriod[tuple[str, JournalEntry]](host.timing.link_gone)
+        self._progress = host.progress
+        self._timing = host.settings.timing
+        self._gone = GracePeriod[tuple[str, JournalEntry]](host.settings.timing.link_gone)
         self._faults: tuple[str, ...] = ()
         self._changed = asyncio.Event()
         self._following = Loop(log, "links of pods not followed", errors=HostError)
@@ -122,7 +123,7 @@ class LinkKeeper:
             if fault not in self._faults:
                 log.warning("pod link faulty", extra=fields(error=fault))
         self._faults = new
-        self._show(SUBJECT, new)
+        self._progress.set_faults(SUBJECT, new)
 
 
 def _about(name: str, entry: JournalEntry) -> str:

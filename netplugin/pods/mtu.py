@@ -9,77 +9,83 @@ docs/original/user-issues.md #21).
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 from typing import Final, Never
 
 from core.errors import ContivError, HostError, UsageError
 from core.logs import fields
 from core.retry import Loop, retry
+from netplugin.bridges.vxlan.path_mtu import VXLAN_OVERHEAD
 from netplugin.kernel.netns import KernelLinks
-from netplugin.pods.host import PodHost
-from netplugin.pods.journal_entry import JournalEntry
-from netplugin.world import port_names
+from netplugin.pods.registry.host import PodHost
+from netplugin.pods.registry.journal_entry import JournalEntry
+from netplugin.world.bridges import port_names
+from netplugin.world.peers import Address
 from ofnet.world import Bridge
 
 log = logging.getLogger(__name__)
 
-VXLAN_OVERHEAD: Final = 50
-"""Bytes of Ethernet, IPv4, UDP and VXLAN headers around a pod's packet."""
 
 NAMED: Final = 3
 """Links that could not be set, in an error."""
 
 
 @dataclass(frozen=True, slots=True)
-class Underlay:
+class UnderlayMtu:
     """The MTUs of the links that carry pods' packets to other hosts."""
 
     tunnels: int
+    """The lowest of the links of tunnels."""
     uplinks: tuple[int, ...] = ()
+    overhead: int = VXLAN_OVERHEAD[4]
+    """The bytes of tunnels around a packet of a pod."""
 
     def carries(self, bridge: Bridge) -> int:
         """Return the size of the longest packet of a pod that is not fragmented."""
         if bridge is Bridge.VXLAN:
-            return self.tunnels - VXLAN_OVERHEAD
+            return self.tunnels - self.overhead
         return min(self.uplinks, default=self.tunnels)
 
 
-async def underlay_of(links: KernelLinks, vtep_ip: IPv4Address, uplinks: Sequence[str]) -> Underlay:
+async def underlay_of(
+    links: KernelLinks, vtep_ips: Sequence[Address], uplinks: Sequence[str]
+) -> UnderlayMtu:
     """Return the underlay of a host. Raises HostError where a link is missing."""
-    holder, have = await links.holder(vtep_ip), await links.mtus()
-    missing = [name for name in (holder, *uplinks) if name not in have]
+    holders, have = [await links.holder(one) for one in vtep_ips], await links.mtus()
+    missing = [name for name in (*holders, *uplinks) if name not in have]
     if missing:
         raise HostError(f"this host has no link {missing[0]}: correct --vtep-ip or --vlan-uplinks")
-    return Underlay(have[holder], tuple(have[name] for name in uplinks))
+    return UnderlayMtu(
+        min(have[name] for name in holders),
+        tuple(have[name] for name in uplinks),
+        max(VXLAN_OVERHEAD[one.version] for one in vtep_ips),
+    )
 
 
 class PodMtus:
     """The MTUs of this host's pods. One per agent; `read` comes first.
 
-    `wanted` is what the command line says, None for what the links carry. `report_faults` is
-    called with all present faults, which replace those of the call before.
+    `wanted` is what the command line says, None for what the links carry.
     """
 
     def __init__(
         self,
         host: PodHost,
         *,
-        vtep_ip: IPv4Address,
+        vtep_ips: Sequence[Address],
         uplinks: Sequence[str],
         wanted: int | None,
-        report_faults: Callable[[Sequence[str]], None],
     ) -> None:
         self._links = host.links
         self._ovsdb = host.ovsdb
         self._registry = host.registry
-        self._rescan = host.timing.mtu_rescan
-        self._vtep_ip = vtep_ip
+        self._rescan = host.settings.timing.mtu_rescan
+        self._vtep_ips = vtep_ips
         self._uplinks = uplinks
         self._wanted = wanted
-        self._report_faults = report_faults
-        self.underlay = Underlay(0)
+        self._progress = host.progress
+        self.underlay = UnderlayMtu(0)
         self._following = Loop(log, "MTU of links not followed", errors=HostError)
         self._scanning = Loop(log, "MTU of pods not in sync")
 
@@ -113,7 +119,7 @@ class PodMtus:
         if found != self.underlay:
             log.info("MTU of links changed", extra=fields(before=self.underlay, state=found))
             self.underlay = found
-        self._report_faults(self._faults())
+        self._progress.set_faults("MTU", self._faults())
         refused = [*await self._correct_pods(), *await self._correct_host_interfaces()]
         if refused:
             raise HostError("; ".join(refused[:NAMED]))
@@ -156,8 +162,8 @@ class PodMtus:
         log.info("MTU of pod set", extra=fields(endpoint=entry.key, port=name, count=mtu))
         return []
 
-    async def _read(self) -> Underlay:
-        return await underlay_of(self._links, self._vtep_ip, self._uplinks)
+    async def _read(self) -> UnderlayMtu:
+        return await underlay_of(self._links, self._vtep_ips, self._uplinks)
 
     def _faults(self) -> list[str]:
         wanted = self._wanted

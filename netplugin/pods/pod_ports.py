@@ -1,9 +1,9 @@
 """Reconciles the OVSDB ports of this host's endpoints.
 
-In come endpoints (`netplugin.pods.endpoint_registry`), the records of their networks and groups
-(`netplugin.world.builder`) and the content of OVSDB. A missing row is recreated, a different rate
-limit (`netplugin.pods.rate_limits`) corrected, a changed OpenFlow number put into the World, and a
-row without endpoint swept (`netplugin.pods.teardown`).
+In come endpoints (`netplugin.pods.registry.endpoint_registry`), the records of their networks and
+groups (`netplugin.world.builder`) and the content of OVSDB. A missing row is recreated, a different
+rate limit (`netplugin.pods.rate_limits`) corrected, a changed OpenFlow number put into the World,
+and a row without endpoint swept (`netplugin.pods.teardown`).
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from core.tasks import unbroken
 from netplugin.bridges.reconcile_loop import set_on_change
 from netplugin.ovsdb import PortRow, PortSpec
 from netplugin.pods import rate_limits
-from netplugin.pods.host import PodHost
-from netplugin.pods.journal_entry import JournalEntry
+from netplugin.pods.registry.host import PodHost
+from netplugin.pods.registry.journal_entry import JournalEntry
 from netplugin.pods.teardown import Teardown
-from netplugin.world import port_names
-from netplugin.world.conversion import LocalPort
+from netplugin.world.bridges import port_names
+from netplugin.world.bridges.conversion import LocalPort
 from ofnet.world import Bridge
 from state.records import EndpointRecord, GroupRecord, NetworkRecord
 
@@ -46,8 +46,8 @@ class PodPorts:
         self._ovsdb = host.ovsdb
         self._world = host.world
         self._reconciler = host.reconciler
-        self._rescan = host.timing.port_rescan
-        self._metered = host.tx_off  # in the userspace datapath
+        self._rescan = host.settings.timing.port_rescan
+        self._metered = host.settings.tx_off  # in the userspace datapath
         self._teardown = teardown
         self._last = 0
         self._left_alone: set[int] = set()

@@ -7,21 +7,26 @@ port are removed, and only then deleted from the journal.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
 
-from core.errors import MasterUnavailable, SwitchUnavailable
+from core.errors import HostError, MasterUnavailable, SwitchUnavailable
 from core.ids import EndpointKey
 from core.logs import fields
 from core.retry import REMOTE, Loop, retry
 from core.tasks import Supervisor
-from netplugin.pods.host import PodHost
-from netplugin.pods.journal_entry import JournalEntry
-from netplugin.world import port_names
+from netplugin.pods.registry.host import PodHost
+from netplugin.pods.registry.journal_entry import JournalEntry
+from netplugin.world.bridges import port_names
 from ofnet.world import Bridge
 
 log = logging.getLogger(__name__)
+
+AT_ONCE: Final = 8
+"""Ports that are removed by one change: ovs-vswitchd is silent for a tenth of a second at most."""
 
 
 @dataclass(slots=True)
@@ -39,15 +44,17 @@ class Teardown:
         self._journal = host.journal
         self._links = host.links
         self._ovsdb = host.ovsdb
-        self._timing = host.timing
+        self._timing = host.settings.timing
         self._supervisor = supervisor
         self._jobs: dict[EndpointKey, _Job] = {}
         self._stale: set[str] = set()
         self._adding = 0
         self._no_adds = asyncio.Event()
         self._no_adds.set()
-        self._one_port = asyncio.Lock()
-        self._next_port_at = 0.0
+        self._leaving: dict[str, str] = {}
+        """The ports that wait for their removal, in turn, and the bridge of each."""
+        self._one_batch = asyncio.Lock()
+        self._links_left: set[str] = set()
         # There is no limit: each step frees something that nothing else would ever free.
         self._loop = Loop(log, "removal failed", patience=REMOTE)
 
@@ -161,18 +168,32 @@ class Teardown:
             await self._remove_port(Bridge.VXLAN, name)
 
     async def _remove_port(self, bridge: str, name: str) -> None:
-        await retry(self._loop.of(f"link {name}"), lambda: self._links.delete_links([name]))
         # Deleting a port stalls ovs-vswitchd for some 13 ms after OVSDB has answered
-        # (docs/notes/host.md §3), and every ADD waits for ovs-vswitchd to number its port.
-        # So ports are deleted one at a time, with a gap, and not while an ADD is in progress; but
-        # each only yields for a limited time, since ADDs may follow each other without end.
-        loop = asyncio.get_running_loop()
-        latest = loop.time() + self._timing.yield_to_add
-        async with self._one_port:
-            await asyncio.sleep(max(0.0, self._next_port_at - loop.time()))
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(latest):
-                    await self._no_adds.wait()
-            step = self._loop.of(f"port {name}")
-            await retry(step, lambda: self._ovsdb.delete_port(bridge, name))
-            self._next_port_at = loop.time() + self._timing.port_gap
+        # (docs/notes/host.md §3), and every ADD waits for ovs-vswitchd to number its port. So ports
+        # are not deleted while an ADD is in progress; but each only yields for a limited time,
+        # since ADDs may follow each other without end.
+        latest = asyncio.get_running_loop().time() + self._timing.yield_to_add
+        self._leaving[name] = bridge
+        async with self._one_batch:
+            while name in self._leaving:  # it may have gone with another one
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(latest):
+                        await self._no_adds.wait()
+                await self._remove_batch(dict(islice(self._leaving.items(), AT_ONCE)))
+        if name in self._links_left:
+            await retry(self._loop.of(f"link {name}"), lambda: self._links.delete_links([name]))
+            self._links_left.discard(name)
+
+    async def _remove_batch(self, ports: Mapping[str, str]) -> None:
+        """Remove ports and their links; return when ovs-vswitchd has removed the ports."""
+        # The links go second. Open vSwitch goes through all of its ports when rows have changed,
+        # and when links have: it is busy with the rows when these links go, and looks once.
+        step = self._loop.of(f"port {next(iter(ports))}")
+        await retry(step, lambda: self._ovsdb.delete_ports(ports))
+        try:
+            await self._links.delete_links(ports)
+        except HostError:
+            self._links_left |= ports.keys()
+        await self._ovsdb.applied()
+        for name in ports:
+            del self._leaving[name]

@@ -6,7 +6,7 @@ last. `netplugin.startup.dataplane`, `netplugin.startup.host_services` and
 """
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,31 +17,31 @@ from core.errors import SwitchRefused
 from core.logs import fields
 from netplugin.bgp.passwords import PasswordFile
 from netplugin.bridges.bridges import owner_of
-from netplugin.bridges.host_ports import HostPorts
+from netplugin.bridges.guards.pod_guard import resolve
+from netplugin.bridges.host.host_ports import HostPorts, is_host_port
+from netplugin.bridges.host.underlay_routes import UnderlayRoutes
 from netplugin.bridges.megaflow_purge import Control
-from netplugin.bridges.pod_guard import resolve
-from netplugin.bridges.service_access import RouteLocalnet, route_localnet
-from netplugin.bridges.stale_datagrams import SweepDatagrams, sweep
-from netplugin.bridges.underlay_routes import UnderlayRoutes
+from netplugin.bridges.services.service_access import route_localnet
+from netplugin.bridges.services.stale_datagrams import StaleDatagrams
 from netplugin.kernel.address_watch import AddressWatch
-from netplugin.kernel.firewall_watch import FirewallWatch
-from netplugin.kernel.foreign_rules import FindRefusals, refusals
-from netplugin.kernel.iptables import Chain, Iptables
-from netplugin.kernel.iptables_chains import OwnChains
-from netplugin.kernel.netlink import Address
+from netplugin.kernel.firewall.firewall_watch import FirewallWatch
+from netplugin.kernel.firewall.foreign_rules import Refusal, refusals
+from netplugin.kernel.firewall.iptables import Chain, Iptables
+from netplugin.kernel.firewall.iptables_chains import OwnChains
+from netplugin.kernel.firewall.packet_rules import Way
+from netplugin.kernel.host_watches import HostWatches
+from netplugin.kernel.netlink.requests import Address
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.port_probe import in_use
-from netplugin.kernel.route_watch import RouteWatch
+from netplugin.kernel.routes.route_watch import RouteWatch
 from netplugin.ovsdb import Ovsdb
 from netplugin.ovsdb.control_socket import ControlSocket, rundir_of
-from netplugin.pods.journal import Journal
-from netplugin.startup.context import Context, Tasks
-from netplugin.world import port_names
+from netplugin.pods.registry.journal import Journal
+from netplugin.startup.context import Context, Subsystem, Tasks
 from objdb.api import Backend
 from objdb.connect import connect
 from objdb.wait_for_store import wait_for_store
 from ofnet.bgp.connection import Connect, dial
-from ofnet.world import Bridge
 from state import schema
 
 OVSDB_LOCK: Final = "contiv_netplugin"
@@ -50,8 +50,32 @@ OVSDB_LOCK: Final = "contiv_netplugin"
 log = logging.getLogger(__name__)
 
 
+class HostTools:
+    """By what the agent reads and changes this host, beside its links; tests have others."""
+
+    def iptables(self, chains: Collection[Chain]) -> Iptables:
+        """Return the client of the agent's rules in the chains given."""
+        return Iptables(chains)
+
+    def chains(self, prefix: str) -> OwnChains:
+        """Return the client of the agent's own chains whose names begin as given."""
+        return OwnChains(prefix)
+
+    async def route_localnet(self, link: str, *, wanted: bool = True) -> None:
+        """Have a link of the host route loopback addresses, or not. Raises HostError."""
+        await route_localnet(link, wanted=wanted)
+
+    async def refusals(self, ways: Sequence[Way], links: Collection[str]) -> list[Refusal]:
+        """Return the rules of others that drop what the host forwards. Raises HostError."""
+        return await refusals(ways, links)
+
+    def port_in_use(self, protocol: str, address: Address, number: int) -> bool:
+        """Tell whether a program of the host has a port of an address."""
+        return in_use(protocol, address, number)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clients:
+class Clients(Subsystem):
     """The clients, and `host_ports` and `underlay_routes`, which only combine some of them."""
 
     store: Backend
@@ -61,30 +85,17 @@ class Clients:
     journal: Journal
     host_ports: HostPorts
     underlay_routes: UnderlayRoutes
-    route_watch: RouteWatch
-    address_watch: AddressWatch
-    iptables: Callable[[Collection[Chain]], Iptables] = Iptables
-    """Returns the client of the agent's rules in the chains given."""
-    chains: Callable[[str], OwnChains] = OwnChains
-    """Returns the client of the agent's own chains whose names begin as given."""
-    route_localnet: RouteLocalnet = route_localnet
-    """Has a link of the host route loopback addresses."""
-    firewall_watch: FirewallWatch = field(default_factory=FirewallWatch)
-    """Tells when others changed rules of this host."""
-    sweep_datagrams: SweepDatagrams = sweep
-    """Ends what connection tracking remembers of datagrams whose way has changed."""
-    refusals: FindRefusals = refusals
-    """Finds rules of others that drop what the host forwards."""
-    port_in_use: Callable[[str, Address, int], bool] = in_use
-    """Tells whether a program of the host has a port of an address."""
+    watches: HostWatches
+    tools: HostTools = field(default_factory=HostTools)
+    datagrams: StaleDatagrams = field(default_factory=StaleDatagrams)
     dial_bgp: Connect = dial
 
     def tasks(self) -> Tasks:
-        """Return what runs for the life of the agent, by name."""
+        """Return the watches of this host."""
         return {
-            "firewall watch": self.firewall_watch.run,
-            "route watch": self.route_watch.run,
-            "address watch": self.address_watch.run,
+            "firewall watch": self.watches.firewall.run,
+            "route watch": self.watches.routes.run,
+            "address watch": self.watches.addresses.run,
         }
 
 
@@ -115,16 +126,13 @@ async def connect_clients(context: Context, servers: Sequence[str]) -> Clients:
         journal=journal,
         host_ports=HostPorts(ovsdb, links, underlay.known),
         underlay_routes=underlay,
-        route_watch=RouteWatch(partial(is_host_port, ovsdb)),
-        address_watch=AddressWatch(links.address_changes),
+        watches=HostWatches(
+            firewall=FirewallWatch(),
+            routes=RouteWatch(partial(is_host_port, ovsdb)),
+            addresses=AddressWatch(links),
+        ),
         dial_bgp=PasswordFile(settings.bgp_password_file).dial,
     )
-
-
-def is_host_port(ovsdb: Ovsdb, link: str) -> bool:
-    """Return whether a link is one of the host's own interfaces on the agent's bridges."""
-    others = port_names.pod_number(link) is not None or port_names.is_name_port(link)
-    return not others and any(link in ovsdb.ports(bridge) for bridge in Bridge)
 
 
 async def _connect_ovsdb(context: Context) -> Ovsdb:

@@ -1,17 +1,21 @@
-"""What all steps of an agent's start share."""
+"""What all steps of an agent's start share, and what each subsystem of an agent offers."""
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
-from typing import Any
+from typing import Any, Protocol
 
+from aiohttp import web
+
+from core.metrics import Reading
 from core.patience import patient
 from core.retry import Loops, present_loops
 from core.tasks import Supervisor
-from daemons.tls import TlsContexts
+from daemons.certificates.tls import TlsContexts
+from daemons.health import Check
 from netplugin.bgp.host import BgpTiming
-from netplugin.pods.host import PodTiming
+from netplugin.pods.registry.host import PodTiming
 from netplugin.settings import Settings
 
 Task = Callable[[], Coroutine[Any, Any, None]]
@@ -19,8 +23,31 @@ Task = Callable[[], Coroutine[Any, Any, None]]
 Tasks = Mapping[str, Task]
 
 
+class Subsystem(Protocol):
+    """A part of an agent, built by one function and idle until its tasks run.
+
+    It declares what it has; the root (`netplugin.startup.daemon`) asks all of them for it.
+    """
+
+    def tasks(self) -> Tasks:
+        """Return what runs for the life of the agent once the switch has its flows, by name."""
+        return {}
+
+    def checks(self) -> Mapping[str, Check]:
+        """Return what `/readyz` looks at, by name."""
+        return {}
+
+    def routes(self) -> Iterable[web.RouteDef]:
+        """Return what it answers on the agent's port, beside `netplugin.startup.inspect`."""
+        return ()
+
+    async def readings(self) -> Iterable[Reading]:
+        """Return its metrics of this moment."""
+        return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class AgentTiming:
     """Time limits of an agent, in seconds."""
 
     ovsdb_wait: float = patient(30.0)
@@ -45,7 +72,7 @@ class Context:
     stack: AsyncExitStack
     service_subnet: IPv4Network | None = None
     """The subnet of Kubernetes services; None without Kubernetes."""
-    timing: Timing = field(default_factory=Timing)
+    timing: AgentTiming = field(default_factory=AgentTiming)
     tls: TlsContexts | None = None
     """None where REST and RPC are plain."""
     loops: Loops = field(default_factory=present_loops)

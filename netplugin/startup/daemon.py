@@ -3,15 +3,15 @@
 The order is docs/original/netplugin-agent.md §2; each step has a module.
 
 1. `netplugin.startup.clients` keeps this host's own addresses from routes to pods
-   (`netplugin.bridges.underlay_routes`), and connects to store, OVSDB and kernel. From then on
+   (`netplugin.bridges.host.underlay_routes`), and connects to store, OVSDB and kernel. From then on
    `netplugin.startup.early_health` says what the agent waits for.
-2. `netplugin.startup.cluster_settings` waits for netmaster; the host record is written, so that
+2. `netplugin.masters.cluster_settings` waits for netmaster; the host record is written, so that
    peers create their tunnels (`netplugin.masters.label_claim`), unless no link has its addresses.
 3. `netplugin.startup.dataplane`, `netplugin.startup.host_services` and
    `netplugin.startup.pod_services` ensure the bridges, build the parts and read the journal.
 4. `netplugin.startup.kubernetes` reads what Kubernetes said last, and follows it.
-5. `netplugin.startup.resync` reads the store's records, finds existing ports, programs the switch
-   and starts the reconcile loops.
+5. `netplugin.startup.resync` reads the store's records, finds existing ports and programs the
+   switch. Then the loops of all subsystems start (`netplugin.startup.agent`).
 6. `netplugin.startup.servers` opens CNI, REST and RPC: an agent that answers is one that works.
    In the modes of docker `netplugin.startup.docker` serves the engine in the place of CNI; its
    socket opens before the first step.
@@ -21,45 +21,42 @@ import asyncio
 import logging
 import os
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import TYPE_CHECKING
 
-from contivmodel.client import MasterClient
 from core.errors import HostError
 from core.logs import fields
 from core.retry import begin_loops
 from core.service_manager import READY, STOPPING, feed_watchdog, notify
 from core.tasks import Supervisor, supervisor
 from daemons import metrics_page
+from daemons.certificates.tls import contexts_of
 from daemons.memory import reclaim_regularly
-from daemons.tls import contexts_of
 from netplugin.kernel.writable_settings import make_writable
 from netplugin.kube import config
 from netplugin.kube.config import KubeConfig
 from netplugin.kube.discovery import access_of, api_hosts
-from netplugin.masters import registration
-from netplugin.masters.client import MasterApi
-from netplugin.masters.host_id import host_id
-from netplugin.masters.label_claim import claim_label, keep_label
-from netplugin.masters.leader import LeaderClient
+from netplugin.masters.cluster_settings import cluster_settings
 from netplugin.masters.own_record import OwnRecord
-from netplugin.pods.host import place_as_asked
+from netplugin.pods.registry.host import place_as_asked
 from netplugin.settings import Settings
+from netplugin.startup.agent import Agent
 from netplugin.startup.clients import Clients, connect_clients
-from netplugin.startup.cluster_settings import cluster_settings
 from netplugin.startup.context import Context
 from netplugin.startup.dataplane import Dataplane, build_dataplane, start_switches, uplink_macs
 from netplugin.startup.early_health import EarlyHealth
-from netplugin.startup.host_checks import build_host_checks, loops_ready
+from netplugin.startup.host_checks import build_host_checks
 from netplugin.startup.host_services import build_host_services
 from netplugin.startup.kubernetes import (
+    FollowedKubernetes,
+    build_feed,
     build_kubernetes,
     follow_kubernetes,
-    start_kubernetes_loops,
 )
+from netplugin.startup.membership import claim_host, join_cluster
 from netplugin.startup.pod_services import PodServices, build_pod_services
 from netplugin.startup.resync import resync
 from netplugin.startup.servers import start_servers
+from netplugin.startup.tunnel_health import build_tunnel_health
 from ofnet.openflow import packets
 from ofnet.world import FwdMode
 from state.watch_scope import WatchScope
@@ -112,81 +109,74 @@ async def _start(context: Context, kube_config: KubeConfig) -> None:
         # First of all: an engine that starts beside this agent waits for the driver, not for long.
         start_docker = await open_plugin(context, settings.docker)
     clients = await connect_clients(context, api_hosts(kube_config, os.environ))
-    health = EarlyHealth(context)
-    await health.start()
-    health.step = "waiting for netmaster's settings in the store"
+    early = EarlyHealth(context)
+    await early.start()
+    early.step = "waiting for netmaster's settings in the store"
     macs = await uplink_macs(clients, settings.uplinks)
     cluster = await cluster_settings(clients.store, settings)
     # Before anything on this host is changed; and before the resync, so that peers create their
     # tunnels to this host meanwhile.
-    # An address that this host does not have would lead its peers' tunnels astray at once.
-    for address in (settings.ctrl_ip, settings.vtep_ip):
-        await clients.links.holder(address)
-    own_id = host_id(settings.host_id_file)
-    record = registration.host_record(settings, macs.values(), context.version, own_id)
-    own = OwnRecord(record, clients.ovsdb.ports)
-    await own.look()
-    await claim_label(clients.store, own.current(), takeover=settings.takeover_label)
-    health.step = "waiting for Open vSwitch"
-    switches = await start_switches(context)
+    own = await claim_host(context, clients, macs)
+    early.step = "waiting for Open vSwitch"
+    switches, fwd_mode = await start_switches(context), FwdMode(cluster.fwd_mode)
     in_kubernetes = settings.k8s_config is not None
     # A node of Kubernetes reaches every pod, and its services and policies know no tenants.
     a_node = in_kubernetes and access_of(kube_config, os.environ) is not None
     scope = WatchScope(settings.host) if settings.own_tenants_only and not a_node else None
-    fwd_mode = FwdMode(cluster.fwd_mode)
     dataplane = await build_dataplane(context, clients, switches, fwd_mode, macs, scope=scope)
-    leader = _follow_leader(context, clients)
-    host_services = build_host_services(context, clients, dataplane, MasterApi(leader))
-    kubernetes = build_kubernetes(context, dataplane, kube_config) if in_kubernetes else None
-    place = kubernetes.placement.place if kubernetes is not None else place_as_asked
-    checks = build_host_checks(settings, clients, dataplane, leader.ask)
-    pod_services = await build_pod_services(
-        context,
-        clients,
-        dataplane,
-        MasterApi(leader),
-        place,
-        needed=checks.ready() | loops_ready(context.loops),
-    )
-    health.step = "reading services and pods from Kubernetes"
+    followed = build_feed(context, dataplane, kube_config) if in_kubernetes else None
+    agent = await _build(context, clients, dataplane, own, followed)
+    early.step = "reading services and pods from Kubernetes"
     # Kubernetes precedes the resync too: a service that is not known when the World is complete
     # is gone, and its flows are deleted.
-    await follow_kubernetes(context, dataplane, kubernetes)
-    health.step = "programming the switch"
-    await resync(context, clients, dataplane, host_services, pod_services)
-    start_kubernetes_loops(context, clients, dataplane, kubernetes, pod_services.host)
-    context.supervisor.supervise("garbage collection", pod_services.garbage_collector.run())
-    context.supervisor.supervise("host checks", checks.run())
-    stored = partial(dataplane.world.peers.record, settings.host)
-    context.supervisor.supervise(
-        "own addresses", own.follow(clients.address_watch.changed, settings.audit_interval)
-    )
-    context.supervisor.supervise("host record", keep_label(clients.store, own.current, stored))
-    feed = kubernetes.feed if kubernetes is not None else None
-    await start_servers(
-        context,
-        clients,
-        dataplane,
-        host_services,
-        pod_services,
-        leader=leader,
-        kube_feed=feed,
-        early=health,
-    )
+    await follow_kubernetes(context, agent.dataplane, followed)
+    early.step = "programming the switch"
+    await resync(context, clients, agent.dataplane, agent.host_services, agent.pod_services)
+    for subsystem in agent:
+        context.start(subsystem.tasks())
+    # This removes what the journal does not know, and by now the journal has been read and
+    # compared with OVSDB.
+    await agent.pod_services.adoption.sweep()
+    await start_servers(context, agent, early)
     if start_docker is not None:
-        await start_docker(dataplane, pod_services)
-    count = len(pod_services.pods.keys())
+        await start_docker(agent.dataplane, agent.pod_services)
+    count = len(agent.pod_services.pods.keys())
     # Last: from now on requests of pods come to this agent.
-    context.supervisor.supervise("name service", pod_services.name_ports.run())
+    context.supervisor.supervise("name service", agent.host_services.name_ports.run())
     log.info("agent ready", extra=fields(host=settings.host, count=count))
     notify(READY)
     await asyncio.to_thread(packets.load)
     await asyncio.to_thread(metrics_page.load)
 
 
-def _follow_leader(context: Context, clients: Clients) -> LeaderClient:
-    http = MasterClient(ssl=context.tls.to_masters if context.tls else None)
-    context.stack.push_async_callback(http.close)
-    leader = LeaderClient(clients.store, http)
-    context.supervisor.supervise("netmaster leader", leader.follow())
-    return leader
+async def _build(
+    context: Context,
+    clients: Clients,
+    dataplane: Dataplane,
+    own: OwnRecord,
+    followed: FollowedKubernetes | None,
+) -> Agent:
+    """Read the journal and return the subsystems; the leader alone is followed already."""
+    membership = join_cluster(context, clients, dataplane, own)
+    host_health = build_host_checks(context, clients, dataplane, membership.leader)
+    pod_services = await build_pod_services(
+        context,
+        clients,
+        dataplane,
+        membership.master,
+        followed.placement.place if followed is not None else place_as_asked,
+        needed=host_health.checks(),
+    )
+    host, kubernetes = pod_services.host, None
+    if followed is not None:
+        kubernetes = build_kubernetes(context, clients, dataplane, host, followed)
+    return Agent(
+        clients=clients,
+        dataplane=dataplane,
+        membership=membership,
+        host_health=host_health,
+        pod_services=pod_services,
+        host_services=build_host_services(context, clients, dataplane, host),
+        tunnels=build_tunnel_health(context, clients, dataplane, pod_services.mtus),
+        kubernetes=kubernetes,
+    )

@@ -5,40 +5,50 @@ out comes a `Dataplane` that is wired, but has read no record and changes no flo
 `netplugin.startup.resync`.
 """
 
+import asyncio
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
+from core.ids import HostLabel
 from core.logs import fields
+from core.metrics import Metric, Reading, labelled, single
 from netplugin.bridges.bridge_keeper import BridgeKeeper
 from netplugin.bridges.bridges import USERSPACE, bridge_specs, choose_datapath, datapath_id
 from netplugin.bridges.ended_connections import EndedConnections
 from netplugin.bridges.megaflow_purge import MegaflowPurger
-from netplugin.bridges.nics import check_cards
 from netplugin.bridges.openflow_listeners import open_listener
-from netplugin.bridges.port_reconciler import PortReconciler
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.bridges.record_events import RecordEvents
-from netplugin.bridges.stale_datagrams import StaleDatagrams
-from netplugin.bridges.tunnels import Tunnels
-from netplugin.bridges.uplinks import Uplinks, attached_cards
+from netplugin.bridges.uplink.nics import check_cards
+from netplugin.bridges.uplink.port_reconciler import PortReconciler
+from netplugin.bridges.uplink.uplinks import Uplinks, attached_cards
+from netplugin.bridges.vxlan.tunnels import Tunnels
 from netplugin.diagnostics.policy_log import PolicyLog
 from netplugin.dns.nameserver import ClusterDns, NameServer
 from netplugin.dns.rate_limit import RateLimit
 from netplugin.dns.upstream import Upstream, servers_of_host
+from netplugin.flow_records.export import FlowExporter
+from netplugin.flow_records.recorder import FlowRecorder
+from netplugin.flow_records.ring import Ring
+from netplugin.flow_records.sinks import FileSink, IpfixSink, Sink, SocketSink
 from netplugin.masters.progress import Progress, at_once
+from netplugin.settings import ExportKind, ExportTarget, Settings
+from netplugin.startup import metric_names as names
 from netplugin.startup.clients import Clients
-from netplugin.startup.context import Context, Task, Tasks
+from netplugin.startup.context import Context, Subsystem, Task, Tasks
+from netplugin.world.bridges.vrfs import stored_vrfs
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.vrfs import stored_vrfs
 from ofnet.agent import BridgeAgent
 from ofnet.channel.switch import Switch
 from ofnet.channel.workload import Workload
-from ofnet.world import Bridge, FwdMode
+from ofnet.world import Bridge, FwdMode, World
+from state.held_networks import HeldNetworks
 from state.watch import RecordFeed
 from state.watch_scope import WatchScope
 
@@ -46,8 +56,25 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dataplane:
-    """The parts that turn records into flows; `datapath` is the datapath type of the bridges."""
+class Bridges:
+    """What keeps both bridges and the state of their datapath; `datapath` is its type."""
+
+    datapath: str
+    keeper: BridgeKeeper
+    purger: MegaflowPurger
+    ended: EndedConnections
+
+    def tasks(self) -> Tasks:
+        """Return what keeps the bridges, from the first complete World on."""
+        tasks: dict[str, Task] = {"bridges": self.keeper.run, "megaflows": self.purger.run}
+        if self.datapath == USERSPACE:
+            tasks["ended connections"] = self.ended.run
+        return tasks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataplane(Subsystem):
+    """The parts that turn records into flows."""
 
     feed: RecordFeed
     scope: WatchScope | None
@@ -55,33 +82,128 @@ class Dataplane:
     world: WorldBuilder
     names: NameServer
     policy_log: PolicyLog
+    flow_recorder: FlowRecorder | None
+    flow_exporter: FlowExporter | None
     agents: dict[Bridge, BridgeAgent]
     records: RecordEvents
     reconciler: Reconciler
     ports: PortReconciler
-    keeper: BridgeKeeper
-    purger: MegaflowPurger
-    ended: EndedConnections
-    datagrams: StaleDatagrams
-    datapath: str
+    bridges: Bridges
 
     def flow_tasks(self) -> Tasks:
         """Return what has flows realised, from the first complete World on, by name."""
-        tasks: dict[str, Task] = {
-            "bridges": self.keeper.run,
-            "megaflows": self.purger.run,
-            "flows": self.reconciler.run,
-        }
-        if self.datapath == USERSPACE:
-            tasks["ended connections"] = self.ended.run
+        tasks: dict[str, Task] = {**self.bridges.tasks(), "flows": self.reconciler.run}
+        if self.flow_recorder is not None:
+            tasks["flow records"] = self.flow_recorder.run
+        if self.flow_exporter is not None:
+            tasks["flow export"] = self.flow_exporter.run
         for bridge, agent in self.agents.items():
             tasks[f"bridge {bridge}"] = agent.run
             tasks[f"announcements {bridge}"] = agent.garp_sender.run
         return tasks
 
     def tasks(self) -> Tasks:
-        """Return what else runs for the life of the agent, by name."""
-        return {"tunnel ports": self.ports.run}
+        """Return what keeps the ports of tunnels and uplinks, and the records that are held."""
+        tasks: dict[str, Task] = {"tunnel ports": self.ports.run}
+        if self.scope is not None:
+            tasks["held networks"] = HeldNetworks(self.feed, self.scope).run
+        return tasks
+
+    async def readings(self) -> Iterable[Reading]:
+        """Return numbers of flows, packets and records. The switches are asked for their flows."""
+        asked = await asyncio.gather(*(agent.installed() for agent in self.agents.values()))
+        installed = {
+            str(bridge): float(count)
+            for bridge, count in zip(self.agents, asked, strict=True)
+            if count is not None
+        }
+        return [
+            *self._flows(),
+            labelled(names.INSTALLED, installed),
+            *self._packets(),
+            *self._records(),
+            *self._flow_records(),
+            *self._network(),
+            labelled(names.DNS, self.names.totals()),
+        ]
+
+    def _flows(self) -> Iterator[Reading]:
+        yield self._bridges(names.WANTED, lambda agent: len(agent.desired.flows))
+        yield self._bridges(names.REFUSED, lambda agent: len(agent.sync.refused))
+        yield self._bridges(names.SYNCED, lambda agent: agent.sync.fully_synced)
+        yield self._bridges(names.COMPARISONS, lambda agent: agent.sync.comparisons)
+        yield self._bridges(names.DIFFERENCES, lambda agent: agent.sync.differences)
+        yield self._bridges(names.CONNECTED, lambda agent: agent.connected)
+        yield self._counter(names.FLOW_MODS, "flow_mods")
+        yield self._counter(names.SESSIONS, "sessions")
+        yield self._counter(names.SWITCH_ERRORS, "errors")
+
+    def _packets(self) -> Iterator[Reading]:
+        yield self._counter(names.PACKET_INS, "packet_in")
+        counters = {"sent": "packet_out", "dropped": "packet_out_dropped"}
+        yield Reading(
+            names.PACKET_OUTS,
+            {
+                (str(bridge), outcome): float(agent.switch.counters.get(counter, 0))
+                for bridge, agent in self.agents.items()
+                for outcome, counter in counters.items()
+            },
+        )
+        yield Reading(
+            names.EVENTS,
+            {
+                (str(bridge), event): float(count)
+                for bridge, agent in self.agents.items()
+                for event, count in agent.stats.items()
+            },
+        )
+
+    def _records(self) -> Iterator[Reading]:
+        yield labelled(names.REALISED, self.progress.realised)
+        yield single(names.REALISE_SECONDS, self.progress.realise_seconds.copy())
+        yield single(names.BEHIND, self.progress.behind)
+        yield single(names.WAITING, self.feed.waiting)
+        yield single(names.UNDECODABLE, self.feed.undecodable)
+        yield labelled(names.FAULTS, self.progress.fault_counts())
+
+    def _flow_records(self) -> Iterator[Reading]:
+        recorder = self.flow_recorder
+        if recorder is not None:
+            yield single(names.FLOWS_KEPT, len(recorder.ring))
+            yield labelled(names.FLOWS_MADE, recorder.ring.made)
+            yield labelled(names.FLOWS_LOST, recorder.lost)
+        if self.flow_exporter is not None:
+            yield labelled(names.FLOWS_EXPORTED, self.flow_exporter.sent)
+            yield labelled(names.FLOWS_NOT_EXPORTED, self.flow_exporter.lost)
+
+    def _network(self) -> Iterator[Reading]:
+        worlds = {str(bridge): agent.world for bridge, agent in self.agents.items()}
+        yield Reading(names.ENDPOINTS, dict(_endpoints(worlds)))
+        yield labelled(names.SERVICES, {at: len(world.services) for at, world in worlds.items()})
+        yield Reading(names.SERVICE_PORTS, dict(_service_ports(worlds)))
+        wanted = set(self.world.peers.tunnel_ends())
+        ready = wanted & self.agents[Bridge.VXLAN].world.vteps.keys()
+        yield labelled(names.TUNNELS, {"wanted": len(wanted), "ready": len(ready)})
+
+    def _counter(self, metric: Metric, counter: str) -> Reading:
+        return self._bridges(metric, lambda agent: agent.switch.counters.get(counter, 0))
+
+    def _bridges(self, metric: Metric, value: Callable[[BridgeAgent], float]) -> Reading:
+        agents = self.agents.items()
+        return labelled(metric, {str(bridge): float(value(agent)) for bridge, agent in agents})
+
+
+def _endpoints(worlds: Mapping[str, World]) -> Iterator[tuple[tuple[str, ...], float]]:
+    for bridge, world in worlds.items():
+        yield (bridge, "local"), len(world.local)
+        yield (bridge, "remote"), len(world.remote)
+
+
+def _service_ports(worlds: Mapping[str, World]) -> Iterator[tuple[tuple[str, ...], float]]:
+    for bridge, world in worlds.items():
+        served = [bool(port.providers) for one in world.services.values() for port in one.ports]
+        yield (bridge, "served"), sum(served)
+        yield (bridge, "unserved"), len(served) - sum(served)
 
 
 async def uplink_macs(clients: Clients, names: tuple[str, ...]) -> dict[str, str]:
@@ -152,13 +274,28 @@ async def build_dataplane(
         fwd_mode,
         kept,
         guard=settings.source_guard,
+        flow_records=settings.flow_records > 0,
         cluster_domain=settings.cluster_domain,
         dns_address=settings.dns_address,
         underlay=clients.underlay_routes.known,
     )
-    names = _name_server(context, world)
+    name_server = _name_server(context, world)
     policy_log = PolicyLog(world.endpoints, partial(datetime.now, UTC))
-    agents = _build_agents(switches, world, names, policy_log, settings.audit_interval)
+    recorder = _flow_recorder(context, clients, world)
+    agents = {
+        bridge: BridgeAgent(
+            switch,
+            bridge,
+            world.take(bridge)[0],
+            audit_interval=settings.audit_interval,
+            resolve=name_server.resolve,
+            notice=policy_log.note,
+            dropped=recorder.note if recorder is not None else None,
+        )
+        for bridge, switch in switches.items()
+    }
+    if recorder is not None:
+        recorder.attach(agents)
     feed = RecordFeed(clients.store, scope=scope)
     purger = MegaflowPurger(clients.vswitchd)
     settle = purger.request if datapath == USERSPACE else at_once
@@ -168,7 +305,7 @@ async def build_dataplane(
         ovsdb=clients.ovsdb,
         world=world,
         vxlan_port=settings.vxlan_port,
-        report_faults=partial(progress.set_faults, "tunnels"),
+        board=progress,
     )
     records = RecordEvents(world, progress)
     ended = EndedConnections(clients.vswitchd, Bridge.VXLAN)
@@ -178,19 +315,19 @@ async def build_dataplane(
         agents=agents,
         records=records,
         progress=progress,
-        zones_written=ended.written,
+        ended=ended,
     )
     keeper = BridgeKeeper(
         ovsdb=clients.ovsdb,
         specs=specs,
-        connected=lambda bridge: agents[Bridge(bridge)].connected,
-        report_faults=partial(progress.set_faults, "bridges"),
-        on_restored=reconciler.on_bridges_recreated,
+        agents=agents,
+        board=progress,
+        reconciler=reconciler,
     )
     ports = PortReconciler(
         ovsdb=clients.ovsdb,
         records=records,
-        keep_bridges=keeper.converge,
+        keeper=keeper,
         uplinks=Uplinks(macs, clients.ovsdb, world),
         tunnels=tunnels,
         progress=progress,
@@ -200,17 +337,15 @@ async def build_dataplane(
         scope=scope,
         progress=progress,
         world=world,
-        names=names,
+        names=name_server,
         policy_log=policy_log,
+        flow_recorder=recorder,
+        flow_exporter=_flow_exporter(settings, recorder),
         agents=agents,
         records=records,
         reconciler=reconciler,
         ports=ports,
-        keeper=keeper,
-        purger=purger,
-        ended=ended,
-        datagrams=StaleDatagrams(clients.sweep_datagrams),
-        datapath=datapath,
+        bridges=Bridges(datapath=datapath, keeper=keeper, purger=purger, ended=ended),
     )
 
 
@@ -224,21 +359,35 @@ def _name_server(context: Context, world: WorldBuilder) -> NameServer:
     return NameServer(world.names, RateLimit(settings.dns_rate, time.monotonic), own)
 
 
-def _build_agents(
-    switches: Mapping[Bridge, Switch],
-    world: WorldBuilder,
-    names: NameServer,
-    policy_log: PolicyLog,
-    audit_interval: float,
-) -> dict[Bridge, BridgeAgent]:
-    return {
-        bridge: BridgeAgent(
-            switch,
-            bridge,
-            world.take(bridge)[0],
-            audit_interval=audit_interval,
-            resolve=names.resolve,
-            notice=policy_log.note,
-        )
-        for bridge, switch in switches.items()
-    }
+def _flow_exporter(settings: Settings, recorder: FlowRecorder | None) -> FlowExporter | None:
+    """Return what exports records of flows; None where that is off."""
+    if recorder is None or not settings.flow_export:
+        return None
+    targets = settings.flow_export
+    return FlowExporter(recorder.ring, {one.text: _sink(one, settings.host) for one in targets})
+
+
+def _sink(target: ExportTarget, host: HostLabel) -> Sink:
+    match target.kind:
+        case ExportKind.FILE:
+            return FileSink(Path(target.where), host)
+        case ExportKind.UNIX:
+            return SocketSink(Path(target.where), host)
+        case ExportKind.IPFIX:
+            return IpfixSink(target.where, target.port, host, lambda: datetime.now(UTC).timestamp())
+
+
+def _flow_recorder(context: Context, clients: Clients, world: WorldBuilder) -> FlowRecorder | None:
+    """Return what records flows; None where that is off."""
+    kept = context.settings.flow_records
+    if not kept:
+        return None
+    return FlowRecorder(
+        clients.vswitchd,
+        clients.ovsdb.ports,
+        world.endpoints.record,
+        world.pod_policies.policies,
+        now=lambda: datetime.now(UTC).timestamp(),
+        # positions rise over restarts: a watch of netmaster goes on by them
+        ring=Ring(kept, start=time.time_ns() // 1000),
+    )

@@ -14,7 +14,7 @@ from netplugin.libnetwork.endpoint_check import EndpointCheck
 from netplugin.libnetwork.endpoints import NetworkDriver
 from netplugin.libnetwork.engine import Engine
 from netplugin.libnetwork.network_file import NetworkFiles
-from netplugin.libnetwork.networks import Networks
+from netplugin.libnetwork.networks import NetworkNames
 from netplugin.libnetwork.pools import IpamDriver
 from netplugin.libnetwork.server import Handler, PluginServer
 from netplugin.libnetwork.swarm import SwarmNetworks
@@ -50,21 +50,21 @@ async def start_docker(
     await files.load()
     host, world = pod_services.host, dataplane.world
     engine = Engine(str(docker.engine), docker.driver)
-    names = Networks(files, world, dataplane.records, engine)
+    names = NetworkNames(files, world, dataplane.records, engine)
     in_swarm = docker.scope is DockerScope.SWARM
     ipam = IpamDriver(host.master, world, in_swarm=in_swarm)
     driver = NetworkDriver(pod_services.pods, names, ipam, world)
-    faults = dataplane.progress.set_faults
+    progress = dataplane.progress
     own = docker.scope is DockerScope.LOCAL
     followers = Followers(
         containers=Containers(host.registry, world, host.master),
         endpoint_check=EndpointCheck(
             host.registry,
-            pod_services.pods.release,
-            partial(faults, "docker endpoints"),
+            pod_services.pods,
+            progress,
             grace=context.settings.leak_grace,
         ),
-        docknets=Docknets(engine, world, partial(faults, "docker networks")) if own else None,
+        docknets=Docknets(engine, world, progress) if own else None,
     )
     calls = handlers(driver, ipam)
     if in_swarm:

@@ -3,17 +3,18 @@
 In come the agent's clients; out come the checks that `netplugin.diagnostics.host_checks` repeats.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from core import keys
 from core.errors import HostError, SwitchUnavailable
+from core.net.unix_socket import is_served
 from core.patience import patient
 from core.retry import Loops
-from core.unix_socket import is_served
 from daemons.health import Check
-from netplugin.bridges.host_access import (
+from netplugin.bridges.host.host_access import (
     FORWARDING6,
     FORWARDING6_OFF,
     FORWARDING_OFF,
@@ -22,17 +23,38 @@ from netplugin.bridges.host_access import (
 )
 from netplugin.cni.errors import LIMITED, NOT_AVAILABLE, NotReady
 from netplugin.diagnostics.host_checks import HostCheck, HostChecks
-from netplugin.kernel import router_advertisements
-from netplugin.kernel.address_conflict import AddressConflict
-from netplugin.settings import Settings
+from netplugin.kernel import reverse_paths
+from netplugin.kernel.firewall.foreign_rules import outside_links
+from netplugin.kernel.packets.address_conflict import AddressConflict
+from netplugin.kernel.routes import router_advertisements
+from netplugin.masters.leader import LeaderClient
 from netplugin.startup.clients import Clients
+from netplugin.startup.context import Context, Subsystem, Tasks
 from netplugin.startup.dataplane import Dataplane
+from netplugin.world.bridges import port_names
 from netplugin.world.builder import WorldBuilder
-from ofnet.world import FwdMode
+from ofnet.world import Bridge, FwdMode
+from state.records import Encap
 
 RESTART: Final = "look at its log, restart openvswitch-switch"
 PATIENCE: Final = patient(4.0)
 """Seconds for which a program must have been silent: one that is busy is not dead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostHealth(Subsystem):
+    """The checks of this host, and the faults of its loops."""
+
+    looks: HostChecks
+    loops: Loops
+
+    def tasks(self) -> Tasks:
+        """Return what repeats the checks."""
+        return {"host checks": self.looks.run}
+
+    def checks(self) -> Mapping[str, Check]:
+        """Return those without which no ADD works: they ask nobody when they are carried out."""
+        return self.looks.ready() | loops_ready(self.loops)
 
 
 def loops_ready(loops: Loops) -> dict[str, Check]:
@@ -49,7 +71,7 @@ async def _forward6(world: WorldBuilder) -> None:
     """Raise HostError if pods have no way out of this host by IPv6, which some network has."""
     port = world.endpoints.host_port
     routing = world.forwarding.fwd_mode is FwdMode.ROUTING
-    # `netplugin.bridges.host_access` says that a host has no IPv6
+    # `netplugin.bridges.host.host_access` says that a host has no IPv6
     if port is None or not (routing and port.has_ipv6 and FORWARDING6.exists()):
         return
     off = "" if forwards(FORWARDING6) else FORWARDING6_OFF
@@ -58,13 +80,21 @@ async def _forward6(world: WorldBuilder) -> None:
         raise HostError(faults)
 
 
+def strict_ways(world: WorldBuilder, links: Iterable[str]) -> list[str]:
+    """Return those of the host's links that drop what its own pods send it by a router.
+
+    The host answers its pods of vlan networks by a link of its own. Raises HostError.
+    """
+    by_router = any(one.encap is Encap.VLAN and one.gateway for one in world.networks.all())
+    here = any(one.version == 4 for one in world.endpoints.routed(Bridge.VLAN))
+    return reverse_paths.strict(links) if by_router and here else []
+
+
 def build_host_checks(
-    settings: Settings,
-    clients: Clients,
-    dataplane: Dataplane,
-    ask_master: Callable[[], Awaitable[None]],
-) -> HostChecks:
-    """Return the checks of this host, not running; `ask_master` returns if the leader answers."""
+    context: Context, clients: Clients, dataplane: Dataplane, leader: LeaderClient
+) -> HostHealth:
+    """Return the checks of this host, not running."""
+    settings = context.settings
 
     async def data_directory() -> None:
         try:
@@ -100,7 +130,17 @@ def build_host_checks(
         if dataplane.world.forwarding.fwd_mode is FwdMode.ROUTING and not forwards():
             raise HostError(FORWARDING_OFF)
 
-    return HostChecks(
+    async def reverse() -> None:
+        await clients.host_ports.keep_loose()
+        holders = {await clients.links.holder(one) for one in settings.vtep_ips}
+        for link in strict_ways(dataplane.world, sorted(holders | {*outside_links(4)})):
+            raise HostError(
+                f"link {link} drops what this host's own pods of vlan networks send it by their "
+                f"router, since the host answers them by {port_names.VLAN_HOST_PORT}: "
+                f"sysctl net.ipv4.conf.{link}.rp_filter=2, also after a reboot"
+            )
+
+    looks = HostChecks(
         [
             HostCheck(
                 name="data directory",
@@ -139,7 +179,7 @@ def build_host_checks(
             ),
             HostCheck(
                 name="netmaster answers",
-                probe=ask_master,
+                probe=leader.ask,
                 silence="the leading netmaster does not answer this host: does a firewall let it "
                 "reach its port?",
                 interval=3.0,
@@ -155,11 +195,14 @@ def build_host_checks(
                 patience=PATIENCE,
                 code=NOT_AVAILABLE,
             ),
-            HostCheck(
-                name="tunnel address",
-                probe=AddressConflict(settings.vtep_ip).look,
-                silence="the links of this host cannot be read",
-                interval=3.0,
+            *(
+                HostCheck(
+                    name="tunnel address" if one is settings.vtep_ip else "tunnel address of IPv6",
+                    probe=AddressConflict(one).look,
+                    silence="the links of this host cannot be read",
+                    interval=3.0,
+                )
+                for one in settings.vtep_ips
             ),
             HostCheck(
                 name="forwarding",
@@ -171,7 +214,13 @@ def build_host_checks(
                 probe=partial(_forward6, dataplane.world),
                 silence="the kernel does not say whether it forwards IPv6",
             ),
+            HostCheck(
+                name="reverse paths",
+                probe=reverse,
+                silence="the kernel does not say which ways back its links ask for",
+            ),
         ],
-        dataplane.progress.set_faults,
-        hosts=dataplane.world.peers.count,
+        dataplane.progress,
+        peers=dataplane.world.peers,
     )
+    return HostHealth(looks=looks, loops=context.loops)

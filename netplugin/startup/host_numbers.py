@@ -8,7 +8,7 @@ answer within `LIMIT` is left out of the page, and a disk that hangs is not aske
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ from core.errors import ContivError
 from core.metrics import Reading, labelled, single
 from core.numbers import bounded
 from netplugin.startup import metric_names as names
+from netplugin.trace.tracer import Control
 
 LIMIT: Final = 1.0
 """Seconds; Prometheus waits ten for a page."""
@@ -25,16 +26,19 @@ _DATAPATH: Final = re.compile(r"(\S+):\s*")
 _LOOKUPS: Final = re.compile(r"\s+lookups: hit:(\d+) missed:(\d+) lost:(\d+)\s*")
 _FLOWS: Final = re.compile(r"\s+flows: (\d+)\s*")
 
-Ask = Callable[[str], Awaitable[str]]
-"""Sends a command to ovs-vswitchd. Raises SwitchUnavailable or SwitchRefused."""
-
 
 class HostNumbers:
-    """A `core.metrics.Source` of one host; `data` is the agent's data directory."""
+    """A `core.metrics.Source` of one host; `data` is the agent's data directory.
 
-    def __init__(self, data: Path, ask: Ask, *, conntrack: Path = CONNTRACK) -> None:
+    Each number may take `limit` seconds.
+    """
+
+    def __init__(
+        self, data: Path, vswitchd: Control, *, conntrack: Path = CONNTRACK, limit: float = LIMIT
+    ) -> None:
+        self._limit = limit
         self._data = data
-        self._ask = ask
+        self._vswitchd = vswitchd
         self._conntrack = conntrack
         self._disk: asyncio.Future[os.statvfs_result] | None = None
 
@@ -62,7 +66,7 @@ class HostNumbers:
         # A thread that waits for a disk cannot be ended: at most one does.
         loop = asyncio.get_running_loop()
         self._disk = loop.run_in_executor(None, os.statvfs, self._data)
-        await asyncio.wait({self._disk}, timeout=LIMIT)
+        await asyncio.wait({self._disk}, timeout=self._limit)
         if not self._disk.done() or self._disk.exception() is not None:
             return []
         found = self._disk.result()
@@ -73,8 +77,8 @@ class HostNumbers:
 
     async def _answer(self, command: str) -> str:
         try:
-            async with asyncio.timeout(LIMIT):
-                return await self._ask(command)
+            async with asyncio.timeout(self._limit):
+                return await self._vswitchd.call(command)
         except (ContivError, TimeoutError):  # a kernel's datapath has no table of its own
             return ""
 

@@ -21,33 +21,34 @@ import json
 import logging
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from core.connections import ConnectionGuard, ConnectionLimits
 from core.errors import ContivError, HostError, Invalid
 from core.ids import EndpointKey
 from core.logs import fields
+from core.net.connections import ConnectionGuard, ConnectionLimits
 from core.outside_json import read_json
 from daemons import metrics_page
 from daemons.browsers import BrowserPolicy, CrossSiteRequest
+from daemons.certificates.peers import Role, agent_api_allows
+from daemons.certificates.tls import TlsContexts, peer_identity
 from daemons.health import PATHS, Health
 from daemons.http import GuardedSite
 from daemons.listen_address import ListenAddress
 from daemons.metrics_page import MetricsPage
-from daemons.peers import Role, agent_api_allows
 from daemons.request_stats import UNKNOWN, RequestStats, method_label
-from daemons.tls import TlsContexts, peer_identity
 from netplugin.bgp.host import HostBgp
-from netplugin.bridges.pod_guard import resolve
+from netplugin.bridges.guards.pod_guard import resolve
+from netplugin.diagnostics.large_json import encode, encode_members, send
 from netplugin.dns.nameserver import NameServer
+from netplugin.kube.feed import KubeFeed
 from netplugin.pods.handler import Pods
-from netplugin.startup.large_json import encode, encode_members, send
 from netplugin.trace import request as trace_request
 from netplugin.trace.tracer import Tracer
 from ofnet.agent import BridgeAgent
@@ -65,28 +66,36 @@ _NOT_ROUTED = "Ofnet not initialized in routing mode"
 _PUBLIC: Final = frozenset((method, path) for method in ("GET", "HEAD") for path in PATHS)
 
 
+class Identities(Protocol):
+    """What this host is to the cluster (`netplugin.startup.membership`)."""
+
+    def identity(self, bridge: Bridge) -> AgentIdentity:
+        """Return who a bridge's agent is, and its masters."""
+        ...
+
+
 class Inspector:
     """The handlers of the routes.
 
-    `collected` counts garbage collections by cause, `kubernetes` reports on the API's watches.
+    `collected` counts garbage collections by cause.
     """
 
     def __init__(
         self,
         *,
         agents: Mapping[Bridge, BridgeAgent],
-        identity: Callable[[Bridge], AgentIdentity],
+        membership: Identities,
         names: NameServer,
         pods: Pods,
         bgp: HostBgp,
         collected: Mapping[str, int],
-        kubernetes: Callable[[], dict[str, Any]] | None = None,
+        kubernetes: KubeFeed | None = None,
         metrics: MetricsPage | None = None,
         tracer: Tracer | None = None,
     ) -> None:
         self._metrics = metrics or MetricsPage()
         self._agents = agents
-        self._identity = identity
+        self._membership = membership
         self._names = names
         self._pods = pods
         self._bgp = bgp
@@ -98,13 +107,13 @@ class Inspector:
     def report(self) -> dict[str, Any]:
         """Return the state of both bridges, without counters of services."""
         return {
-            side: self._agents[bridge].inspect(self._identity(bridge))
+            side: self._agents[bridge].inspect(self._membership.identity(bridge))
             for side, bridge in SIDES.items()
         }
 
     async def text(self) -> str:
         """Return what the routes of inspection say, as JSON."""
-        kubernetes = self._kubernetes() if self._kubernetes is not None else None
+        kubernetes = self._kubernetes.report() if self._kubernetes is not None else None
         whole = {
             "bgp": self._bgp.report(),
             "kubernetes": kubernetes,
@@ -148,7 +157,7 @@ class Inspector:
 
     async def _side(self, bridge: Bridge, counters: Mapping[str, Any]) -> list[bytes]:
         """Return the JSON of one bridge, in parts."""
-        agent, identity = self._agents[bridge], self._identity(bridge)
+        agent, identity = self._agents[bridge], self._membership.identity(bridge)
         # A World is never changed, only replaced: both parts are of the one that is there now.
         endpoints = endpoint_entries(agent.world, identity)
         report = agent.inspect(identity, counters, endpoints={})
@@ -184,7 +193,7 @@ class Inspector:
         return web.Response(text=encode(report))
 
     async def _kubernetes_state(self, _request: web.Request) -> web.Response:
-        report = self._kubernetes() if self._kubernetes is not None else None
+        report = self._kubernetes.report() if self._kubernetes is not None else None
         return web.Response(text=encode(report), content_type="application/json")
 
     async def _service_stats(self, _request: web.Request) -> web.Response:
@@ -238,8 +247,8 @@ class Inspector:
     async def _is_master(self, peer: str) -> bool:
         """Return whether a peer has the address of a master that is registered in the store."""
         # A pod has such an address only on its way out of a master's host, and is stopped before
-        # (`ofnet.pipelines.pod_guard`).
-        masters = self._identity(Bridge.VXLAN).masters
+        # (`ofnet.pipelines.features.pod_guard`).
+        masters = self._membership.identity(Bridge.VXLAN).masters
         return peer in masters or peer in {
             address for name in masters for address in await resolve(name)
         }

@@ -7,15 +7,17 @@ saved.
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from netplugin.bridges import service_access
-from netplugin.bridges.health_checks import HealthChecks
-from netplugin.bridges.service_access import HostRules, ServiceAccess
-from netplugin.kernel.iptables_chains import PREFIX
+from core.metrics import Reading, labelled
+from daemons.health import Check
+from netplugin.bridges.services import service_access
+from netplugin.bridges.services.health_checks import HealthChecks
+from netplugin.bridges.services.service_access import HostRules, ServiceAccess
+from netplugin.kernel.firewall.iptables_chains import PREFIX
 from netplugin.kube.api import KubeApi
 from netplugin.kube.cache import KubeCache
 from netplugin.kube.config import KubeConfig
@@ -26,11 +28,12 @@ from netplugin.kube.policies import FanOut, PeerHandler
 from netplugin.kube.policy_kinds import PolicyKinds
 from netplugin.kube.resources import NAMESPACES, NODES, POLICIES, SERVICES, SLICES, pods_of
 from netplugin.kube.services import ServiceHandler
-from netplugin.pods.host import PodHost
 from netplugin.pods.labels import PodLabels
+from netplugin.pods.registry.host import PodHost
 from netplugin.settings import KubeProxy, TenantLabels
+from netplugin.startup import metric_names as names
 from netplugin.startup.clients import Clients
-from netplugin.startup.context import Context
+from netplugin.startup.context import Context, Subsystem, Tasks
 from netplugin.startup.dataplane import Dataplane
 from netplugin.world.builder import WorldBuilder
 
@@ -41,8 +44,8 @@ SEEN_ON_SWITCHES: Final = (SERVICES, SLICES, NAMESPACES, NODES, *POLICIES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kubernetes:
-    """What this agent knows of Kubernetes; one per agent in a cluster of Kubernetes."""
+class FollowedKubernetes:
+    """What this agent follows of Kubernetes; one per agent in a cluster of Kubernetes."""
 
     feed: KubeFeed
     kinds: PolicyKinds
@@ -50,12 +53,42 @@ class Kubernetes:
     placement: PodPlacement
 
 
-def build_kubernetes(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kubernetes(Subsystem):
+    """What acts on the services and pods of Kubernetes."""
+
+    feed: KubeFeed
+    access: ServiceAccess
+    labels: PodLabels
+
+    def tasks(self) -> Tasks:
+        """Return what keeps the rules of services, and labels."""
+        return {"rules of services": self.access.run, "labels of pods": self.labels.run}
+
+    def checks(self) -> Mapping[str, Check]:
+        """Return whether the API is followed."""
+        return {"kubernetes": self.feed.ready}
+
+    async def readings(self) -> Iterable[Reading]:
+        """Return what is known of each resource, and since when nothing was heard."""
+        resources = self.feed.report()["resources"].items()
+        ages = {name: one["lastEventSeconds"] for name, one in resources}
+        known = {name: age for name, age in ages.items() if age is not None}
+        faulty = {name: float(bool(one["fault"])) for name, one in resources}
+        return [
+            labelled(names.KUBE_OBJECTS, {name: one["objects"] for name, one in resources}),
+            labelled(names.KUBE_LISTED, {name: float(one["listed"]) for name, one in resources}),
+            labelled(names.KUBE_SILENT, known),
+            labelled(names.KUBE_FAULTY, faulty),
+        ]
+
+
+def build_feed(
     context: Context,
     dataplane: Dataplane,
     config: KubeConfig,
     environ: Mapping[str, str] = os.environ,
-) -> Kubernetes | None:
+) -> FollowedKubernetes | None:
     """Return the feed, not running yet; None where no API server is named."""
     access = access_of(config, environ)
     if access is None:
@@ -81,20 +114,20 @@ def build_kubernetes(
     )
     by_pod = context.settings.tenant_labels is TenantLabels.PODS
     placement = PodPlacement(api, own_pods, pods, tenant_by_pod=by_pod)
-    kinds = PolicyKinds(api, feed.notify)
-    return Kubernetes(feed=feed, kinds=kinds, pods=pods, placement=placement)
+    kinds = PolicyKinds(api, feed)
+    return FollowedKubernetes(feed=feed, kinds=kinds, pods=pods, placement=placement)
 
 
 async def follow_kubernetes(
-    context: Context, dataplane: Dataplane, kubernetes: Kubernetes | None
+    context: Context, dataplane: Dataplane, followed: FollowedKubernetes | None
 ) -> None:
     """Follow the servers; return when the services are known, or after a while.
 
     Pods need their network also while the API server is away.
     """
-    if kubernetes is None:
+    if followed is None:
         return
-    feed, policies = kubernetes.feed, dataplane.world.pod_policies.policies
+    feed, policies = followed.feed, dataplane.world.pod_policies.policies
     dataplane.names.follow(lambda: feed.knows(SERVICES, SLICES))
     await feed.restore()
     context.supervisor.supervise("kubernetes", feed.run())
@@ -102,10 +135,10 @@ async def follow_kubernetes(
         "faults of kubernetes",
         feed.report_faults(
             partial(dataplane.progress.set_faults, "Kubernetes"),
-            lambda: (*kubernetes.kinds.faults, *policies.unfollowed()),
+            lambda: (*followed.kinds.faults, *policies.unfollowed()),
         ),
     )
-    context.supervisor.supervise("policy kinds of kubernetes", kubernetes.kinds.run())
+    context.supervisor.supervise("policy kinds of kubernetes", followed.kinds.run())
     if not await feed.listed(context.timing.kubernetes_wait, *SEEN_ON_SWITCHES):
         log.warning("Kubernetes API not answering; starting without its services")
         dataplane.world.set_kubernetes_partial(partial=True)
@@ -118,34 +151,32 @@ async def _complete_late(feed: KubeFeed, world: WorldBuilder) -> None:
     world.set_kubernetes_partial(partial=False)
 
 
-def start_kubernetes_loops(
+def build_kubernetes(
     context: Context,
     clients: Clients,
     dataplane: Dataplane,
-    kubernetes: Kubernetes | None,
     host: PodHost,
-) -> None:
-    """Start what acts on services and pods; after the resync, which finds this host's pods."""
-    if kubernetes is None:
-        return
+    followed: FollowedKubernetes,
+) -> Kubernetes:
+    """Return what acts on services and pods; it runs after the resync, which finds the pods."""
     interval = context.settings.audit_interval
     access = ServiceAccess(
-        feed=kubernetes.feed,
+        feed=followed.feed,
         host_rules=HostRules(
-            iptables=clients.iptables(service_access.CHAINS),
-            chains=clients.chains(PREFIX),
+            iptables=clients.tools.iptables(service_access.CHAINS),
+            chains=clients.tools.chains(PREFIX),
             health=HealthChecks(),
-            datagrams=dataplane.datagrams,
-            route_localnet=clients.route_localnet,
+            datagrams=clients.datagrams,
+            route_localnet=clients.tools.route_localnet,
         ),
         world=dataplane.world,
         reconciler=dataplane.reconciler,
-        address=context.settings.vtep_ip,
+        address=context.settings.tunnel_source,
+        own=(context.settings.ctrl_ip, *context.settings.vtep_ips),
         interval=interval,
         replace=context.settings.kube_proxy is KubeProxy.REPLACE,
-        show=dataplane.progress.set_faults,
-        firewall_lost=clients.firewall_watch.lost,
+        board=dataplane.progress,
+        firewall=clients.watches.firewall,
     )
-    labels = PodLabels(host, kubernetes.pods, interval)
-    context.supervisor.supervise("rules of services", access.run())
-    context.supervisor.supervise("labels of pods", labels.run())
+    labels = PodLabels(host, followed.pods, interval)
+    return Kubernetes(feed=followed.feed, access=access, labels=labels)

@@ -46,6 +46,32 @@ ENDPOINTS: Final = _metric(
     "bridge",
     "side",
 )
+FLOWS_KEPT: Final = _metric(
+    "flow_records_kept", _G, "Records of flows that are kept; absent without `--flow-records`."
+)
+FLOWS_MADE: Final = _metric(
+    "flow_records_total", _C, "Records of flows that were made, by verdict.", "verdict"
+)
+FLOWS_LOST: Final = _metric(
+    "flow_records_lost_total",
+    _C,
+    "What records of flows lack: `room` records that went before their hour, `dump` looks at the "
+    "datapath that failed, `drop` dropped packets without a record.",
+    "cause",
+)
+FLOWS_EXPORTED: Final = _metric(
+    "flow_records_exported_total",
+    _C,
+    "Records of flows that were exported, by where to, as `--flow-export` has it; one that goes on "
+    "counts each time.",
+    "to",
+)
+FLOWS_NOT_EXPORTED: Final = _metric(
+    "flow_records_not_exported_total",
+    _C,
+    "Records of flows that were to be exported and not taken.",
+    "to",
+)
 COLLECTED: Final = _metric(
     "leaks_collected_total", _C, "Objects released by garbage collection.", "cause"
 )
@@ -152,6 +178,11 @@ GUARD_STOPS: Final = _metric(
     "source_guard_stopped_endpoints",
     _G,
     "Endpoints of which the source guard dropped many packets in the last half minute.",
+)
+CLOSED: Final = _metric(
+    "pod_guard_dropped_packets_total",
+    _C,
+    "Packets that the pod guard of the switches dropped: pods sent them to management ports.",
 )
 BGP_UP: Final = _metric(
     "bgp_session_up", _G, "1 while the session with the BGP peer is up; absent without a peer."

@@ -2,34 +2,27 @@
 
 In come parts that are wired and idle. The store's records are read, and the ports of pods, of the
 host itself and of tunnels are found in OVSDB. With both the World is complete, and only from then
-on is anything deleted. When the switch has acknowledged all flows, the reconcile loops start, and
-ports that no journal entry knows are removed. A step that fails here does not end the start: the
-loop of that subject retries it.
+on is anything deleted. When the switch has acknowledged all flows, the loops of all subsystems
+start (`netplugin.startup.daemon`). A step that fails here does not end the start: the loop of that
+subject retries it.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 
 from core.errors import ContivError, SwitchRefused, SwitchUnavailable
-from core.ids import EndpointKey, HostLabel, NetworkId
+from core.ids import EndpointKey, NetworkId
 from core.logs import fields
 from core.retry import Loop, retry
-from netplugin.bridges.bridges import USERSPACE
-from netplugin.bridges.path_mtu import PathMtu, ProbeTiming
-from netplugin.bridges.tunnel_neighbours import TunnelNeighbours
-from netplugin.kernel import arp, icmp
-from netplugin.pods.host import PodHost
-from netplugin.pods.mtu import VXLAN_OVERHEAD, PodMtus
-from netplugin.settings import Settings
-from netplugin.startup.clients import Clients, is_host_port
+from netplugin.pods.registry.host import PodHost
+from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context
 from netplugin.startup.dataplane import Dataplane
-from netplugin.startup.held_networks import HeldNetworks
 from netplugin.startup.host_services import HostServices
 from netplugin.startup.pod_services import PodServices
-from netplugin.world import port_names
+from netplugin.world.bridges import port_names
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge
 from state.watch_scope import networks_in
@@ -44,7 +37,7 @@ async def resync(
     host_services: HostServices,
     pod_services: PodServices,
 ) -> None:
-    """Read store and host, program the switch, and start the reconcile loops."""
+    """Read store and host, and program the switch."""
     # The order keeps the data plane of a restarted agent untouched. While the World is incomplete
     # no flow is written. From `set_complete` on, the switch gets the flows of the World, and flows
     # of objects that are not in it are deleted. So it comes only after every record and every
@@ -65,13 +58,6 @@ async def resync(
     # controller would keep them waiting.
     context.start(dataplane.flow_tasks())
     await _wait_for_flows(dataplane, context.timing.switch_wait)
-    _start_loops(context, clients, dataplane, host_services, pod_services)
-    if dataplane.scope is not None:
-        held = HeldNetworks(dataplane.feed, dataplane.scope)
-        context.supervisor.supervise("held networks", held.run())
-    # Last: this removes what the journal does not know, and by now the journal has been read
-    # and compared with OVSDB.
-    await _sweep_stale_ports(clients, pod_services)
 
 
 def _used_networks(host: PodHost) -> Iterator[NetworkId]:
@@ -113,7 +99,7 @@ async def _publish_ports(
     """Put the ports that exist into the World, and create those that can be created now."""
     for key, reason in pod_services.ports.publish().items():
         log.warning("endpoint is not connected", extra=fields(endpoint=key, error=reason))
-    pod_services.name_ports.publish()
+    host_services.name_ports.publish()
     host_services.infra.place()
     host_services.bgp.publish()
     await _once("tunnel ports", dataplane.ports.converge)
@@ -148,91 +134,3 @@ async def _wait_for_switch(bridge: Bridge, agent: BridgeAgent, reminder: float) 
             log.warning("no switch yet: is ovs-vswitchd running?", extra=fields(bridge=bridge))
         else:
             return
-
-
-def _start_loops(
-    context: Context,
-    clients: Clients,
-    dataplane: Dataplane,
-    host_services: HostServices,
-    pod_services: PodServices,
-) -> None:
-    settings = context.settings
-    neighbours = _build_tunnel_neighbours(settings, clients, dataplane)
-    context.start(clients.tasks())
-    context.start(dataplane.tasks())
-    context.start(host_services.tasks())
-    context.start(pod_services.tasks(settings))
-    supervise = context.supervisor.supervise
-    supervise("underlay", _keep_underlay(context, clients, dataplane))
-    if dataplane.datapath == USERSPACE:
-        supervise("neighbours", neighbours.run())
-    if settings.probe_interval:
-        path_mtu = _build_path_mtu(settings, dataplane, pod_services.mtus, neighbours)
-        supervise("path MTU", path_mtu.run())
-
-
-async def _keep_underlay(context: Context, clients: Clients, dataplane: Dataplane) -> None:
-    await clients.underlay_routes.run(
-        complete=lambda: dataplane.world.complete,
-        subnets=clients.host_ports.subnets,
-        subnets_changed=clients.host_ports.subnets_changed,
-        lost=clients.route_watch.lost,
-        pods=clients.host_ports.pods,
-        is_ours=partial(is_host_port, clients.ovsdb),
-        show=dataplane.progress.set_faults,
-        interval=context.settings.audit_interval,
-    )
-
-
-def _build_tunnel_neighbours(
-    settings: Settings, clients: Clients, dataplane: Dataplane
-) -> TunnelNeighbours:
-    def report_faults(faults: Mapping[HostLabel, str]) -> None:
-        dataplane.progress.set_faults(
-            "tunnel neighbours", (f"tunnel to {host}: {why}" for host, why in faults.items())
-        )
-
-    return TunnelNeighbours(
-        peers=dataplane.world.peers.tunnel_ends,
-        own=settings.vtep_ip,
-        control=clients.vswitchd,
-        arp=arp,
-        report_faults=report_faults,
-    )
-
-
-def _build_path_mtu(
-    settings: Settings, dataplane: Dataplane, mtus: PodMtus, neighbours: TunnelNeighbours
-) -> PathMtu:
-    def report_faults(faults: Mapping[HostLabel, str]) -> None:
-        dataplane.progress.set_faults(
-            "paths", (f"path to {host}: {why}" for host, why in faults.items())
-        )
-
-    return PathMtu(
-        peers=dataplane.world.peers.tunnel_ends,
-        size=lambda: mtus.of(Bridge.VXLAN) + VXLAN_OVERHEAD,
-        probe=partial(icmp.passes, source=settings.vtep_ip),
-        timing=ProbeTiming(interval=settings.probe_interval),
-        report_faults=report_faults,
-        on_silence=neighbours.suspect,
-    )
-
-
-async def _sweep_stale_ports(clients: Clients, pod_services: PodServices) -> None:
-    """Remove links and OVS ports with a pod's name that belong to no endpoint.
-
-    An agent that died in the middle of an ADD, or lost its journal, leaves some.
-    """
-    used = {
-        name(number)
-        for number in pod_services.ports.used_numbers()
-        for name in (port_names.switch_name, port_names.access_name)
-    }
-    links = {n for n in await clients.links.links() if port_names.pod_number(n) is not None}
-    for bridge in Bridge:
-        rows = {n for n in clients.ovsdb.ports(bridge) if port_names.pod_number(n) is not None}
-        pod_services.teardown.sweep(bridge, rows - used)
-        links -= rows
-    pod_services.teardown.sweep(Bridge.VXLAN, links - used)

@@ -11,10 +11,11 @@ from typing import Final
 
 from core.errors import HostError
 from core.logs import fields
+from netplugin.bridges.guards.guard_drops import GuardDrops
 from netplugin.kernel.conntrack import Datagrams
 from netplugin.trace.request import TraceRequest
 from ofnet.openflow import oxm
-from ofnet.pipelines.stages import DNS_PORT
+from ofnet.pipelines.packet_path.stages import DNS_PORT
 from ofnet.trace.packets import Address
 
 log = logging.getLogger(__name__)
@@ -24,17 +25,15 @@ FEW: Final = 2
 
 
 class Asides:
-    """Finds notes. `guard` returns that of an endpoint; `datagrams` those that a host forwards."""
+    """Finds notes. `datagrams` returns those that a host forwards."""
 
-    def __init__(
-        self, guard: Callable[[str], str], datagrams: Callable[[int], Iterable[Datagrams]]
-    ) -> None:
+    def __init__(self, guard: GuardDrops, datagrams: Callable[[int], Iterable[Datagrams]]) -> None:
         self._guard = guard
         self._datagrams = datagrams
 
     async def of(self, asked: TraceRequest) -> list[str]:
         """Return the notes for a question; none where they cannot be read."""
-        found = [self._guard(asked.name)] if asked.kind == "endpoint" else []
+        found = [self._guard.note(asked.name)] if asked.kind == "endpoint" else []
         talk = asked.talk
         if talk is not None and (talk.protocol, talk.port) == (oxm.PROTO_UDP, DNS_PORT):
             try:

@@ -13,7 +13,7 @@ from netplugin.kernel.netns import KernelLinks
 from netplugin.masters.progress import Progress
 from netplugin.ovsdb import Ovsdb
 from netplugin.pods.check import PodCheck
-from netplugin.world import port_names
+from netplugin.world.bridges import port_names
 from ofnet.agent import BridgeAgent
 from ofnet.changes import ObjectId, ObjectKind
 from ofnet.trace.journey import Place

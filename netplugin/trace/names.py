@@ -5,13 +5,13 @@ In come owners of flows (`ofnet.changes.ObjectId`) and Kubernetes' policies; out
 
 from typing import Final
 
-from netplugin.world.kube_policies.cluster_policies import CLUSTER_POLICIES
-from netplugin.world.kube_policies.objects import (
+from netplugin.world.kubernetes.cluster_policies import CLUSTER_POLICIES
+from netplugin.world.kubernetes.kube_policies import KubePolicies
+from netplugin.world.kubernetes.policy_objects import (
     ADMIN_POLICIES,
     BASELINE_POLICIES,
     NETWORK_POLICIES,
 )
-from netplugin.world.kube_policies.policies import KubePolicies
 from ofnet.changes import ObjectId, ObjectKind
 from ofnet.world import PolicyStage, Verdict, World
 

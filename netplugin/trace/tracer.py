@@ -6,20 +6,21 @@ owner, where the packet leaves, and the faults that were found on the way. The s
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from core.errors import ContivError, Invalid, NotFound, SwitchUnavailable
 from core.ids import EndpointKey, HostLabel
 from netplugin.trace import names
+from netplugin.trace.asides import Asides
 from netplugin.trace.dataplane_checks import DataplaneChecks
 from netplugin.trace.request import TraceRequest
-from netplugin.world.kube_policies.policies import KubePolicies
+from netplugin.world.kubernetes.kube_policies import KubePolicies
 from ofnet.agent import BridgeAgent
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PORT_CONTROLLER, PORT_TABLE, Output
-from ofnet.packetin import PacketOut
+from ofnet.packets.packetin import PacketOut
 from ofnet.tables import TableId, mode_of
 from ofnet.trace import frames, packets, switch
 from ofnet.trace.evaluator import Packet
@@ -52,10 +53,6 @@ class _Entry:
     sender: LocalEndpoint | None = None
 
 
-async def _no_asides(_asked: TraceRequest) -> list[str]:
-    return []
-
-
 class Tracer:
     """Answers questions about packets. One per agent; `host` is the label of this host.
 
@@ -70,7 +67,8 @@ class Tracer:
         control: Control,
         checks: DataplaneChecks,
         policies: KubePolicies,
-        asides: Callable[[TraceRequest], Awaitable[list[str]]] = _no_asides,
+        asides: Asides | None = None,
+        pause: float = PAUSE,
     ) -> None:
         self._host = host
         self._agents = agents
@@ -78,6 +76,7 @@ class Tracer:
         self._checks = checks
         self._policies = policies
         self._asides = asides
+        self._pause = pause
         self._turn = asyncio.Semaphore(AT_ONCE)
 
     async def trace(self, asked: TraceRequest) -> dict[str, Any]:
@@ -224,7 +223,7 @@ class Tracer:
             "steps": [self._shown(agent, one) for one in journey.path],
             "exits": [_exit(one) for one in journey.exits],
             "faults": list(dict.fromkeys(faults)),
-            "notes": await self._asides(asked),
+            "notes": await self._asides.of(asked) if self._asides is not None else [],
         }
 
     async def _neighbour(
@@ -261,7 +260,7 @@ class Tracer:
         found: list[str] = []
         for attempt in range(TRIES):
             if attempt:
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(self._pause)
             try:
                 found = [one async for one in self._asked(agent, journey)]
             except ContivError as exc:
@@ -284,7 +283,7 @@ class Tracer:
             if last and ported and (why := switch.refusal(answer)):
                 yield f"Open vSwitch does not send the packet out: {why}"
 
-    def _differing(self, agent: BridgeAgent, differs: switch.Difference) -> str:
+    def _differing(self, agent: BridgeAgent, differs: switch.TraceDifference) -> str:
         wanted, found = differs
         if wanted.flow is None:
             there = found.flow if found is not None else "nothing"

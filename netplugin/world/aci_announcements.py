@@ -4,25 +4,33 @@
 such a fabric it marks the endpoints of the groups on the vlan bridge.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
 from core.ids import GroupKey, group_key
-from netplugin.world.bridge_state import BridgeState
-from netplugin.world.forwarding_mode import ForwardingMode
+from netplugin.world.bridges.bridge_state import BridgeState
+from netplugin.world.bridges.forwarding_mode import ForwardingMode
 from state.intents import Profile
 from state.records import GroupRecord
 
 
+class KnownGroups(Protocol):
+    """The groups (`netplugin.world.cluster_endpoints.endpoints`)."""
+
+    def group(self, key: GroupKey) -> GroupRecord | None:
+        """Return the record of a group, None without one."""
+
+
 class AciAnnouncements:
-    """The profiles of the cluster. `group` returns the record of a group, None without one."""
+    """The profiles of the cluster."""
 
     def __init__(
         self,
-        group: Callable[[GroupKey], GroupRecord | None],
+        groups: KnownGroups,
         forwarding: ForwardingMode,
         vlan: BridgeState,
     ) -> None:
-        self._group = group
+        self._groups = groups
         self._forwarding = forwarding
         self._vlan = vlan
         self._profiles: dict[str, Profile] = {}
@@ -53,6 +61,6 @@ class AciAnnouncements:
         if profile is None or not self._forwarding.fabric_enforces:
             return
         for name in profile.groups:
-            if (group := self._group(group_key(name, profile.tenant))) is not None:
+            if (group := self._groups.group(group_key(name, profile.tenant))) is not None:
                 self._launches[group.group_id] = self._launches.get(group.group_id, 0) + 1
                 self._vlan.announce(group.group_id)

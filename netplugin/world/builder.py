@@ -14,20 +14,20 @@ Kubernetes' services. Which parts get a record says `netplugin.world.graph`:
   `underlay`: what routes to pods must not take, and with `spared` no flow;
 * `dns_records`: names and addresses.
 
-They translate records by `netplugin.world.conversion` and set the results on the state of a bridge
-(`netplugin.world.bridge_state`). `take` returns the World with its changes, for `ofnet.agent`. What
-this host itself reports (ports, tunnels, routes) is set on the parts directly. Every change sets
-the `netplugin.world.change_signal`.
+They translate records by `netplugin.world.bridges.conversion` and set the results on the state of a
+bridge (`netplugin.world.bridges.bridge_state`). `take` returns the World with its changes, for
+`ofnet.agent`. What this host itself reports (ports, tunnels, routes) is set on the parts directly.
+Every change sets the `netplugin.world.bridges.change_signal`.
 """
 
 from collections.abc import Callable, Mapping
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 
 from core.ids import EndpointKey, HostLabel, NetworkId, TenantName
-from netplugin.world.conversion import LocalPort
+from netplugin.world.bridges.conversion import LocalPort
+from netplugin.world.dns.kube_names import CLUSTER_DOMAIN
 from netplugin.world.graph import WorldGraph
-from netplugin.world.kube_names import CLUSTER_DOMAIN
-from netplugin.world.kube_services import KubeService
+from netplugin.world.kubernetes.kube_services import KubeService
 from netplugin.world.underlay import KnownUnderlay
 from ofnet.changes import Changes
 from ofnet.world import Bridge, FwdMode, World
@@ -48,14 +48,16 @@ class WorldBuilder(WorldGraph):
         vrfs: Mapping[TenantName, int] | None = None,
         *,
         guard: bool = True,
+        flow_records: bool = False,
         cluster_domain: str = CLUSTER_DOMAIN,
-        dns_address: IPv4Address | None = None,
+        dns_address: IPv4Address | IPv6Address | None = None,
         underlay: KnownUnderlay | None = None,
     ) -> None:
         super().__init__(host, fwd_mode, vrfs, cluster_domain=cluster_domain, underlay=underlay)
         self._host = host
         self._dns_address = dns_address
         self._guard = guard
+        self._flow_records = flow_records
         self._cluster_domain = cluster_domain
         self._revisions: dict[str, int] = {}
         self._complete = False
@@ -127,6 +129,7 @@ class WorldBuilder(WorldGraph):
             self.forwarding.fwd_mode,
             self.vrfs,
             guard=self._guard,
+            flow_records=self._flow_records,
             cluster_domain=self._cluster_domain,
             dns_address=self._dns_address,
             underlay=self.underlay.copy(),
@@ -219,6 +222,7 @@ class WorldBuilder(WorldGraph):
             launches=dict(self._announcements.launches),
             dns_address=self._dns_address,
             guard=self._guard,
+            flow_records=self._flow_records,
             kubernetes_partial=self._kubernetes_partial,
             complete=self._complete,
         )

@@ -4,7 +4,7 @@
 `netplugin.world.builder` puts records into it and takes the Worlds out of it. A part that gets
 records of a type is a node: a function for one that is put or replaced, and one for the key of one
 that is removed. Nodes of endpoints are functions of `(old, new)`
-(`netplugin.world.endpoint_table`).
+(`netplugin.world.cluster_endpoints.endpoint_table`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,24 +13,24 @@ from typing import Any, Final, TypeVar
 
 from core.ids import HostLabel, TenantName
 from netplugin.world.aci_announcements import AciAnnouncements
-from netplugin.world.bridge_state import BridgeState
-from netplugin.world.change_signal import ChangeSignal
-from netplugin.world.conversion import check_endpoint, check_host, check_network, ports_of
-from netplugin.world.dns_records import DnsRecords
+from netplugin.world.bridges.bridge_state import BridgeState
+from netplugin.world.bridges.change_signal import ChangeSignal
+from netplugin.world.bridges.conversion import check_endpoint, check_host, check_network, ports_of
+from netplugin.world.bridges.forwarding_mode import ForwardingMode
+from netplugin.world.bridges.networks import Networks
+from netplugin.world.bridges.spared import Spared
+from netplugin.world.bridges.vrfs import VrfIds
+from netplugin.world.cluster_endpoints.endpoint_table import EndpointTable
+from netplugin.world.cluster_endpoints.endpoints import Endpoints
+from netplugin.world.contiv_policies.policies import Policies
+from netplugin.world.dns.dns_records import DnsRecords
 from netplugin.world.docker_networks import DockerNetworks
-from netplugin.world.endpoint_table import EndpointTable
-from netplugin.world.endpoints import Endpoints
-from netplugin.world.forwarding_mode import ForwardingMode
-from netplugin.world.kube_services import KubeService
+from netplugin.world.kubernetes.kube_services import KubeService
 from netplugin.world.management import Management
-from netplugin.world.networks import Networks
 from netplugin.world.peers import Peers
 from netplugin.world.pod_policies import PodPolicies
-from netplugin.world.policies import Policies
-from netplugin.world.services import Services
-from netplugin.world.spared import Spared
+from netplugin.world.services.bridge_services import Services
 from netplugin.world.underlay import KnownUnderlay
-from netplugin.world.vrfs import VrfIds
 from ofnet.world import Bridge, FwdMode
 from state.intents import Attachment, Fact, Launch, Profile
 from state.lineage import Lineage
@@ -57,7 +57,7 @@ IGNORED: Final[frozenset[type[Fact]]] = frozenset({TagRangesRecord, GrantRecord,
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RecordSource:
     """The nodes that get records of one type, in this order.
 
     `check` raises Invalid for a record that cannot be read, before any node has changed anything:
@@ -96,15 +96,14 @@ class WorldGraph:
         underlay: KnownUnderlay | None = None,
     ) -> None:
         self._signal = ChangeSignal()
-        changed = self._signal.set
-        self._bridges = {bridge: BridgeState(bridge, changed) for bridge in Bridge}
+        self._bridges = {bridge: BridgeState(bridge, self._signal) for bridge in Bridge}
         self.vxlan, self.vlan = self._bridges[Bridge.VXLAN], self._bridges[Bridge.VLAN]
         self._vrfs = VrfIds(vrfs or {})
         self.forwarding = ForwardingMode(fwd_mode)
         self.networks = Networks(self._bridges, self._vrfs)
         self.endpoint_records = table = EndpointTable(host)
         self.endpoints = Endpoints(host, self._bridges, table)
-        self.services = Services(host, self._bridges, self._vrfs.ids, table, changed)
+        self.services = Services(host, self._bridges, self._vrfs.ids, table, self._signal)
         self.peers = Peers(host, self.vlan)
         self.docker_networks = DockerNetworks()
         self.management = Management(self._bridges)
@@ -112,8 +111,8 @@ class WorldGraph:
         self._spared = Spared()
         self.names = DnsRecords(table, cluster_domain)
         self._policies = Policies()
-        self.pod_policies = PodPolicies(host, self._bridges, self._vrfs.ids, table, changed)
-        self._announcements = AciAnnouncements(self.endpoints.group, self.forwarding, self.vlan)
+        self.pod_policies = PodPolicies(host, self._bridges, self._vrfs.ids, table, self._signal)
+        self._announcements = AciAnnouncements(self.endpoints, self.forwarding, self.vlan)
         self._sources = self._wired()
         self._late: tuple[Callable[[], None], ...] = (
             self._spare,
@@ -152,7 +151,7 @@ class WorldGraph:
     #                                      └─ private network ► services
     #  BgpRecord ───────► peers               DocknetRecord ► docker_networks
 
-    def _wired(self) -> Mapping[type, Source]:
+    def _wired(self) -> Mapping[type, RecordSource]:
         """Wire the parts; return where each type of record goes."""
         for source in (self.management, self.underlay):
             source.observe(self._signal.set)
@@ -242,7 +241,7 @@ class WorldGraph:
                 lambda it: it.id,
                 (self.docker_networks.put, self.docker_networks.remove),
             ),
-            **{kind: Source(_ignore, _ignore, ()) for kind in IGNORED},
+            **{kind: RecordSource(_ignore, _ignore, ()) for kind in IGNORED},
         }
 
     # -- from nodes to bridges -----------------------------------------------------------------
@@ -291,9 +290,9 @@ def _source(
     key: Callable[[_F], _K],
     *nodes: _Node[_F, _K],
     check: Callable[[_F], object] = lambda _: None,
-) -> Source:
+) -> RecordSource:
     """Return a source; the type is there for the type checker, which compares all with it."""
-    return Source(key, check, nodes)
+    return RecordSource(key, check, nodes)
 
 
 def _ignore(_: object) -> None:

@@ -1,10 +1,11 @@
 """The addresses and ports of the cluster's management, which pods must not reach. Pure.
 
-`netplugin.world.graph` feeds it the records of hosts; `netplugin.bridges.pod_guard` sets what it
-finds on this host, in the store's registry and on the command line. Every source has a name and is
-replaced as a whole. The union is set on the state of both bridges, for `ofnet.pipelines.pod_guard`;
-`closed` and `known` are for what has rules in the host's kernel: `netplugin.bridges.host_guard`,
-`netplugin.bridges.service_access` and `netplugin.pods.port_mappings`.
+`netplugin.world.graph` feeds it the records of hosts; `netplugin.bridges.guards.pod_guard` sets
+what it finds on this host, in the store's registry and on the command line. Every source has a name
+and is replaced as a whole. The union is set on the state of both bridges, for
+`ofnet.pipelines.features.pod_guard`; `closed` and `known` are for what has rules in the host's
+kernel: `netplugin.bridges.guards.host_guard`, `netplugin.bridges.services.service_access` and
+`netplugin.pods.host_port_mappings.port_mappings`.
 """
 
 from collections import Counter
@@ -12,13 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import ip_network
 
 from core.ids import EndpointKey, HostLabel
-from netplugin.world.bridge_state import BridgeState
-from netplugin.world.conversion import of_host
-from netplugin.world.endpoint_table import EndpointRow
-from netplugin.world.management_ends import NOTHING, PROTOCOLS, ManagementEnds, Network
-from ofnet.world import Bridge, ManagementPort
+from netplugin.world.bridges.bridge_state import BridgeState
+from netplugin.world.bridges.conversion import of_host
+from netplugin.world.bridges.management_ends import NOTHING, PROTOCOLS, ManagementEnds, Network
+from netplugin.world.cluster_endpoints.endpoint_table import EndpointRow
+from ofnet.world import Bridge, ManagementPort, tunnel_source4
 from state.records import HostRecord
-from state.underlay import MOST_ADDRESSES
+from state.underlay import MOST_ADDRESSES, usable
 
 
 def management_ports(numbers: Iterable[int]) -> frozenset[ManagementPort]:
@@ -84,7 +85,10 @@ class Management:
     def put_host(self, record: HostRecord) -> None:
         """Add or replace the addresses of a host."""
         six = further6(record.addresses)
-        addresses = (record.control_ip, record.vtep_ip, *six)
+        ends = [one for text in record.vtep_ips if (one := usable(text)) is not None]
+        # under which a host whose tunnels are of IPv6 is reached by IPv4
+        stands = [str(tunnel_source4(one)) for one in ends[:1]]
+        addresses = (record.control_ip, *record.vtep_ips, *stands, *six)
         self.set_addresses(f"host {record.label}", addresses)
 
     def remove_host(self, label: HostLabel) -> None:

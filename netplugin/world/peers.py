@@ -1,20 +1,40 @@
 """The other hosts of the cluster, and this host's BGP peer. Pure: no I/O, no clock.
 
 `netplugin.world.graph` feeds it records. Each other host has a tunnel endpoint
-(`netplugin.bridges.tunnels` makes the ports, `netplugin.bridges.path_mtu` probes the paths) and a
-MAC address that its uplinks send by, which is set on the vlan bridge. `netplugin.bgp.host` has the
-session with the BGP peer.
+(`netplugin.bridges.vxlan.tunnels` makes the ports, `netplugin.bridges.vxlan.path_mtu` probes the
+paths) and a MAC address that its uplinks send by, which is set on the vlan bridge.
+`netplugin.bgp.host` has the session with the BGP peer.
 """
 
-from collections.abc import Mapping
-from ipaddress import IPv4Address
+from collections.abc import Container, Mapping
+from ipaddress import IPv4Address, IPv6Address
+from typing import Final
 
 from core.ids import HostLabel
-from netplugin.world.bridge_state import BridgeState
-from netplugin.world.conversion import address4, peering_of
+from netplugin.world.bridges.bridge_state import BridgeState
+from netplugin.world.bridges.conversion import peering_of
 from ofnet.bgp.peering import Peering
 from state.records import BgpRecord, HostRecord
 from state.underlay import usable
+
+Address = IPv4Address | IPv6Address
+
+FAMILIES: Final = (4, 6)
+
+
+def end_of(record: HostRecord, families: Container[int] = FAMILIES) -> Address | None:
+    """Return the address of a host at which tunnels end from a host with some families.
+
+    It is that of IPv4 where both have one, so that both ends choose the same. None without one.
+    """
+    found = (one for one in ends_of(record) if one.version in families)
+    return min(found, key=lambda one: one.version, default=None)
+
+
+def ends_of(record: HostRecord) -> frozenset[Address]:
+    """Return the addresses at which tunnels of other hosts to this one may end."""
+    # no host sends its tunnels to itself
+    return frozenset(one for text in record.vtep_ips if (one := usable(text)) is not None)
 
 
 class Peers:
@@ -24,7 +44,8 @@ class Peers:
         self._host = host
         self._vlan = vlan
         self._records: dict[HostLabel, HostRecord] = {}
-        self._ends: Mapping[HostLabel, IPv4Address] | None = None
+        self._ends: Mapping[HostLabel, Address] | None = None
+        self._apart: frozenset[HostLabel] = frozenset()
         self._peering: Peering | None = None
 
     def put(self, record: HostRecord) -> None:
@@ -65,7 +86,7 @@ class Peers:
         """Return how many hosts the cluster has, this one included."""
         return len(self._records)
 
-    def tunnel_ends(self) -> Mapping[HostLabel, IPv4Address]:
+    def tunnel_ends(self) -> Mapping[HostLabel, Address]:
         """Return the addresses of the tunnel endpoints of other hosts, by host.
 
         It is the same object until a host's record changes.
@@ -74,16 +95,29 @@ class Peers:
             self._ends = self._found_ends()
         return self._ends
 
-    def _found_ends(self) -> dict[HostLabel, IPv4Address]:
-        addresses = {
-            label: address4(record.vtep_ip)
-            for label, record in self._records.items()
-            if usable(record.vtep_ip) is not None  # no host sends its tunnels to itself
-        }
-        # A host that was given another label is its own peer until its old record is removed; it
-        # must not make a tunnel to itself.
-        own = addresses.pop(self._host, None)
-        return {label: address for label, address in addresses.items() if address != own}
+    def apart(self) -> frozenset[HostLabel]:
+        """Return the hosts whose tunnels have no family of this host's."""
+        self.tunnel_ends()
+        return self._apart
+
+    def _found_ends(self) -> dict[HostLabel, Address]:
+        record = self._records.get(self._host)
+        own = frozenset[Address]() if record is None else ends_of(record)
+        families = FAMILIES if record is None else {one.version for one in own}
+        found: dict[HostLabel, Address] = {}
+        apart: set[HostLabel] = set()
+        for label, record in self._records.items():
+            # A host that was given another label is its own peer until its old record is removed;
+            # it must not make a tunnel to itself. Addresses are compared, not texts: one of IPv6
+            # has many.
+            if label == self._host or own & ends_of(record):
+                continue
+            if (end := end_of(record, families)) is not None:
+                found[label] = end
+            elif end_of(record) is not None:
+                apart.add(label)
+        self._apart = frozenset(apart)
+        return found
 
     def _set_peer_mac(self, label: HostLabel) -> None:
         record = self._records.get(label)

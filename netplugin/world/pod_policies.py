@@ -2,30 +2,31 @@
 
 In come policies (`netplugin.kube.feed`), namespaces and nodes (`netplugin.kube.policies`), and the
 records of endpoints, whose labels name their pods and have the pods' own labels
-(`netplugin.world.kube_pods`). So a host knows the pods of other hosts by the store alone, and asks
-the API server for its own. Out come entries and subjects (`netplugin.world.kube_policies`), with
-the VRFs of the pods' tenants.
+(`netplugin.world.kubernetes.kube_pods`). So a host knows the pods of other hosts by the store
+alone, and asks the API server for its own. Out come entries and subjects
+(`netplugin.world.kubernetes`), with the VRFs of the pods' tenants.
 """
 
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from ipaddress import ip_address
 
 from core.ids import EndpointKey, HostLabel, TenantName
 from core.logs import fields
-from netplugin.world.bridge_state import BridgeState
-from netplugin.world.endpoint_table import (
+from netplugin.world.bridges.bridge_state import BridgeState
+from netplugin.world.bridges.change_signal import ChangeSignal
+from netplugin.world.bridges.networks import NetworkChange
+from netplugin.world.cluster_endpoints.endpoint_table import (
     EndpointRow,
     EndpointTable,
     PodKey,
     addresses_of,
     pods_of,
 )
-from netplugin.world.kube_objects import KubeObject, key_of
-from netplugin.world.kube_pods import named_ports
-from netplugin.world.kube_policies.policies import KubePolicies
-from netplugin.world.kube_policies.rules import PodAddress, PolicyNode, PolicyPod
-from netplugin.world.networks import NetworkChange
+from netplugin.world.kubernetes.kube_objects import KubeObject, key_of
+from netplugin.world.kubernetes.kube_pods import named_ports
+from netplugin.world.kubernetes.kube_policies import KubePolicies
+from netplugin.world.kubernetes.rules import PodAddress, PolicyNode, PolicyPod
 from ofnet.world import Bridge
 from state.records import EndpointRecord
 
@@ -35,7 +36,7 @@ log = logging.getLogger(__name__)
 class PodPolicies:
     """The policies and the pods that they are about.
 
-    `vrfs` has the current VRF ids of tenants. `changed` is called when flows may have changed.
+    `vrfs` has the current VRF ids of tenants. `signal` is set when flows may have changed.
     """
 
     # A pod may have several endpoints: interfaces on several networks. All their addresses are the
@@ -47,13 +48,13 @@ class PodPolicies:
         bridges: Mapping[Bridge, BridgeState],
         vrfs: Mapping[TenantName, int],
         endpoints: EndpointTable,
-        changed: Callable[[], None],
+        signal: ChangeSignal,
     ) -> None:
         self._host = host
         self._bridges = bridges
         self._vrfs = vrfs
         self._endpoints = endpoints
-        self._changed = changed
+        self._signal = signal
         self.policies = KubePolicies()
         self.early = EndpointTable(host)
         """Endpoints as their ports have them, while the store says something else or nothing."""
@@ -174,4 +175,4 @@ class PodPolicies:
 
     def _tell(self) -> None:
         if self.policies.altered:
-            self._changed()
+            self._signal.set()

@@ -1,25 +1,26 @@
 """The addresses of the underlay, as this host knows them. Pure: no I/O, no clock.
 
-`netplugin.world.builder` feeds it the records of hosts, `netplugin.bridges.underlay_routes` what
-this host itself needs, `netplugin.bridges.pod_guard` masters and store. Every source has a name and
-is replaced as a whole. `netplugin.bridges.host_access` and `netplugin.bridges.infra` route no
-network that takes such an address, `netplugin.bridges.host_ports` makes no interface that does, and
-no flow does (`netplugin.world.spared`).
+`netplugin.world.builder` feeds it the records of hosts, `netplugin.bridges.host.underlay_routes`
+what this host itself needs, `netplugin.bridges.guards.pod_guard` masters and store. Every source
+has a name and is replaced as a whole. `netplugin.bridges.host.host_access` and
+`netplugin.bridges.host.infra` route no network that takes such an address,
+`netplugin.bridges.host.host_ports` makes no interface that does, and no flow does
+(`netplugin.world.bridges.spared`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import IPv4Interface, IPv6Interface
 from typing import Final
 
+from core.collections.latest import Latest
 from core.ids import HostLabel, NetworkId
-from core.latest import Latest
 from state.records import HostRecord, NetworkRecord
 from state.underlay import (
     Address,
-    Finding,
     Kind,
     Underlay,
     UnderlayAddress,
+    UnderlayFinding,
     of_host,
     overlaps,
 )
@@ -39,12 +40,12 @@ safe only where no network with an end of one is routed."""
 class KnownUnderlay:
     """The addresses that this host, masters, the store and other hosts need for themselves.
 
-    `on_change` is called after each change, as is what `observe` is given.
+    What `observe` is given is called after each change.
     """
 
-    def __init__(self, host: HostLabel, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, host: HostLabel) -> None:
         self._host = host
-        self._observers = [on_change]
+        self._observers: list[Callable[[], None]] = []
         self._needed: dict[str, tuple[UnderlayAddress, ...]] = {}
         self._others: dict[str, tuple[UnderlayAddress, ...]] = {}
         self._spared: frozenset[Address] | None = None
@@ -106,7 +107,7 @@ class KnownUnderlay:
             self._kept = {one.address: one for one in known if one.kind is not Kind.FURTHER}
         return self._kept
 
-    def findings(self, networks: Sequence[NetworkRecord]) -> tuple[Finding, ...]:
+    def findings(self, networks: Sequence[NetworkRecord]) -> tuple[UnderlayFinding, ...]:
         """Return which networks take an address that this host needs, and which they take."""
         if self._underlay is None:
             self._underlay = Underlay(one for some in self._needed.values() for one in some)
@@ -147,7 +148,7 @@ class KnownUnderlay:
             notify()
 
 
-def faults(findings: Iterable[Finding]) -> list[str]:
+def faults(findings: Iterable[UnderlayFinding]) -> list[str]:
     """Return what is wrong where networks take addresses that this host needs."""
     return [
         f"{one}: this host does not route the network; delete it, or give it another subnet"
@@ -175,5 +176,5 @@ def _some(targets: list[str]) -> str:
     return ", ".join(sorted(targets)[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _findings(networks: Sequence[NetworkRecord], underlay: Underlay) -> tuple[Finding, ...]:
+def _findings(networks: Sequence[NetworkRecord], underlay: Underlay) -> tuple[UnderlayFinding, ...]:
     return overlaps(networks, underlay)

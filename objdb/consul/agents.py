@@ -26,10 +26,10 @@ from consul.exceptions import (
     NotFound,
 )
 
-from core import tls_trust
 from core.errors import ContivError, StoreDenied, StoreUnavailable, TooLarge, UsageError
+from core.net import tls_trust
 from daemons.http_client import Connector
-from objdb.access import Access, Tls
+from objdb.access import StoreAccess, Tls
 from objdb.failover import ATTEMPT, BUDGET, Failover, NoAnswer, Retry, RetryPolicy
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class UnknownToken(NoAnswer):
 class ConsulAgent:
     """One endpoint and its client."""
 
-    def __init__(self, address: str, access: Access, context: ssl.SSLContext | None) -> None:
+    def __init__(self, address: str, access: StoreAccess, context: ssl.SSLContext | None) -> None:
         self.address = address
         self.client = _Client(address, access.token, context)
 
@@ -88,7 +88,7 @@ Ask = Callable[[Any], Awaitable[T]]
 class ConsulAgents(Failover[ConsulAgent]):
     """The agents of one cluster; calls go to the current one until it fails."""
 
-    def __init__(self, access: Access, *, budget: float = BUDGET) -> None:
+    def __init__(self, access: StoreAccess, *, budget: float = BUDGET) -> None:
         self.access = access
         self.context = None if access.tls is None else tls_context(access.tls)
         super().__init__(

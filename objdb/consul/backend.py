@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from core import keys
-from objdb.access import Access
+from objdb.access import StoreAccess
 from objdb.api import (
     Change,
     Delta,
@@ -40,7 +40,7 @@ class ConsulBackend:
     limits: Limits = LIMITS
     incremental: bool = False
 
-    def __init__(self, access: Access, *, budget: float = BUDGET) -> None:
+    def __init__(self, access: StoreAccess, *, budget: float = BUDGET) -> None:
         self._agents = ConsulAgents(access, budget=budget)
         self._reader = ConsulReader(self._agents)
         self._committer = ConsulCommitter(self._agents, self._reader)

@@ -10,7 +10,7 @@ from aetcd import rpc
 
 from core import keys
 from core.errors import StoreFull
-from objdb.access import Access
+from objdb.access import StoreAccess
 from objdb.api import (
     Change,
     Delta,
@@ -42,7 +42,7 @@ class EtcdBackend:
     limits: Limits = LIMITS
     incremental: bool = True
 
-    def __init__(self, access: Access, *, budget: float = BUDGET) -> None:
+    def __init__(self, access: StoreAccess, *, budget: float = BUDGET) -> None:
         self._channels = Channels(access, budget=budget)
         self._committer = EtcdCommitter(self._channels)
         self._watcher = EtcdWatcher(self._channels)

@@ -21,7 +21,7 @@ from aetcd import rpc
 from core.errors import StoreDenied, StoreUnavailable
 from core.logs import fields
 from core.retry import STORE
-from objdb.access import Access, Tls
+from objdb.access import StoreAccess, Tls
 from objdb.etcd.errors import (
     detail,
     is_auth_disabled,
@@ -72,7 +72,7 @@ class EtcdMember:
 class Channels(Failover[EtcdMember]):
     """The members of one cluster; calls go to the current one until it fails."""
 
-    def __init__(self, access: Access, *, budget: float = BUDGET) -> None:
+    def __init__(self, access: StoreAccess, *, budget: float = BUDGET) -> None:
         super().__init__(
             [EtcdMember(address, access.tls) for address in access.endpoints], budget=budget
         )

@@ -54,7 +54,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class CompactionStep:
     """What to do next: compact to a revision, store a checkpoint, wait so many seconds."""
 
     compact: int | None = None
@@ -62,20 +62,20 @@ class Step:
     wait: float = 0.0
 
 
-def next_step(stored: Checkpoint | None, current: Checkpoint, older_than: float) -> Step:
+def next_step(stored: Checkpoint | None, current: Checkpoint, older_than: float) -> CompactionStep:
     """Return what to do with the stored checkpoint, None if there is none that can be read. Pure.
 
     `current` is the store's revision and this process's time. Compactions are at least `older_than`
     seconds after their revision was current, so that so much of the history is kept.
     """
     if stored is None or stored.revision > current.revision:  # the latter: of another history
-        return Step(store=current)
+        return CompactionStep(store=current)
     age = current.time - stored.time
     if age < 0:
-        return Step(store=Checkpoint(stored.revision, current.time))
+        return CompactionStep(store=Checkpoint(stored.revision, current.time))
     if age < older_than:
-        return Step(wait=older_than - age)
-    return Step(compact=stored.revision, store=current)
+        return CompactionStep(wait=older_than - age)
+    return CompactionStep(compact=stored.revision, store=current)
 
 
 def encode(checkpoint: Checkpoint) -> bytes:

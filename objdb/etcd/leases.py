@@ -26,7 +26,7 @@ from aetcd import rpc
 
 from core.errors import StoreUnavailable
 from core.logs import fields
-from objdb.access import Access
+from objdb.access import StoreAccess
 from objdb.etcd.channel import OPTIONS, Channels, EtcdMember, credentials
 from objdb.failover import ATTEMPT, Retry
 from objdb.keepalive import REVOKE_BUDGET, Renew, RenewedLease, stop_all
@@ -134,7 +134,7 @@ def _keep_alive(channel: grpc.Channel) -> Any:
     )
 
 
-def _channel(address: str, access: Access) -> grpc.Channel:
+def _channel(address: str, access: StoreAccess) -> grpc.Channel:
     if access.tls is None:
         return grpc.insecure_channel(address, options=OPTIONS)
     return grpc.secure_channel(address, credentials(access.tls), options=OPTIONS)

@@ -1,7 +1,8 @@
 """A stream to a member, which all watches of a client share.
 
-In comes what is to be watched; out comes a `Watch`, whose `read` returns the member's responses to
-it. A stream ends for all of its watches at once: when it breaks, or the member is silent.
+In comes what is to be watched; out comes an `EtcdWatch`, whose `read` returns the member's
+responses to it. A stream ends for all of its watches at once: when it breaks, or the member is
+silent.
 """
 
 import asyncio
@@ -61,7 +62,7 @@ class WatchRefused(Exception):
     """The store refused the watch: an old token, or no permission for these keys."""
 
 
-class Watch:
+class EtcdWatch:
     """One watch of a stream."""
 
     def __init__(self, seen: Seen) -> None:
@@ -107,7 +108,7 @@ class WatchStreams:
         self._stream: _SharedStream | None = None
 
     @asynccontextmanager
-    async def watch(self, member: EtcdMember, request: Any) -> AsyncIterator[Watch]:
+    async def watch(self, member: EtcdMember, request: Any) -> AsyncIterator[EtcdWatch]:
         """Run a watch on a member; `request` is a WatchCreateRequest."""
         metadata = await self._channels.metadata()
         # Nothing is awaited from here to `add`: the stream may otherwise end in between.
@@ -151,9 +152,9 @@ class _SharedStream:
         self._call = member.watch.Watch(metadata=(*metadata, REQUIRE_LEADER))
         self._seen = Seen()
         self._requests: asyncio.Queue[Any] = asyncio.Queue()
-        self._creating: deque[Watch] = deque()
-        self._watches: dict[int, Watch] = {}
-        self._removed: set[Watch] = set()
+        self._creating: deque[EtcdWatch] = deque()
+        self._watches: dict[int, EtcdWatch] = {}
+        self._removed: set[EtcdWatch] = set()
         """Watches that were removed before they were created."""
         self._unanswered = 0
         """Heartbeats that were due since the last response."""
@@ -163,14 +164,14 @@ class _SharedStream:
         """Return whether a watch with this metadata may be added."""
         return not self._over and self._opened == (member, metadata)
 
-    def add(self, request: Any) -> Watch:
+    def add(self, request: Any) -> EtcdWatch:
         """Ask the member for a watch."""
-        watch = Watch(self._seen)
+        watch = EtcdWatch(self._seen)
         self._creating.append(watch)
         self._requests.put_nowait(rpc.WatchRequest(create_request=request))
         return watch
 
-    def remove(self, watch: Watch) -> None:
+    def remove(self, watch: EtcdWatch) -> None:
         """End a watch, and with the last one the stream."""
         if watch.id is None:
             self._removed.add(watch)
@@ -220,7 +221,7 @@ class _SharedStream:
                 del self._watches[response.watch_id]
             self._put(known, response)
 
-    def _created(self, watch: Watch, response: Any) -> None:
+    def _created(self, watch: EtcdWatch, response: Any) -> None:
         if not response.canceled:
             watch.id = response.watch_id
             self._watches[response.watch_id] = watch
@@ -230,7 +231,7 @@ class _SharedStream:
         else:
             self._put(watch, response)
 
-    def _put(self, watch: Watch, response: Any) -> None:
+    def _put(self, watch: EtcdWatch, response: Any) -> None:
         if not watch.put(response):
             self.remove(watch)
 

@@ -41,7 +41,7 @@ _UNREAD: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class ChannelTiming:
     """How long a switch may take that is not at work (`ofnet.channel.workload`), in seconds."""
 
     handshake: float = patient(5.0)
@@ -76,7 +76,7 @@ class SwitchSession(asyncio.Protocol):
     def __init__(
         self,
         observer: SessionObserver,
-        timing: Timing,
+        timing: ChannelTiming,
         workload: Workload,
         *,
         max_dump: int = MAX_DUMP,

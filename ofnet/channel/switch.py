@@ -13,10 +13,10 @@ from typing import Final, Protocol
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from core.logs import fields
-from core.unix_socket import peer_uid
+from core.net.unix_socket import peer_uid
 from ofnet.channel import wire
 from ofnet.channel.requests import FlowsRefused
-from ofnet.channel.session import SwitchSession, Timing
+from ofnet.channel.session import ChannelTiming, SwitchSession
 from ofnet.channel.workload import Workload
 from ofnet.diff import FlowStamp, additions_in_order, deletions_in_order, is_whole
 from ofnet.flows import Flow
@@ -72,7 +72,7 @@ class Switch:
         target: str = "",
         datapath_id: int | None = None,
         users: Collection[int] | None = None,
-        timing: Timing | None = None,
+        timing: ChannelTiming | None = None,
         workload: Workload | None = None,
     ) -> None:
         self.counters: Counter[str] = Counter()
@@ -80,7 +80,7 @@ class Switch:
         self._bridge = bridge
         self._users = users
         self._expected = datapath_id
-        self._timing = timing or Timing()
+        self._timing = timing or ChannelTiming()
         self._workload = workload or Workload()
         self._server: asyncio.Server | None = None
         self._observer: SwitchObserver | None = None

@@ -24,9 +24,13 @@ class Moment(NamedTuple):
 
 
 class Workload:
-    """Counts the flows that a switch is at work on. The bridges of one process share it."""
+    """Counts the flows that a switch is at work on. The bridges of one process share it.
 
-    def __init__(self) -> None:
+    It may take `per_flow` seconds for each.
+    """
+
+    def __init__(self, per_flow: float = PER_FLOW) -> None:
+        self._per_flow = per_flow
         self._given = self._done = 0
 
     @contextmanager
@@ -45,4 +49,4 @@ class Workload:
     def deadline(self, since: Moment, limit: float) -> float:
         """Return when a switch is late that may take `limit` seconds without any work."""
         # Also work that is done by now counts: it may be what has kept the switch from the rest.
-        return since.time + limit + PER_FLOW * (self._given - since.done)
+        return since.time + limit + self._per_flow * (self._given - since.done)

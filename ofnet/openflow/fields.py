@@ -1,8 +1,8 @@
 """The bits of the metadata register, and values under a mask that matches compare with.
 
 Metadata is what tables pass on; registers 0 and 1 are used by the choice of a service's provider,
-2 and 3 within the table of rules (`ofnet.pipelines.policy_class`). The layout is the original's,
-with bits 40 to 45 and 48 to 63 added (bits 31, 46 and 47 are free).
+2 and 3 within the table of rules (`ofnet.pipelines.features.policy_class`). The layout is the
+original's, with bits 40 to 45 and 48 to 63 added (bits 31, 46 and 47 are free).
 """
 
 from collections.abc import Mapping
@@ -133,7 +133,7 @@ VRF: Final = Field(32, 8)
 """The tenant's routing domain; the number is local to the host."""
 
 MANAGEMENT: Final = Field(40, 1)
-"""Set for packets to an address of a host, a master or the store (`ofnet.pipelines.pod_guard`)."""
+"""Set for packets to an address of a host, a master or the store (`features.pod_guard`)."""
 
 FROM_HOST: Final = Field(41, 1)
 """Set for packets that a host itself sends: by its port, or by an infra network's interface."""
@@ -142,15 +142,15 @@ TO_HOST: Final = Field(42, 1)
 """Set for packets of a pod's interface to its host, which leave by table 8 alone."""
 
 REASSEMBLED: Final = Field(43, 1)
-"""Set for fragments whose packet is complete (`ofnet.pipelines.fragments`)."""
+"""Set for fragments whose packet is complete (`ofnet.pipelines.packet_path.fragments`)."""
 
 
 JUDGED: Final = Field(44, 1)
-"""Set for packets that Kubernetes' policies have passed (`ofnet.pipelines.network_policy`)."""
+"""Set for packets that Kubernetes' policies have passed (`features.network_policy`)."""
 
 
 FORWARDED: Final = Field(45, 1)
-"""Set for packets that a host forwards to a pod here (`ofnet.pipelines.host_forwarding`)."""
+"""Set for packets that a host forwards to a pod here (`features.host_forwarding`)."""
 
 
 LIVE_PORT: Final = Field(48, 16)

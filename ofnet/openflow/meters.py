@@ -1,8 +1,8 @@
 """Meters: what limits packets, as OpenFlow 1.3 has them. Pure.
 
-`ofnet.pipelines.stages` makes those of ports, `ofnet.pipelines.policy` those of reports to the
-agent; `ofnet.openflow.actions.Instructions` have them, `ofnet.channel.meter_wire` encodes and reads
-them.
+`ofnet.pipelines.packet_path.stages` makes those of ports, `ofnet.pipelines.features.policy` those
+of reports to the agent; `ofnet.openflow.actions.Instructions` have them, `ofnet.channel.meter_wire`
+encodes and reads them.
 """
 
 import struct
@@ -18,6 +18,16 @@ _BURST: Final = 8000
 _REPORTS: Final = 0xFF00
 _REPORT_METERS: Final = 0x100
 """The meters of reports have numbers that no port has."""
+
+_DROPS: Final = 0x8000
+"""The meters of reports of drops begin here: as many, of numbers that only tunnels' ports have.
+
+No packet from a tunnel passes a meter.
+"""
+
+DROP_RATE: Final = 20
+DROP_BURST: Final = 10_000
+"""Dropped packets a second, and at once, that flows with one meter report to the agent."""
 
 REPORT_RATE: Final = 20
 REPORT_BURST: Final = 100
@@ -43,9 +53,17 @@ class Meter(NamedTuple):
     @classmethod
     def of_reports(cls, name: str) -> Self:
         """Return the meter of what is reported for an object; some objects share one."""
-        digest = blake2b(name.encode(), digest_size=4).digest()
-        number = _REPORTS + int.from_bytes(digest, "big") % _REPORT_METERS
-        return cls(number, REPORT_RATE, REPORT_BURST, packets=True)
+        return cls(_REPORTS + _shared(name.encode()), REPORT_RATE, REPORT_BURST, packets=True)
+
+    @classmethod
+    def of_drops(cls, name: bytes) -> Self:
+        """Return the meter of what a flow drops; some flows share one."""
+        return cls(_DROPS + _shared(name), DROP_RATE, DROP_BURST, packets=True)
+
+    @property
+    def of_drop(self) -> bool:
+        """Whether it limits the reports of what flows drop."""
+        return self.packets and _DROPS <= self.id < _DROPS + _REPORT_METERS
 
     def pack(self) -> bytes:
         """Return the bytes of the instruction."""
@@ -58,3 +76,8 @@ class Meter(NamedTuple):
 
     def __str__(self) -> str:
         return f"meter:{self.id}"
+
+
+def _shared(name: bytes) -> int:
+    """Return one of the numbers of a range of meters that names share."""
+    return int.from_bytes(blake2b(name, digest_size=4).digest(), "big") % _REPORT_METERS

@@ -37,6 +37,7 @@ _FLAGS: Final = 0xE0
 
 _HOPS: Final = 64
 _IPV6: Final = 40
+_VERSION6: Final = 6
 _ADVERT: Final = 24
 """Bytes of an ICMPv6 neighbour advertisement before its options."""
 _TARGET_MAC: Final = b"\x02\x01"
@@ -45,6 +46,8 @@ _ND_HOPS: Final = 255
 """The hop limit of ND: a packet from beyond the network would have a lower one."""
 SOLICITED_OVERRIDE: Final = 0x60000000
 """The flags of an advertisement that answers a solicitation, and replaces what was known."""
+_OVERRIDE: Final = 0x20000000
+_ALL_NODES: Final = IPv6Address("ff02::1").packed
 
 _SOLICITED_NODE: Final = int(IPv6Address("ff02::1:ff00:0"))
 _ETHERNET_IPV4: Final = b"\x00\x01\x08\x00\x06\x04"
@@ -191,9 +194,9 @@ def advertisement(frame: bytes) -> bytes | None:
     """Return the neighbour advertisement that a solicitation gets from its frame's sender.
 
     In the frame the switch has put the answer's MAC and address as those of the sender, and the
-    requester's as those of the receiver (`ofnet.pipelines.neighbours`). The rest is as its sender
-    made it: None unless it is a whole and valid solicitation for that address, without a tag
-    (RFC 4861 §7.1.1). Nothing else of it is in the answer.
+    requester's as those of the receiver (`ofnet.pipelines.packet_path.neighbours`). The rest is as
+    its sender made it: None unless it is a whole and valid solicitation for that address, without a
+    tag (RFC 4861 §7.1.1). Nothing else of it is in the answer.
     """
     packet = frame[_ETHERNET:]
     length = int.from_bytes(packet[4:6], "big")
@@ -226,6 +229,17 @@ def _are_options(message: bytes) -> bool:
     return at == len(message)
 
 
+def unsolicited(mac: str, address: IPv6Address) -> bytes:
+    """Return the untagged frame that advertises an address to all nodes without being asked."""
+    own = address.packed
+    body = struct.pack(">I", _OVERRIDE) + own + _TARGET_MAC + bytes.fromhex(mac.replace(":", ""))
+    size = len(body) + 4
+    summed = checksum(_pseudo6(own, _ALL_NODES, size) + bytes((oxm.ND_ADVERT, 0, 0, 0)) + body)
+    ethernet = b"\x33\x33" + _ALL_NODES[-4:] + bytes.fromhex(mac.replace(":", "")) + b"\x86\xdd"
+    head = struct.pack(">IHBB", 6 << 28, size, oxm.PROTO_ICMP6, _ND_HOPS) + own + _ALL_NODES
+    return ethernet + head + struct.pack(">BBH", oxm.ND_ADVERT, 0, summed) + body
+
+
 def solicitation(mac: str, address: IPv6Address, target: IPv6Address) -> bytes:
     """Return the untagged multicast frame that requests the MAC of an IPv6 address."""
     from os_ken.lib.packet import ethernet, icmpv6, ipv6, packet  # noqa: PLC0415 - see `load`
@@ -245,8 +259,11 @@ def solicitation(mac: str, address: IPv6Address, target: IPv6Address) -> bytes:
 
 
 def is_udp_to(frame: bytes, port: int) -> bool:
-    """Return whether a frame is an IPv4 UDP packet, or its first fragment, to a port."""
+    """Return whether a frame is a UDP packet, or IPv4's first fragment of one, to a port."""
     body = _payload(frame)
+    if ether_type(frame) == oxm.ETH_IPV6:
+        ports = body[_IPV6 : _IPV6 + 4]
+        return body[6:7] == bytes((oxm.PROTO_UDP,)) and ports[2:] == port.to_bytes(2)
     if ether_type(frame) != oxm.ETH_IPV4 or len(body) < _IPV4_MIN or body[9] != oxm.PROTO_UDP:
         return False
     header = (body[0] & 0xF) * 4
@@ -255,10 +272,17 @@ def is_udp_to(frame: bytes, port: int) -> bool:
 
 
 def udp_payload(frame: bytes) -> bytes | None:
-    """Return the payload of an untagged IPv4 frame's UDP packet; None unless it is complete."""
-    if is_tagged(frame) or ether_type(frame) != oxm.ETH_IPV4:
+    """Return the payload of an untagged frame's UDP packet; None unless it is complete.
+
+    An IPv6 packet with extension headers is none.
+    """
+    if is_tagged(frame):
         return None
     body = _payload(frame)
+    if ether_type(frame) == oxm.ETH_IPV6:
+        return _udp_payload6(body)
+    if ether_type(frame) != oxm.ETH_IPV4:
+        return None
     body = body[: int.from_bytes(body[2:4], "big")]  # short frames are padded
     if len(body) < _IPV4_MIN or body[0] >> 4 != _IPV4 or body[9] != oxm.PROTO_UDP:
         return None
@@ -270,12 +294,38 @@ def udp_payload(frame: bytes) -> bytes | None:
     return datagram[_UDP:length]
 
 
+def _udp_payload6(body: bytes) -> bytes | None:
+    if len(body) < _IPV6 + _UDP:
+        return None
+    datagram = body[_IPV6:][: int.from_bytes(body[4:6], "big")]
+    length = int.from_bytes(datagram[4:6], "big")
+    if body[0] >> 4 != _VERSION6 or body[6] != oxm.PROTO_UDP or not _UDP <= length <= len(datagram):
+        return None
+    return datagram[_UDP:length]
+
+
+def _udp_reply6(frame: bytes, payload: bytes) -> bytes:
+    body = _payload(frame)
+    own, requester, ports = body[24:40], body[8:24], body[_IPV6:][:4]
+    length = _UDP + len(payload)
+    datagram = ports[2:] + ports[:2] + length.to_bytes(2) + bytes(2) + payload
+    pseudo = own + requester + struct.pack(">IxxxB", length, oxm.PROTO_UDP)
+    # a sum of zero would say that there is none, which IPv6 does not allow (RFC 8200 §8.1)
+    summed = checksum(pseudo + datagram) or 0xFFFF
+    head = struct.pack(">IHBB", _VERSION6 << 28, length, oxm.PROTO_UDP, _HOPS) + own + requester
+    return (
+        frame[6:12] + frame[:6] + frame[12:14] + head + datagram[:6] + summed.to_bytes(2) + payload
+    )
+
+
 def udp_reply(frame: bytes, payload: bytes) -> bytes:
     """Return the frame that answers a complete UDP packet (`udp_payload`) from its destination.
 
     Its TTL is 64; identification and flags are those of the packet (`ofnetDns.go`).
     """
     # Packed here, not by os-ken, which takes ten times as long: pods ask many times a second.
+    if ether_type(frame) == oxm.ETH_IPV6:
+        return _udp_reply6(frame, payload)
     body = _payload(frame)
     ports = body[(body[0] & 0xF) * 4 :][:4]
     length = _UDP + len(payload)
@@ -399,9 +449,12 @@ def source(frame: bytes) -> tuple[str, IPv4Address | IPv6Address]:
     return frame[6:12].hex(":"), IPv4Address(packet[12:16])
 
 
-def destination(frame: bytes) -> IPv4Address:
-    """Return the destination address of a complete IPv4 frame."""
-    return IPv4Address(_payload(frame)[16:20])
+def destination(frame: bytes) -> IPv4Address | IPv6Address:
+    """Return the destination address of a complete frame of either family."""
+    packet = _payload(frame)
+    if ether_type(frame) == oxm.ETH_IPV6:
+        return IPv6Address(packet[24:40])
+    return IPv4Address(packet[16:20])
 
 
 def tagged(frame: bytes, vlan: int) -> bytes:

@@ -11,19 +11,20 @@ from ofnet.changes import ObjectId, ObjectKind, held
 from ofnet.flows import Flow
 from ofnet.openflow.actions import DROP
 from ofnet.openflow.match import Match
-from ofnet.pipelines import (
+from ofnet.pipelines.features import (
     cluster_dns,
+    flow_records,
     host_forwarding,
     host_paths,
     name_port,
-    neighbours,
     network_policy,
     pod_guard,
     policy,
     policy_class,
     service_nat,
 )
-from ofnet.pipelines.feature import Feature, Rule
+from ofnet.pipelines.features.feature import Feature, Rule
+from ofnet.pipelines.packet_path import neighbours
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import World
 
@@ -76,5 +77,8 @@ class Pipeline:
         one = held(of, world)
         if one is None:
             return iter(())
-        wanted = chain.from_iterable(rule(one, world) for rule in self.rules[of.kind])
-        return wanted if world.nd_extension else map(neighbours.completed_by_agent, wanted)
+        rules = self.rules[of.kind]
+        wanted: Iterator[Flow] = chain.from_iterable(rule(one, world) for rule in rules)
+        if not world.nd_extension:
+            wanted = map(neighbours.completed_by_agent, wanted)
+        return map(flow_records.recorded, wanted) if world.flow_records else wanted

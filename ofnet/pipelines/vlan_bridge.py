@@ -13,15 +13,9 @@ from typing import Final
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow.actions import goto
-from ofnet.pipelines import (
-    arrival_guard,
-    fragments,
-    ingress_group,
-    neighbours,
-    policy,
-    stages,
-)
-from ofnet.pipelines.feature import Feature, of_world
+from ofnet.pipelines.features import policy
+from ofnet.pipelines.features.feature import Feature, of_world
+from ofnet.pipelines.packet_path import arrival_guard, fragments, ingress_group, neighbours, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, TableId
 from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, World

@@ -3,7 +3,7 @@
 All tenants share one address space, as in the original: table 7 matches the address alone. A packet
 to a remote endpoint leaves by the uplink, on the network's VLAN, to the MAC of the other host's
 uplink. Of a bond's NICs the switch uses the first one that works. The host's port for BGP and the
-prefixes learned by it are `ofnet.pipelines.bgp_routes`'.
+prefixes learned by it are `ofnet.pipelines.features.bgp_routes`'.
 """
 
 from collections.abc import Iterator
@@ -23,17 +23,17 @@ from ofnet.openflow.actions import (
     tag,
 )
 from ofnet.openflow.match import Match, MatchFields
-from ofnet.pipelines import (
+from ofnet.pipelines.features import bgp_routes
+from ofnet.pipelines.features.bgp_routes import INSIDE, OUTSIDE
+from ofnet.pipelines.features.feature import Feature, of_world
+from ofnet.pipelines.packet_path import (
     arrival_guard,
-    bgp_routes,
     fragments,
     ingress_group,
     neighbours,
     source_guard,
     stages,
 )
-from ofnet.pipelines.bgp_routes import INSIDE, OUTSIDE
-from ofnet.pipelines.feature import Feature, of_world
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import FLAT_VRF, Mode, Priority, TableId
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, World
@@ -97,7 +97,7 @@ def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
     yield from neighbours.answers(
         ObjectKind.LOCAL, INSIDE, stages.addresses(endpoint), stages.ROUTER_MAC
     )
-    if world.uplinks:
+    if world.uplinks and endpoint.ip is not None:
         yield neighbours.arp_answer(ObjectKind.LOCAL, OUTSIDE, endpoint.ip, world.uplinks[0].mac)
     if world.guard:
         yield from source_guard.flows(endpoint, layer2=False, arp=False)

@@ -2,7 +2,7 @@
 
 Inside a VRF packets are forwarded by address alone: table 7 rewrites the MACs and sends to a port
 or into a tunnel. Packets to an unknown address go to the host through `contivh0`, with the pod's
-private address as source (`ofnet.pipelines.host_exit`).
+private address as source (`ofnet.pipelines.features.host_exit`).
 """
 
 # Every match of an address has its VRF beside it: tenants' addresses overlap. The one place without
@@ -18,18 +18,9 @@ from ofnet.flows import Flow
 from ofnet.openflow.actions import Instructions, Output, SetField
 from ofnet.openflow.fields import VRF
 from ofnet.openflow.match import Match
-from ofnet.pipelines import (
-    fragments,
-    host_access,
-    host_exit,
-    host_paths,
-    ingress_group,
-    neighbours,
-    source_guard,
-    stages,
-    tunnel_probes,
-)
-from ofnet.pipelines.feature import Feature, of_world
+from ofnet.pipelines.features import host_access, host_exit, host_paths, tunnel_probes
+from ofnet.pipelines.features.feature import Feature, of_world
+from ofnet.pipelines.packet_path import fragments, ingress_group, neighbours, source_guard, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Vtep, World

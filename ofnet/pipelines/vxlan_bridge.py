@@ -18,17 +18,9 @@ from ofnet.flows import Flow
 from ofnet.openflow.actions import Action, Instructions, Output, PopVlan, SetField, tag
 from ofnet.openflow.fields import RX_VTEP
 from ofnet.openflow.match import Match
-from ofnet.pipelines import (
-    arrival_guard,
-    fragments,
-    host_access,
-    ingress_group,
-    neighbours,
-    policy,
-    stages,
-    tunnel_probes,
-)
-from ofnet.pipelines.feature import Feature, of_world
+from ofnet.pipelines.features import host_access, policy, tunnel_probes
+from ofnet.pipelines.features.feature import Feature, of_world
+from ofnet.pipelines.packet_path import arrival_guard, fragments, ingress_group, neighbours, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, Vtep, World

@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from ssl import SSLContext, SSLObject
 from typing import Any, Final, cast
 
-from core.connections import ConnectionGuard, ConnectionLimits, is_logged
 from core.errors import ContivError, Invalid, TooLarge
-from core.guarded_protocols import guarded, stop_listening
 from core.logs import fields
+from core.net.connections import ConnectionGuard, ConnectionLimits, is_logged
+from core.net.guarded_protocols import guarded, stop_listening
 from core.outside_json import read_json
 from core.patience import patient
 

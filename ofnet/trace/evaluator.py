@@ -3,11 +3,11 @@
 Written from the OpenFlow specification; `tests/integration/ofnet/test_trace.py` holds it against
 Open vSwitch. Of our flows it uses the values alone, neither their bytes nor their text. What NORMAL
 does is the switch's own business: the packet is said to leave through NORMAL. Connection tracking
-calls every packet new; `ofnet.trace.tracking` adds its memory.
+calls every packet new; `ofnet.trace.tracking` has its memory and goes from table to table.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Final, assert_never
 
@@ -107,53 +107,12 @@ class Sent:
     packet: Packet
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of a packet.
-
-    `path` are the flows it met. `ambiguous` has the flows of a table that all match with the
-    greatest priority and do different things: OpenFlow does not say which one counts.
-    """
-
-    sent: tuple[Sent, ...] = ()
-    final: Packet = field(default_factory=lambda: Packet({}))
-    path: tuple[Flow, ...] = ()
-    ambiguous: tuple[tuple[Flow, ...], ...] = ()
-
-
 def tables_of(flows: Iterable[Flow]) -> Tables:
     """Return flows by table, those of greater priority first."""
     found: dict[TableId, list[Flow]] = {table: [] for table in TableId}
     for flow in sorted(flows, key=lambda flow: -flow.priority):
         found[flow.table].append(flow)
     return {table: tuple(some) for table, some in found.items()}
-
-
-def evaluate(tables: Tables, packet: Packet, *, broken: Collection[int] = ()) -> Verdict:
-    """Return what becomes of a packet that comes in on its `in_port`; `broken` ports do not work.
-
-    Raises EndlessLookup for a packet that is looked up for ever.
-    """
-    verdict = Verdict(final=packet)
-    following: int | None = TableId.INPUT
-    while following is not None:
-        found = winners(tables[TableId(following)], verdict.final)
-        if not found:
-            return verdict
-        verdict = _entered(verdict, found, broken)
-        if len(verdict.path) >= LOOP:
-            raise EndlessLookup(f"no end: {verdict.path}")
-        following = _following(found[0].instructions)
-    return verdict
-
-
-def _following(instructions: Instructions) -> int | None:
-    """Return the table that comes next; of actions, the one that leads on is the last."""
-    acts = instructions.actions
-    if any(isinstance(action, Deal) for action in acts):
-        return None
-    resumed = [action.table for action in acts if isinstance(action, Conntrack | Lookup)]
-    return resumed[0] if resumed else instructions.goto
 
 
 def winners(flows: Iterable[Flow], packet: Packet) -> tuple[Flow, ...]:
@@ -228,20 +187,6 @@ def _has_mac(wanted: str, value: str) -> bool:
 
 def _number(mac: str) -> int:
     return int(mac.replace(":", ""), 16)
-
-
-def _entered(before: Verdict, found: tuple[Flow, ...], broken: Collection[int] = ()) -> Verdict:
-    instructions = found[0].instructions
-    sent, packet = list(before.sent), before.final
-    for action in instructions.actions:
-        packet = acted(action, packet, sent, broken)
-    conflict = any(flow.instructions != instructions for flow in found)
-    return Verdict(
-        sent=tuple(sent),
-        final=marked(instructions, packet),
-        path=(*before.path, found[0]),
-        ambiguous=(*before.ambiguous, found) if conflict else before.ambiguous,
-    )
 
 
 def marked(instructions: Instructions, packet: Packet) -> Packet:

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from core.errors import Invalid
 from ofnet.openflow import oxm
-from ofnet.pipelines.service_nat import service_mac
-from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.pipelines.features.service_nat import service_mac
+from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.trace.evaluator import Packet, Value
 from ofnet.world import (
     ArpMode,
@@ -65,8 +65,9 @@ def from_endpoint(world: World, endpoint: LocalEndpoint, talk: Talk) -> Packet |
 def by_access(world: World, beside: World, endpoint: LocalEndpoint, talk: Talk) -> Packet | None:
     """Return what an endpoint sends by its own interface to the host; None if it does not use it.
 
-    That is the way out for endpoints on networks without a gateway (`ofnet.pipelines.host_access`).
-    `beside` is the World of the bridge that has these interfaces.
+    That is the way out for endpoints on networks without a gateway
+    (`ofnet.pipelines.features.host_access`). `beside` is the World of the bridge that has these
+    interfaces.
     """
     access, port = beside.access.get(endpoint.key), beside.host_port
     network = world.networks.get(endpoint.network)
@@ -94,6 +95,8 @@ def from_host(port: HostPort, talk: Talk, source: Address | None = None) -> Pack
 def question(endpoint: LocalEndpoint, asked: Address) -> Packet | None:
     """Return an endpoint's question for the MAC of a neighbour; None without such an address."""
     if isinstance(asked, IPv4Address):
+        if endpoint.ip is None:
+            return None
         return Packet(
             {
                 "in_port": endpoint.ofport,

@@ -41,7 +41,7 @@ class Hit(NamedTuple):
     flow: str = ""
 
 
-class Difference(NamedTuple):
+class TraceDifference(NamedTuple):
     """Where the switch leaves the wanted way: the wanted look-up, and the switch's, if any."""
 
     wanted: LookedUp
@@ -100,7 +100,7 @@ def refusal(answer: str) -> str:
     return remarks[-1] if remarks else "no reason given"
 
 
-def difference(wanted: Iterable[LookedUp], found: Sequence[Hit]) -> Difference | None:
+def difference(wanted: Iterable[LookedUp], found: Sequence[Hit]) -> TraceDifference | None:
     """Return the first look-up in which a switch does not do what is wanted.
 
     Where it may choose among flows that do different things, and chose another, its way is its own.
@@ -109,10 +109,10 @@ def difference(wanted: Iterable[LookedUp], found: Sequence[Hit]) -> Difference |
         cookie = one.flow.cookie if one.flow is not None else None
         hit = found[at] if at < len(found) else None
         if hit is None or hit.table != one.table:
-            return Difference(one, hit)
+            return TraceDifference(one, hit)
         chosen = next((other for other in one.others if other.cookie == hit.cookie), None)
         if chosen is None and hit.cookie != cookie:
-            return Difference(one, hit)
+            return TraceDifference(one, hit)
         if chosen is not None and one.flow and chosen.instructions != one.flow.instructions:
             return None
     return None

@@ -26,7 +26,6 @@ from ofnet.openflow.actions import (
 from ofnet.openflow.fields import CT_ESTABLISHED, CT_NEW, CT_REPLY, CT_TRACKED, VRF
 from ofnet.tables import TableId
 from ofnet.trace.evaluator import LOOP, EndlessLookup, Packet, Sent, Tables, acted, marked, winners
-from ofnet.translations import Translated
 
 Address = IPv4Address | IPv6Address
 _KINDS: Final = {oxm.PROTO_TCP: "tcp", oxm.PROTO_UDP: "udp"}
@@ -34,7 +33,7 @@ _EPHEMERAL: Final = 40_000
 """The first port that is given to one of two connections with the same answers."""
 
 
-class Ends(NamedTuple):
+class FlowEnds(NamedTuple):
     """Where packets of one direction of a connection come from and go to."""
 
     protocol: int
@@ -43,9 +42,9 @@ class Ends(NamedTuple):
     destination: Address
     destination_port: int
 
-    def turned(self) -> "Ends":
+    def turned(self) -> "FlowEnds":
         """Return the other direction."""
-        return Ends(
+        return FlowEnds(
             self.protocol,
             self.destination,
             self.destination_port,
@@ -58,8 +57,8 @@ class Ends(NamedTuple):
 class Connection:
     """A connection: its packets as they come from either end."""
 
-    asked: Ends
-    answered: Ends
+    asked: FlowEnds
+    answered: FlowEnds
     established: bool = False
 
 
@@ -91,8 +90,8 @@ class TrackingSwitch:
 
     def __init__(self, choose: Callable[[int], int]) -> None:
         self.tables: Tables = {}
-        self.learned: dict[tuple[int, Ends], int] = {}
-        self.connections: dict[tuple[int, Ends], Connection] = {}
+        self.learned: dict[tuple[int, FlowEnds], int] = {}
+        self.connections: dict[tuple[int, FlowEnds], Connection] = {}
         self.path: tuple[LookedUp, ...] = ()
         """The look-ups of the packet that was received last."""
 
@@ -109,17 +108,6 @@ class TrackingSwitch:
     def last(self) -> Packet:
         """The packet as it was looked up last, whether it left or not."""
         return self.path[-1].packet
-
-    def forget(self, ended: Iterable[Translated]) -> None:
-        """Forget connections, as NXT_CT_FLUSH does."""
-        for one in ended:
-            for key, connection in list(self.connections.items()):
-                if key[0] == one.zone and _is_of(connection, one):
-                    self.connections.pop(key)
-
-    def expire(self) -> None:
-        """Forget what was learned: nobody has asked for long."""
-        self.learned.clear()
 
     # -- tables and actions --------------------------------------------------------------------
 
@@ -211,14 +199,14 @@ class TrackingSwitch:
             connection = Connection(ends, ends.turned())
             self.connections[zone, ends] = self.connections[zone, ends.turned()] = connection
 
-    def _committed(self, action: Conntrack, ends: Ends, packet: Packet) -> Packet:
+    def _committed(self, action: Conntrack, ends: FlowEnds, packet: Packet) -> Packet:
         answered = self._translated(action.nat, action.zone, ends).turned()
         connection = Connection(ends, answered)
         self.connections[action.zone, ends] = connection
         self.connections[action.zone, answered] = connection
         return _put(packet, answered.turned())
 
-    def _translated(self, nat: Nat | None, zone: int, ends: Ends) -> Ends:
+    def _translated(self, nat: Nat | None, zone: int, ends: FlowEnds) -> FlowEnds:
         if nat is None or not nat.end:
             return ends
         if nat.end == "dst" and nat.address is not None:
@@ -232,7 +220,7 @@ class TrackingSwitch:
         return ends
 
 
-def ends_of(packet: Packet) -> Ends:
+def ends_of(packet: Packet) -> FlowEnds:
     """Return where a packet comes from and goes to; without ports these are 0.
 
     Raises ValueError for what is neither IPv4 nor IPv6.
@@ -246,10 +234,10 @@ def ends_of(packet: Packet) -> Ends:
     protocol = packet.number("ip_proto")
     kind = _KINDS.get(protocol)
     ports = (packet.number(f"{kind}_src"), packet.number(f"{kind}_dst")) if kind else (0, 0)
-    return Ends(protocol, source, ports[0], destination, ports[1])
+    return FlowEnds(protocol, source, ports[0], destination, ports[1])
 
 
-def _put(packet: Packet, ends: Ends) -> Packet:
+def _put(packet: Packet, ends: FlowEnds) -> Packet:
     v4 = ends.source.version == 4
     packet = packet.put("ipv4_src" if v4 else "ipv6_src", ends.source)
     packet = packet.put("ipv4_dst" if v4 else "ipv6_dst", ends.destination)
@@ -259,17 +247,7 @@ def _put(packet: Packet, ends: Ends) -> Packet:
     return packet.put(f"{kind}_src", ends.source_port).put(f"{kind}_dst", ends.destination_port)
 
 
-def _client(packet: Packet) -> tuple[int, Ends]:
+def _client(packet: Packet) -> tuple[int, FlowEnds]:
     """Return what a learned flow matches (`ofnet.openflow.actions.Learn`)."""
     ends = ends_of(packet)
     return packet.number("metadata") & VRF.mask, ends._replace(source_port=0)
-
-
-def _is_of(connection: Connection, one: Translated) -> bool:
-    provider = connection.answered
-    return (
-        (provider.protocol, provider.source, provider.source_port)
-        == (one.protocol, one.provider, one.port)
-        and one.address in {None, connection.asked.destination}
-        and one.service_port in {0, connection.asked.destination_port}
-    )

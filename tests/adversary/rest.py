@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import pytest
 
-from core import tls_trust
+from core.net import tls_trust
 from netmaster.api.route_table import ROUTES
 from tests.bed.cluster import ADMIN, NETMASTER_PORT, PROGRAMS, Bed
 from tests.bed.pods import Pod

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from daemons import pem_files
-from daemons.peers import Role
+from daemons.certificates import pem_files
+from daemons.certificates.peers import Role
 from netmaster.commands import ca
 from netmaster.commands.ca import CertificateRequest, KeyPair
 from tests.bed.cluster import MASTER, Bed

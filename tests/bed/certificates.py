@@ -39,13 +39,14 @@ def make_certificates(directory: Path, *addresses: str) -> None:
 
 def expired(directory: Path) -> Path:
     """Make a certificate for the server's key that ended yesterday."""
-    pem = ended(*((directory / name).read_bytes() for name in ("server.pem", "ca.pem", "ca.key")))
+    parts = ((directory / name).read_bytes() for name in ("server.pem", "ca.pem", "ca.key"))
+    pem = dated(*parts, begins=timedelta(days=-2))
     (directory / "expired.pem").write_bytes(pem)
     return directory / "expired.pem"
 
 
-def ended(certificate: bytes, ca: bytes, ca_key: bytes) -> bytes:
-    """Return, as PEM, the same certificate with an end of yesterday, signed anew."""
+def dated(certificate: bytes, ca: bytes, ca_key: bytes, *, begins: timedelta) -> bytes:
+    """Return, as PEM, the same certificate signed anew, for a day from `begins` after now on."""
     # openssl 3.5 refuses a negative number of days, and 3.0 takes no dates
     old, issuer = x509.load_pem_x509_certificate(certificate), x509.load_pem_x509_certificate(ca)
     key = load_pem_private_key(ca_key, None)
@@ -56,8 +57,8 @@ def ended(certificate: bytes, ca: bytes, ca_key: bytes) -> bytes:
         subject_name=old.subject,
         public_key=old.public_key(),
         serial_number=x509.random_serial_number(),
-        not_valid_before=now - timedelta(days=2),
-        not_valid_after=now - timedelta(days=1),
+        not_valid_before=now + begins,
+        not_valid_after=now + begins + timedelta(days=1),
         extensions=list(old.extensions),
     )
     return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)

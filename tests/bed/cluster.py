@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from core.addresses import authority
 from tests.bed.daemon import AT_ONCE, Daemon
 from tests.bed.docker import Mounts
 from tests.bed.engines import SWARM, Engine
@@ -47,6 +48,9 @@ NO_AUDITS = ["--audit-interval", "86400"]
 """Flags of an agent that looks at nothing by and by: what it does, it was told of at once."""
 STORE_PORT = 2379
 NETMASTER_PORT = 9999
+SUBNETS = ("--subnet=10.20.0.0/16", "--gateway=10.20.0.1")
+SUBNETS6 = ("--subnetv6=fd00:20::/64", "--gatewayv6=fd00:20::1")
+"""What `netctl network create` is told of the network that a cluster begins with."""
 AGENT_PORT = 9090
 
 
@@ -58,6 +62,8 @@ class Bed:
     `secure`: the daemons have certificates of an authority of this cluster (`identities`).
     `engines`: each host has a docker engine, started with these flags; netmaster is told of that
     of the first host. With `docker_mode` "swarm-mode" the engines have the managed plugin instead.
+    `control6`: store, masters and agents reach each other by IPv6; tunnels stay with IPv4.
+    `six`: no machine has an address of IPv4.
     """
 
     def __init__(
@@ -72,6 +78,8 @@ class Bed:
         secure: bool = False,
         engines: Sequence[str] | None = None,
         docker_mode: str = "docker",
+        control6: bool = False,
+        six: bool = False,
         keeper: Keeper | None = None,
         tell: Callable[[str, str], None] = lambda _what, _command: None,
     ) -> None:
@@ -82,7 +90,7 @@ class Bed:
         self._keeper = keeper
         self._tell = tell
         self._names = fresh_name("")
-        self.fabric = Fabric(self._name("fabric"), keeper=keeper)
+        self.fabric = Fabric(self._name("fabric"), keeper=keeper, six=six)
         self.hosts = [
             Host(
                 number,
@@ -90,6 +98,7 @@ class Bed:
                 dir / f"h{number}",
                 keeper=keeper,
                 forwards=engines is None,
+                six=six,
             )
             for number in range(1, hosts + 1)
         ]
@@ -97,6 +106,8 @@ class Bed:
             Engine(host, in_swarm=docker_mode == SWARM, flags=engines or (), keeper=keeper)
             for host in (self.hosts if engines is not None else ())
         ]
+        self._control6 = control6 or six
+        self._six = six
         self.cards = tuple(cards) or (UPLINK,)
         network = PhysicalNetwork(self._name("phys"), dir / "phys", keeper=keeper)
         self._physical = network if cards else None
@@ -107,7 +118,8 @@ class Bed:
 
         self.identities = Identities(dir / "tls", tell) if secure else None
         self._scheme = "https" if secure else "http"
-        self.url = f"{self._scheme}://{self.fabric.address}:{NETMASTER_PORT}"
+        self.control = self.fabric.address6 if self._control6 else self.fabric.address
+        self.url = f"{self._scheme}://{authority(self.control, NETMASTER_PORT)}"
         self._kind = store
         self.netmaster = self._netmaster()
         self.agents = [self._agent(host) for host in self.hosts]
@@ -128,6 +140,8 @@ class Bed:
                 undo.callback(host.stop)
                 host.start(self.fabric)
                 self._plug(host)
+            if self._control6 and not self._six:
+                self._add_control6()
             for engine in self.engines:
                 undo.callback(engine.end)
                 engine.mounts.create()
@@ -160,7 +174,7 @@ class Bed:
 
     def another_master(self, port: int) -> Daemon:
         """Return a master to be started beside the first; it is ready when it answers."""
-        internal = f"{self.fabric.address}:{port}"
+        internal = authority(self.control, port)
         return Daemon(
             [*self._netmaster_command(internal), "--ofnet-port", "0"],
             log=self.dir / f"netmaster-{port}.log",
@@ -171,14 +185,14 @@ class Bed:
 
     def store_flags(self, _label: str = "") -> list[str]:
         """Say how a daemon finds the store: the agent of a host, or netmaster."""
-        return [f"--{self._kind}", f"http://{self.fabric.address}:{STORE_PORT}"]
+        return [f"--{self._kind}", f"http://{authority(self.control, STORE_PORT)}"]
 
     def new_store(self) -> Store:
         """Make the store, which is started with the rest."""
         return STORES[self._kind](
             self.dir,
             self.fabric.namespace,
-            self.fabric.address,
+            self.control,
             STORE_PORT,
             keeper=self._keeper,
         )
@@ -205,18 +219,21 @@ class Bed:
         labels: Mapping[str, str] = MappingProxyType({}),
         host_ports: Sequence[Mapping[str, object]] = (),
         kube_namespace: str = "default",
+        annotations: Mapping[str, str] = MappingProxyType({}),
     ) -> Pod:
         """Run a pod on a host: make its sandbox and have the plugin connect it.
 
-        With an API server it has the pod first, with labels. `host_ports` are `portMappings`.
+        With an API server it has the pod first, with labels and annotations. `host_ports` are
+        `portMappings`.
         """
-        namespace = Namespace(self._name(name), keeper=self._keeper)
+        # A pod of the name may be there, as one is for a while whose node was lost.
+        called = f"{name}-2" if any(one.name == name for one in self.pods) else name
+        namespace = Namespace(self._name(called), keeper=self._keeper)
         sandbox = new_sandbox(name, namespace, kube_namespace=kube_namespace)
         if self.api is not None:
             self.api.put("namespaces", "", sandbox.kube_namespace)
-            self.api.put(
-                "pods", sandbox.kube_namespace, name, **kube_pod(host.label, sandbox.uid, labels)
-            )
+            described = kube_pod(host.label, sandbox.uid, labels, annotations)
+            self.api.put("pods", sandbox.kube_namespace, name, **described)
         conf = self.conf(host, tenant=tenant, network=network, group=group)
         if host_ports:
             conf["runtimeConfig"] = {"portMappings": list(host_ports)}
@@ -262,6 +279,15 @@ class Bed:
         """List the log files of this cluster's daemons."""
         return sorted(self.dir.glob("**/*.log"))
 
+    @property
+    def _anywhere(self) -> str:
+        return "::" if self._control6 else "0.0.0.0"
+
+    def _add_control6(self) -> None:
+        ends = [(host.namespace, "br-phy", host.address6) for host in self.hosts]
+        for namespace, link, address in [*ends, (self.fabric.namespace, "sw", self.control)]:
+            namespace.run(["ip", "address", "add", f"{address}/64", "dev", link, "nodad"])
+
     def _plug(self, host: Host) -> None:
         if self._physical is not None:
             self._physical.plug(host.namespace, host.label, self.cards)
@@ -283,7 +309,7 @@ class Bed:
         return [(self.store.kind, self.store), ("netmaster", self.netmaster), *agents, *engines]
 
     def _netmaster(self) -> Daemon:
-        internal = f"{self.fabric.address}:{NETMASTER_PORT}"
+        internal = authority(self.control, NETMASTER_PORT)
         return Daemon(
             self._netmaster_command(internal),
             log=self.dir / "netmaster.log",
@@ -297,7 +323,12 @@ class Bed:
         port = internal.rpartition(":")[2]
         return [
             *(str(PROGRAMS / "netmaster"), *self._modes, *self.store_flags()),
-            *("--external-address", f"0.0.0.0:{port}", "--internal-address", internal),
+            *(
+                "--external-address",
+                authority(self._anywhere, port),
+                "--internal-address",
+                internal,
+            ),
             *self.tls_flags(MASTER),
             *(("--docker-socket", str(self.engines[0].socket)) if self.engines else ()),
             *self._flags.get("netmaster", ()),
@@ -310,11 +341,12 @@ class Bed:
             inside,
             [
                 *(str(PROGRAMS / "netplugin"), *self._modes, *self.store_flags(host.label)),
-                *("--host", host.label, "--ctrl-ip", host.address, "--vtep-ip", host.address),
+                *("--host", host.label, "--vtep-ip", host.address),
+                *("--ctrl-ip", host.address6 if self._control6 else host.address),
                 *("--run-dir", str(host.dir), "--data-dir", str(host.dir / "data")),
                 *("--ovsdb", f"unix:{host.ovs.db_socket}"),
                 *("--cni-socket", str(self.cni_socket(host))),
-                *("--rest-address", f"0.0.0.0:{AGENT_PORT}"),
+                *("--rest-address", authority(self._anywhere, AGENT_PORT)),
                 *("--vlan-uplinks", ",".join(self.cards)),
                 *self.tls_flags(host.label),
                 *(_engine_flags(engine) if engine else ()),
@@ -342,7 +374,12 @@ class Bed:
 
     def agent_url(self) -> str:
         """Return the URL of an agent's REST routes, on its host."""
-        return f"{self._scheme}://127.0.0.1:{AGENT_PORT}"
+        _, own = self.agent_addresses(self.hosts[0])
+        return f"{self._scheme}://{authority(own, AGENT_PORT)}"
+
+    def agent_addresses(self, host: Host) -> tuple[str, str]:
+        """Return the addresses at which an agent is reached, from outside and on its host."""
+        return (host.address6, "::1") if self._control6 else (host.address, "127.0.0.1")
 
     def tls_flags(self, name: str = ADMIN) -> list[str]:
         """Return the flags of a program with an identity, none where the bed is plain."""
@@ -362,10 +399,10 @@ class Bed:
         if self.identities is None:
             return
         self.identities.initialize()
-        self.identities.issue("master", MASTER, self.fabric.address)
+        self.identities.issue("master", MASTER, self.control)
         self.identities.issue("admin", ADMIN)
         for host in self.hosts:
-            self.identities.issue("agent", host.label, host.address, "127.0.0.1")
+            self.identities.issue("agent", host.label, *self.agent_addresses(host))
 
     def _install_plugin(self) -> None:
         self.runtime.plugin.parent.mkdir(parents=True, exist_ok=True)
@@ -381,7 +418,7 @@ def networked(bed: Bed) -> Iterator[Bed]:
     """Run a cluster during the body, with a network `default-net` (10.20.0.0/16)."""
     bed.start()
     try:
-        bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
+        bed.netctl("net", "create", *SUBNETS, "default-net")
         yield bed
     finally:
         bed.stop()

@@ -14,6 +14,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
+from core.addresses import authority
 from tests.bed.daemon import Daemon
 from tests.bed.janitor import Keeper
 from tests.bed.netns import Namespace, free_port
@@ -52,7 +53,7 @@ class Consul(Daemon):
     ) -> None:
         self.address = address
         self.port = port or free_port(namespace, address)
-        self.url = f"{'https' if tls else 'http'}://{address}:{self.port}"
+        self.url = f"{'https' if tls else 'http'}://{authority(address, self.port)}"
         self._tls = tls
         self._token = token
         self._data = dir / "consul"

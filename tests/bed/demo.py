@@ -2,8 +2,9 @@
 
 `python -m tests.bed.demo run` shows it and removes everything at the end; `up` leaves it running
 with the lines to enter it; `down` ends what `up` left. With the variable SECURE all connections
-between the daemons have TLS. What `up` makes is written down in
-.run/demo, so that `down` removes exactly that. The cluster itself is `tests.bed.cluster`.
+between the daemons have TLS; with IPV6 hosts and pods have addresses of IPv6 alone. What `up` makes
+is written down in .run/demo, so that `down` removes exactly that. The cluster itself is
+`tests.bed.cluster`.
 """
 
 import os
@@ -18,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.bed.cluster import PROGRAMS, ROOT, Bed
+from tests.bed.cluster import PROGRAMS, ROOT, SUBNETS, SUBNETS6, Bed
 from tests.bed.janitor import Keeper, Ledger, process_janitor
 from tests.bed.pods import CniFailed, Pod
 from tests.bed.waiting import eventually
@@ -27,7 +28,6 @@ LEDGER = Ledger(ROOT / ".run" / "demo")
 SHELL = ROOT / ".run" / "demo.sh"
 """Functions of bash to enter the demo that stays up."""
 FAILED_LOGS = ROOT / ".run" / "demo-logs"
-NETWORK = ["net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net"]
 WIDTH = 100
 PODS = {"web1": "web", "web2": "web", "db1": "db", "db2": "db"}
 """The pods, each with its group."""
@@ -116,7 +116,7 @@ def show(bed: Bed, story: "Story") -> None:
         "Two hosts, four pods, on real etcd and Open vSwitch, in network namespaces of their own.\n"
     )
     bed.start()
-    bed.netctl(*NETWORK)
+    bed.netctl("net", "create", *(SUBNETS6 if _is_six() else SUBNETS), "default-net")
     for group in sorted(set(PODS.values())):
         bed.netctl("group", "create", "default-net", group)
     for number, (name, group) in enumerate(PODS.items()):
@@ -217,7 +217,7 @@ on() {{
 }}
 ui() (
   exec systemd-socket-activate -l "127.0.0.1:${{1:-9999}}" {inside} \\
-    /lib/systemd/systemd-socket-proxyd {url.hostname}:{url.port}
+    /lib/systemd/systemd-socket-proxyd {url.netloc}
 )
 """
 
@@ -227,7 +227,11 @@ def _bed(keeper: Keeper, story: Story) -> Bed:
     keeper.watch_dir(directory)
     directory.mkdir()
     secure = bool(os.environ.get("SECURE"))
-    return Bed(directory, secure=secure, keeper=keeper, tell=story.tell)
+    return Bed(directory, secure=secure, six=_is_six(), keeper=keeper, tell=story.tell)
+
+
+def _is_six() -> bool:
+    return bool(os.environ.get("IPV6"))
 
 
 def _row(pod: Pod) -> list[str]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from core.addresses import authority
 from tests.bed.daemon import Daemon
 from tests.bed.janitor import Keeper
 from tests.bed.netns import Namespace, answers, free_port, http_request
@@ -36,7 +37,7 @@ class Etcd(Daemon):
     ) -> None:
         self.address = address
         self.port = port or free_port(namespace, address)
-        self.url = f"http://{address}:{self.port}"
+        self.url = f"http://{authority(address, self.port)}"
         peers = peers or {member: f"http://127.0.0.1:{free_port(namespace)}"}
         peer_url = peers[member]
         cluster = ",".join(f"{name}={url}" for name, url in peers.items())
@@ -101,7 +102,8 @@ class Etcd(Daemon):
         self._etcdctl("snapshot", "restore", saved, "--data-dir", self._data, *self._membership)
         if further:
             url, command = self.url, self.command
-            self.url = f"http://{self.address}:{free_port(self.namespace, self.address)}"
+            port = free_port(self.namespace, self.address)
+            self.url = f"http://{authority(self.address, port)}"
             self.command = [self.url if word == url else word for word in command]
             self.start()
             for number in range(further):

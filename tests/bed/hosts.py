@@ -1,6 +1,7 @@
 """Simulated hosts: namespaces with an Open vSwitch each, joined by an underlay.
 
-In come numbers; out come hosts that reach each other at 192.168.77.<number>. The address of a host
+In come numbers; out come hosts that reach each other at 192.168.77.<number>, or at fd77::<number>.
+The address of a host
 is on a bridge (`br-phy`) of its Open vSwitch, for in the userspace datapath tunnels leave only
 through such a bridge. A second card (`up0`) can tie each host to a bridge that carries every VLAN,
 a simple physical network; `tests.bed.physical` is a better one. Must not know what runs on the
@@ -15,18 +16,30 @@ from tests.bed.ovs import DATAPATH, OvsHost
 
 UNDERLAY = "192.168.77"
 PREFIX_LENGTH = 24
+PREFIX_LENGTH6 = 64
 UPLINK = "up0"
 FABRIC_ADDRESS = f"{UNDERLAY}.254"
+UNDERLAY6 = "fd77::"
 _SWITCH_MAC = "02:00:c0:a8:4d:fe"
 
 
+def with_prefix(address: str) -> list[str]:
+    """Return the words of ip-address(8) for an address of the underlay, usable at once."""
+    six = ":" in address
+    return [f"{address}/{PREFIX_LENGTH6 if six else PREFIX_LENGTH}", *(["nodad"] if six else [])]
+
+
 class Fabric:
-    """The switch between the hosts; it has an address of its own for what serves all of them."""
+    """The switch between the hosts; it has an address of its own for what serves all of them.
 
-    address = FABRIC_ADDRESS
+    `six`: it has an address of IPv6 alone.
+    """
 
-    def __init__(self, name: str, *, keeper: Keeper | None = None) -> None:
+    address6 = f"{UNDERLAY6}fe"
+
+    def __init__(self, name: str, *, keeper: Keeper | None = None, six: bool = False) -> None:
         self.namespace = Namespace(name, keeper=keeper)
+        self.address = self.address6 if six else FABRIC_ADDRESS
 
     def start(self) -> "Fabric":
         """Make the namespace and its bridge."""
@@ -34,7 +47,7 @@ class Fabric:
         # a MAC of its own: a bridge takes the lowest of its ports otherwise, so that one who joins
         # or leaves later may change it, and hosts would send to the former one for up to a minute
         self._ip("link", "add", "sw", "address", _SWITCH_MAC, "type", "bridge")
-        self._ip("address", "add", f"{self.address}/{PREFIX_LENGTH}", "dev", "sw")
+        self._ip("address", "add", *with_prefix(self.address), "dev", "sw")
         self._ip("link", "set", "sw", "up")
         self._ip("link", "add", "phys", "type", "bridge")
         self._ip("link", "set", "phys", "up")
@@ -71,7 +84,7 @@ class Host:
     """One host: namespace, underlay link, Open vSwitch.
 
     It forwards packets unless another is to have it do so: docker drops what a host forwards if it
-    is the one that has it forward.
+    is the one that has it forward. `six`: it has an address of IPv6 alone.
     """
 
     def __init__(
@@ -82,10 +95,12 @@ class Host:
         *,
         keeper: Keeper | None = None,
         forwards: bool = True,
+        six: bool = False,
     ) -> None:
         self._forwards = forwards
         self.label = f"h{number}"
-        self.address = f"{UNDERLAY}.{number}"
+        self.address6 = f"{UNDERLAY6}{number}"
+        self.address = self.address6 if six else f"{UNDERLAY}.{number}"
         self.link = f"u{self.label}"
         self.dir = dir
         self.namespace = Namespace(name, keeper=keeper)
@@ -110,8 +125,8 @@ class Host:
             # the kernel's tunnels leave by any link that has the address
             self.namespace.run(["ip", "link", "add", "br-phy", "type", "bridge"])
             self.namespace.run(["ip", "link", "set", "eth0", "master", "br-phy"])
-        address = f"{self.address}/{PREFIX_LENGTH}"
-        self.namespace.run(["ip", "address", "add", address, "dev", "br-phy"])
+        address = with_prefix(self.address)
+        self.namespace.run(["ip", "address", "add", *address, "dev", "br-phy"])
         self.namespace.run(["ip", "link", "set", "br-phy", "up"])
         return self
 

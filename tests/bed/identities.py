@@ -7,11 +7,12 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
-from core import tls_trust
-from daemons.tls import TlsFiles
-from tests.bed.certificates import ended
+from core.net import tls_trust
+from daemons.certificates.tls import TlsFiles
+from tests.bed.certificates import dated
 
 PROGRAM = Path(sys.executable).with_name("netmaster")
 
@@ -35,11 +36,15 @@ class Identities:
         self._run("ca", "issue", str(self._authority), *words)
 
     def expire(self, role: str, name: str, *addresses: str) -> None:
-        """Issue a certificate that has ended already, with the key of the one before."""
+        """Issue a certificate that has ended already."""
+        self.issue_for(timedelta(days=-2), role, name, *addresses)
+
+    def issue_for(self, begins: timedelta, role: str, name: str, *addresses: str) -> None:
+        """Issue a certificate for a day that begins so long after now."""
         self.issue(role, name, *addresses)
         cert = self.directory / name / "cert.pem"
-        signer = (self._authority / file for file in ("ca.pem", "ca-key.pem"))
-        cert.write_bytes(ended(cert.read_bytes(), *(path.read_bytes() for path in signer)))
+        signer = [(self._authority / file).read_bytes() for file in ("ca.pem", "ca-key.pem")]
+        cert.write_bytes(dated(cert.read_bytes(), *signer, begins=begins))
 
     def files(self, name: str) -> TlsFiles:
         """Return the files of a name."""

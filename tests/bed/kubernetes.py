@@ -341,6 +341,12 @@ def endpoint_slice(
     }
 
 
-def pod(node: str, uid: str, labels: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+def pod(
+    node: str,
+    uid: str,
+    labels: Mapping[str, str] = MappingProxyType({}),
+    annotations: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
     """Return what it says of a pod on a node."""
-    return {"metadata": {"uid": uid, "labels": dict(labels)}, "spec": {"nodeName": node}}
+    meta = {"uid": uid, "labels": dict(labels), "annotations": dict(annotations)}
+    return {"metadata": meta, "spec": {"nodeName": node}}

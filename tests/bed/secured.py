@@ -9,8 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from core import tls_trust
-from objdb.access import Access, Credentials
+from core.net import tls_trust
+from objdb.access import StoreAccess, StoreCredentials
 from objdb.api import Backend
 from objdb.consul import ConsulBackend
 from objdb.etcd import EtcdBackend
@@ -18,8 +18,8 @@ from tests.bed.consul import Consul
 from tests.bed.etcd import Etcd
 from tests.bed.netns import Namespace
 
-ROOT_USER = Credentials(user="root", password="root-secret")
-USER = Credentials(user="contiv", password="secret")
+ROOT_USER = StoreCredentials(user="root", password="root-secret")
+USER = StoreCredentials(user="contiv", password="secret")
 PASSWORD_FILE = "password"
 ROOT_TOKEN = "11111111-1111-1111-1111-111111111111"
 TOKEN = "22222222-2222-2222-2222-222222222222"
@@ -175,4 +175,4 @@ def identity_flags(directory: Path, user: str = USER.user) -> tuple[str, ...]:
 def client(secured: Secured, **access: Any) -> Backend:
     """Return a client that gives up soon."""
     backend = EtcdBackend if isinstance(secured, SecuredEtcd) else ConsulBackend
-    return backend(Access(endpoints=(secured.endpoint,), **access), budget=2.0)
+    return backend(StoreAccess(endpoints=(secured.endpoint,), **access), budget=2.0)

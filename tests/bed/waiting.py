@@ -18,7 +18,7 @@ WITHIN = 240.0
 it holds: a machine that runs four parts of the tests at a time is slow now and then. Where it has
 to hold at once, nothing else may bring it about: an audit of the agent is a day away."""
 PATIENCE = float(os.environ.get("BED_PATIENCE", "1"))
-"""How many times longer everything may take: on emulated processors (`make kernel-check`)."""
+"""How many times longer everything may take: in a slow guest (`make kernel-check`)."""
 FIRST, LONGEST = 0.01 * PATIENCE, 0.05 * PATIENCE
 """Seconds between two checks: a tenth of what has been waited. Many a check starts a program, and a
 tight loop of programs takes the processor from what is awaited."""

@@ -21,7 +21,7 @@ from tests.bed.cluster import ROOT
 from tests.bed.waiting import eventually
 from tests.breaks import others, parts, plain
 from tests.breaks.site import Site, site
-from tests.breaks.table import Break, Result, chosen, names, verdict, written
+from tests.breaks.table import LAST, Break, Result, chosen, names, verdict, written
 
 BREAKS: Final = {**plain.BREAKS, **others.BREAKS, **parts.BREAKS}
 PAGE: Final = ROOT / "docs" / "troubleshooting.md"
@@ -94,7 +94,7 @@ def tried(made: Site, one: Break, said: Path | None) -> Result:
 def asked(made: Site, one: Break) -> tuple[float | None, str]:
     """Ask until the cause is named; return the seconds and what was said last."""
     answer, broken = "", time.monotonic()
-    while time.monotonic() - broken < one.last:
+    while time.monotonic() - broken < LAST:
         try:
             answer = made.ask(one.ask)
         except Exception:  # noqa: BLE001 - what is broken has to be mended

@@ -6,9 +6,10 @@ As in `tests.breaks.plain`: each function breaks a site, and mends it at its end
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, Final
 
-from netplugin.world.kube_policies.objects import NETWORK_POLICIES
+from netplugin.world.kubernetes.policy_objects import NETWORK_POLICIES
 from tests.bed.cluster import ADMIN, MASTER
 from tests.bed.daemon import Daemon
 from tests.bed.identities import Identities
@@ -171,6 +172,27 @@ def expired(site: Site) -> Iterator[None]:
 
     def make() -> None:
         identities.expire("agent", "h2", two.address, "127.0.0.1")
+
+    with _other_files(site, "h2", make), _restarted(site.agent("h2")):
+        yield
+    site.agent("h2").start()
+
+
+@breaks(
+    SECURE,
+    "the host's clock is an hour behind",
+    "journal h2",
+    "certificate is not yet valid",
+    "by the clock of this machine",
+    "is the clock right?",
+)
+def slow_clock(site: Site) -> Iterator[None]:
+    identities, two = _identities(site), site.two
+
+    def make() -> None:
+        # what was issued now is of the future there; no clock but the machine's can be set
+        begins = timedelta(hours=1)
+        identities.issue_for(begins, "agent", "h2", two.address, "127.0.0.1")
 
     with _other_files(site, "h2", make), _restarted(site.agent("h2")):
         yield

@@ -5,8 +5,9 @@ words that name its cause.
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from ofnet.world import Bridge
@@ -15,29 +16,18 @@ from tests.bed.etcd import Etcd
 from tests.bed.hosts import FABRIC_ADDRESS
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.traffic import round_trip
-from tests.breaks.site import SECOND, Site, sysctl
-from tests.breaks.table import LAST, Break
+from tests.breaks.site import PLAIN, SECOND, Site, sysctl
+from tests.breaks.table import Break, adding
 from tests.system.echoes import answering
+from tests.system.tunnel_probes import lossy
 
 BREAKS: Final[dict[str, Break]] = {}
 VXLAN: Final = Bridge.VXLAN.value
 DEAD_SERVER: Final = "192.168.77.253"
-FAINT: Final = 300.0
-"""Seconds in which a loss that few probes meet is seen."""
 TO_TUNNELS: Final = "udp,tp_dst=4789"
 
 
-def breaks(
-    title: str, ask: str, *told: str, last: float = LAST
-) -> Callable[[Callable[[Site], Iterator[None]]], Callable[[Site], Iterator[None]]]:
-    """Put a function into the table."""
-
-    def add(function: Callable[[Site], Iterator[None]]) -> Callable[[Site], Iterator[None]]:
-        one = Break(title=title, ask=ask, told=told, way=contextmanager(function), last=last)
-        BREAKS[one.name] = one
-        return function
-
-    return add
+breaks = partial(adding(BREAKS), PLAIN)
 
 
 # flows and ports
@@ -351,23 +341,9 @@ def wrong_vlan(site: Site) -> Iterator[None]:
         yield
 
 
-LOSS: Final = "-p udp --dport 4789 -d {} -m statistic --mode random --probability {} -j DROP"
-
-
-@contextmanager
-def lossy(site: Site, share: float) -> Iterator[None]:
-    """Have the second host lose a share of what its tunnels get."""
-    # the switch in userspace reads the card before any rule of the kernel: a bridge's rules see it
-    rule = LOSS.format(site.two.address, share)
-    site.run(site.between, "sysctl -qw net.bridge.bridge-nf-call-iptables=1")
-    site.run(site.between, f"iptables -w -A FORWARD {rule}")
-    yield
-    site.run(site.between, f"iptables -w -D FORWARD {rule}")
-
-
 @breaks("30 % of the tunnel's packets are lost", "netctl host inspect h1", "packets were lost")
 def heavy_loss(site: Site) -> Iterator[None]:
-    with lossy(site, 0.3):
+    with lossy(site.between, site.two.address, 0.3):
         yield
 
 
@@ -375,11 +351,9 @@ def heavy_loss(site: Site) -> Iterator[None]:
     "5 % of the tunnel's packets are lost",
     "netctl host inspect h1",
     "packets were lost",
-    last=FAINT,
 )
 def slight_loss(site: Site) -> Iterator[None]:
-    # of 50 short probes, one in two seconds, three must be lost: seen late, if by chance fewer are
-    with lossy(site, 0.05):
+    with lossy(site.between, site.two.address, 0.05):
         yield
 
 

@@ -33,8 +33,6 @@ class Break:
     way: Callable[[Any], AbstractContextManager[None]]
     site: str = "plain"
     """The kind of cluster that it is a break of (`tests.breaks.site`)."""
-    last: float = LAST
-    """Seconds for which it is asked about."""
 
     @property
     def name(self) -> str:

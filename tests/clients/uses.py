@@ -104,8 +104,10 @@ def main(url: str, endpoint: str, examples: dict[str, dict[str, Any]]) -> None:
 def by_json(models: Any, operation: str, end: str) -> Any:
     """Return the model of an operation's object: `service_lbv2` is ServiceLBV2."""
     wanted = (operation + end).replace("_", "").lower()
-    (name,) = [name for name in models.__all__ if name.lower() == wanted]
-    return getattr(models, name)
+    found = [name for name in models.__all__ if name.lower() == wanted]
+    if len(found) != 1:
+        raise LookupError(f"of {wanted} there are {found}, among {models.__all__}")
+    return getattr(models, found[0])
 
 
 if __name__ == "__main__":

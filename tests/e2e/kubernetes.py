@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from core.version import VERSION
-from daemons import enrolment
+from daemons.certificates import enrolment
 from tests.bed.waiting import eventually
 from tests.e2e.cluster import PATIENCE, SYSTEM, Cluster
 from tests.e2e.images import TOOLS

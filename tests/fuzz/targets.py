@@ -31,8 +31,8 @@ from contivmodel.objects import Network, Rule
 from core import keys
 from core.errors import AgentUnavailable, ContivError, Invalid, SchemaMismatch, UsageError
 from core.outside_json import read_json
-from daemons.certificate_requests import new_request, renewal_is_due
-from daemons.peers import Role
+from daemons.certificates.certificate_requests import new_request, renewal_is_due
+from daemons.certificates.peers import Role
 from netmaster import agent_answers
 from netmaster import codec as master_codec
 from netmaster.auth import tokens, users
@@ -46,7 +46,7 @@ from netplugin.diagnostics import dry_run, pcap
 from netplugin.dns import messages as dns_messages
 from netplugin.kube import api as kube_api
 from netplugin.kube import config as kube_config
-from netplugin.kube import kubeconfig
+from netplugin.kube import exec_plugin, kubeconfig
 from netplugin.kube.feed import KubeHandler
 from netplugin.kube.pods import PodHandler
 from netplugin.kube.policies import PeerHandler
@@ -64,7 +64,7 @@ from netplugin.kube.resources import (
 from netplugin.kube.services import ServiceHandler
 from netplugin.libnetwork import calls as docker_calls
 from netplugin.mesos import messages as mesos
-from netplugin.pods import journal_entry
+from netplugin.pods.registry import journal_entry
 from netplugin.trace import request as trace
 from netplugin.world.builder import WorldBuilder
 from objdb import original
@@ -253,7 +253,7 @@ def dns_question(raw: bytes) -> None:
     """Read a pod's question, and answer it in each way."""
     query = dns_messages.read(raw)
     if query is not None:
-        found = dns_messages.Answer(records=(dns_messages.Records("A", 5, (ONE,)),))
+        found = dns_messages.QuestionAnswer(records=(dns_messages.Records("A", 5, (ONE,)),))
         query.answered((found,) * len(query.questions), query.datagram_limit)
         query.answered((None,) * len(query.questions), 512)
 
@@ -523,6 +523,12 @@ KUBECONFIG: Final = {
     "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
     "clusters": [{"name": "k", "cluster": {"server": "https://192.0.2.1:6443"}}],
     "users": [{"name": "u", "user": {"token": "t", "client-key-data": "YQ=="}}],
+}
+
+EXEC_CREDENTIAL: Final = {
+    "apiVersion": "client.authentication.k8s.io/v1",
+    "kind": "ExecCredential",
+    "status": {"token": "t", "expirationTimestamp": "2030-01-01T00:00:00Z"},
 }
 
 
@@ -809,6 +815,12 @@ TARGETS: Final = (
         as_json({"K8S_API_SERVER": "https://192.0.2.1:6443", "SVC_SUBNET": "10.96.0.0/12"}),
         partial(from_file, kube_config.load),
         (UsageError,),
+    ),
+    Target(
+        "exec-credential",
+        as_json(EXEC_CREDENTIAL),
+        lambda raw: exec_plugin.read(raw, "client.authentication.k8s.io/v1"),
+        (ValueError,),
     ),
     Target(
         "kubeconfig",

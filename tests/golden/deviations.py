@@ -264,6 +264,10 @@ def _dns_of_host(ours: Line, _case: Case) -> bool:
     return ours == wanted
 
 
+def _dns_by_ipv6(ours: Line, _case: Case) -> bool:
+    return (ours.table, ours.priority) == (0, 98) and ours.match.startswith("udp6,")
+
+
 def hears_errors(ours: Line, _case: object = None) -> bool:
     """Tell whether a flow takes errors about what a pod sent by its host to the agent."""
     return (ours.table, ours.priority) == (2, 102) and ours.match.startswith("icmp,")
@@ -324,6 +328,7 @@ ADDED: Final[Mapping[str, Callable[[Line, Case], bool]]] = {
     "host-port-found-again": _host_port_found,
     "dns-mark": lambda ours, _case: _marked_dns(ours),
     "dns-of-host": _dns_of_host,
+    "dns-by-ipv6": _dns_by_ipv6,
     "judged-at-both-ends": _judges_arrivals,
     "fragments": lambda ours, _case: judges_fragments(ours),
     "group-source": _group_source,

@@ -10,9 +10,9 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
 from core.ids import EndpointKey, HostLabel
+from netplugin.world.bridges.conversion import LocalPort
+from netplugin.world.bridges.port_names import ROUTER_PORT
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.conversion import LocalPort
-from netplugin.world.port_names import ROUTER_PORT
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
 from ofnet.tables import Mode, mode_of

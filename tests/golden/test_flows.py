@@ -49,10 +49,10 @@ KUBE_POLICIES = range(24, 32)
 
 RECORDED = sorted(path.stem for path in FLOWS.glob("*-node?.txt"))
 NAMES = {*CHANGED, *LEFT_OUT, *ADDED}
-GUARDED = {"dns-mark", "source-guard"}
+GUARDED = {"source-guard"}
 EVERYWHERE = {
     *("fragments", "judged-at-both-ends", "neighbours-by-switch", "rules-ipv6"),
-    *("kube-policies", "pod-guard", "services-by-switch"),
+    *("dns-by-ipv6", "dns-mark", "kube-policies", "pod-guard", "services-by-switch"),
     *GUARDED,
 }
 OCCURRING: Mapping[Mode, set[str]] = {
@@ -176,6 +176,7 @@ def test_every_object_of_the_vrouter() -> None:
         or hears_errors(line)
         or judges_fragments(line)
         or probes_tunnels(line)
+        or line.match.startswith("udp6,")
         or translates_services(line)
         or line.table in KUBE_POLICIES
     }

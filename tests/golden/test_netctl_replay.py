@@ -50,6 +50,14 @@ RECORDED: list[Step] = lines("steps.jsonl")[1:]
 STEPS = {step["step"]: step for step in RECORDED if "argv" in step}
 OURS = {step["step"]: step for step in lines("ours.jsonl")}
 
+OTHER_SUMMARIES = {
+    "netctl login": "Log in at a netmaster with TLS, or at the proxy before it",
+    "netctl service": "Services: an address for the endpoints that labels select",
+    "netctl service create": "Create a service",
+    "netctl service inspect": "Inspect a service",
+}
+"""What help says in other words than recorded, since those are wrong here (`netctl-help`)."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -207,7 +215,8 @@ def assert_help(recorded: str, ours: str) -> None:
     besides = (
         *("capture", "completion", "diag", "host", "ipam", "tls-ca", "tls-cert", "tls-key"),
         *("events", "kube-stats", "log", "if-absent", "selftest", "stats", "trace", "what-if"),
-        *("sort", "watch"),
+        *("sort", "watch", "kube-rules", "flows", "exclude", "first-family", "set", "quota"),
+        *("suggest", "wait"),
     )
     own = {frozenset({"help", "h"}), frozenset({"ls", "list"}), frozenset({"o", "output"})}
     own |= {frozenset({name}) for name in besides}
@@ -216,7 +225,7 @@ def assert_help(recorded: str, ours: str) -> None:
     assert topic_only or offered.keys() - wanted.keys() <= own
     name, _, summary = recorded.splitlines()[1].strip().partition(" - ")
     assert f"Usage: {name} " in ours
-    assert " ".join(summary.split()) in " ".join(ours.split())
+    assert OTHER_SUMMARIES.get(name, " ".join(summary.split())) in " ".join(ours.split())
 
 
 def shown(stdout: str) -> Any:

@@ -5,11 +5,12 @@ from typing import Any, Final
 
 import pytest
 
-from core import bitset, keys
+from core import keys
 from core.addresses import ipv4
+from core.collections import bitset
 from core.ids import HostLabel, NetworkId
 from netmaster.plan.show import ipam_check
-from netmaster.takeover.findings import Outcome
+from netmaster.takeover.findings import TakeoverOutcome
 from netmaster.takeover.translation import Translation, translate
 from netmaster.view import View
 from state.records import GrantOwner
@@ -115,7 +116,7 @@ def test_the_report_names_what_is_not_taken_over_as_it_is(name: str) -> None:
 def test_a_leader_reads_what_the_original_had(name: str) -> None:
     before, translation = recorded(name), imported(name)
     view = View.load(translation.values)
-    gone = {one.key for one in translation.findings if one.outcome is Outcome.LEFT_OUT}
+    gone = {one.key for one in translation.findings if one.outcome is TakeoverOutcome.LEFT_OUT}
     for key, value in before.items():
         if key.startswith((keys.NETWORKS, keys.GROUPS, keys.SERVICE_LBS)) and key not in gone:
             kept, fields = json.loads(translation.values[key]), json.loads(value)
@@ -133,7 +134,7 @@ def test_a_leader_reads_what_the_original_had(name: str) -> None:
 @pytest.mark.parametrize("name", names())
 def test_addresses_in_use_are_those_that_the_original_has_marked(name: str) -> None:
     before, translation = recorded(name), imported(name)
-    gone = {one.key for one in translation.findings if one.outcome is Outcome.LEFT_OUT}
+    gone = {one.key for one in translation.findings if one.outcome is TakeoverOutcome.LEFT_OUT}
     view = View.load(translation.values)
     for nid, network in view.networks.items():
         fields = json.loads(before[keys.network(nid)])

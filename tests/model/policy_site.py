@@ -14,19 +14,20 @@ from typing import Final, Literal
 
 from core import keys
 from core.ids import EndpointKey, HostLabel, NetworkId, TenantName
+from netplugin.world.bridges.conversion import LocalPort
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.conversion import LocalPort
 from ofnet.desired import Desired
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import PORT_NORMAL
-from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.tables import TableId
-from ofnet.trace.evaluator import Packet, Sent, Value, evaluate, tables_of
+from ofnet.trace.evaluator import Packet, Sent, Value, tables_of
 from ofnet.world import Bridge, FwdMode, Uplink, Vtep
 from state import intents
 from state.intents import Fact
 from state.records import Encap, EndpointRecord
 from tests.model.policy_oracle import Cluster, Outcome, Pod, Subnet, Talk, UserRule
+from tests.model.switch import evaluate
 from tests.unit.netplugin import records
 
 HERE, THERE = HostLabel("h1"), HostLabel("h2")

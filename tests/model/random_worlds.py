@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
 from ofnet.openflow import oxm
 from ofnet.openflow.fields import Flags
-from ofnet.pipelines.stages import DNS_RETURN_VLAN, ROUTER_MAC
+from ofnet.pipelines.packet_path.stages import DNS_RETURN_VLAN, ROUTER_MAC
 from ofnet.trace.evaluator import Packet, Value
 from ofnet.world import (
     AccessPort,

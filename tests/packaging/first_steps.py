@@ -36,7 +36,7 @@ def demo() -> Iterator[None]:
 @pytest.mark.usefixtures("demo")
 def test_every_command_succeeds_and_prints_what_is_shown() -> None:
     assert len(shown(DOCUMENT)) > 15
-    # a group of its own, which ends as by Ctrl-C
+    # a group of its own; SIGINT is ignored by what the background of a script has started
     serving = subprocess.Popen(
         ["bash", "-c", f". .run/demo.sh && ui {PORT}"], cwd=ROOT, start_new_session=True
     )
@@ -45,7 +45,7 @@ def test_every_command_succeeds_and_prints_what_is_shown() -> None:
         page = eventually(lambda: _page(PORT), "the user interface")
         assert b"<!DOCTYPE html>" in page
     finally:
-        os.killpg(serving.pid, signal.SIGINT)
+        os.killpg(serving.pid, signal.SIGTERM)
         serving.wait()
     check(DOCUMENT, place=ROOT)
 

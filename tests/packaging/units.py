@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import pytest
 
-from core import tls_trust
 from core.metrics import Metric
+from core.net import tls_trust
 from netmaster import metrics as of_master
 from netplugin.startup import metric_names as of_agent
 from tests.bed.etcd import Etcd

@@ -27,14 +27,14 @@ from contivmodel.rpc import (
 from core import keys
 from core.errors import Conflict, ContivError, Exhausted, NotFound, StoreUnavailable
 from core.tasks import Supervisor
-from netmaster.commit import Committer, WriteAuthority
+from netmaster.commits.commit import Committer, WriteAuthority
+from netmaster.commits.standby import Standby
 from netmaster.ipam.pool import Pool
 from netmaster.plan import grants
 from netmaster.plan.endpoints import address, endpoint
 from netmaster.plan.objects import globals as settings_of
 from netmaster.plan.objects import group, network, tenant
 from netmaster.plan.show import inspect
-from netmaster.standby import Standby
 from netmaster.stored import Write
 from netmaster.view import View
 from objdb.api import Change, Fence, Outcome

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofnet.openflow import oxm
-from ofnet.pipelines.stages import DNS_PORT, DNS_RETURN_VLAN
+from ofnet.pipelines.packet_path.stages import DNS_PORT, DNS_RETURN_VLAN
 from ofnet.world import (
     Bridge,
     FwdMode,

@@ -12,7 +12,7 @@ import pytest
 
 from core import keys
 from core.errors import ContivError
-from netmaster.external_effects import DOCKER, ExternalEffects
+from netmaster.external.external_effects import DOCKER, ExternalEffects
 from netmaster.plan import docker_network
 from netmaster.view import View
 from objdb.memory import MemoryStore

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
 from ofnet.openflow import oxm
-from ofnet.pipelines import stages
-from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.pipelines.packet_path import stages
+from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.tables import mode_of, vrf_in
 from ofnet.trace.evaluator import Packet, Sent, Value, tables_of
-from ofnet.trace.tracking import Ends, TrackingSwitch, ends_of
+from ofnet.trace.tracking import FlowEnds, TrackingSwitch, ends_of
 from ofnet.world import (
     Bridge,
     FwdMode,
@@ -83,7 +83,7 @@ def sent(draw: st.DrawFn, made: World) -> Packet:
     """Return a packet of the host, of another host by its tunnel, or of a pod."""
     others: list[tuple[int, Address]] = []
     for vtep in made.vteps.values():
-        others += [(vtep.ofport, vtep.ip), (vtep.ofport, tunnel_source6(vtep.ip))]
+        others += [(vtep.ofport, vtep.source), (vtep.ofport, tunnel_source6(vtep.source))]
     foreign = [*PORT.own, *OUTSIDE, PORT.address, *(ip for _, ip in others), *POD_ADDRESSES]
     source, to = draw(st.sampled_from(foreign)), draw(st.sampled_from(foreign))
     pods = [100 + number for number in PODS]
@@ -124,7 +124,7 @@ def test_what_is_denied_reaches_no_pod(bridge: Bridge, mode: FwdMode) -> None:
         desired.update(made, EVERYTHING)
         switch = TrackingSwitch(lambda _count: 0)
         switch.tables = tables_of(desired.flows.values())
-        begun: set[Ends] = set()
+        begun: set[FlowEnds] = set()
         for packet in data.draw(st.lists(sent(made), min_size=20, max_size=20)):
             _passes_what_it_may(switch, packet, made, begun)
 
@@ -132,7 +132,7 @@ def test_what_is_denied_reaches_no_pod(bridge: Bridge, mode: FwdMode) -> None:
 
 
 def _passes_what_it_may(
-    switch: TrackingSwitch, packet: Packet, made: World, begun: set[Ends]
+    switch: TrackingSwitch, packet: Packet, made: World, begun: set[FlowEnds]
 ) -> None:
     """Send a packet; `begun` are the connections that the host itself has begun."""
     ends, in_port = ends_of(packet), packet.get("in_port")
@@ -144,7 +144,7 @@ def _passes_what_it_may(
     if in_port == PORT.ofport and not own:
         assert not reached, f"forwarded: {packet}"
     if in_port in {vtep.ofport for vtep in made.vteps.values()}:
-        hosts = {vtep.ip for vtep in made.vteps.values()}
+        hosts = {vtep.source for vtep in made.vteps.values()}
         if ends.source in hosts | {tunnel_source6(one) for one in hosts}:
             assert not reached, f"of another host: {packet}"
     if in_port in {pod.ofport for pod in made.local.values()}:

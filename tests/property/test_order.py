@@ -13,9 +13,10 @@ from ofnet.desired import Desired
 from ofnet.diff import FlowStamp, additions_in_order, deletions_in_order
 from ofnet.flows import Flow, FlowKey
 from ofnet.openflow.actions import PORT_CONTROLLER, Output
-from ofnet.trace.evaluator import Packet, Tables, Value, evaluate, tables_of
+from ofnet.trace.evaluator import Packet, Tables, Value, tables_of
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, RemoteEndpoint, World
 from tests.model.random_worlds import packets, worlds
+from tests.model.switch import evaluate
 
 MODES = [(bridge, fwd_mode) for bridge in Bridge for fwd_mode in FwdMode]
 Flows = dict[FlowKey, Flow]

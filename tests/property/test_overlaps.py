@@ -113,7 +113,7 @@ def conflict(asked: Network, other: Network) -> str | None:
     one, two = claim(asked), claim(other)
     if one.v6 and two.v6 and one.v6.overlaps(two.v6):
         return f"network {other.network_name} conflicts with subnetv6  {asked.ipv6_subnet}"
-    if claim_the_same(one.v4, two.v4):
+    if one.v4 and two.v4 and claim_the_same(one.v4, two.v4):
         return f"network {other.network_name} conflicts with subnet {asked.subnet}"
     return None
 

@@ -12,9 +12,10 @@ from ofnet.desired import Desired
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import PORT_CONTROLLER
 from ofnet.tables import TableId
-from ofnet.trace.evaluator import Packet, Tables, evaluate, tables_of
+from ofnet.trace.evaluator import Packet, Tables, tables_of
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, World
 from tests.model.random_worlds import HOSTS, NETWORKS, packets, worlds
+from tests.model.switch import evaluate
 
 MODES = [(bridge, fwd_mode) for bridge in Bridge for fwd_mode in FwdMode]
 LINK_LOCAL = IPv6Network("fe80::/10")

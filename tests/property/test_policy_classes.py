@@ -16,9 +16,9 @@ from core.ids import GroupKey
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
 from ofnet.openflow import oxm
-from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.tables import TableId
-from ofnet.trace.evaluator import Packet, Tables, Value, Verdict, evaluate, tables_of
+from ofnet.trace.evaluator import Packet, Tables, Value, tables_of
 from ofnet.world import (
     Bridge,
     FwdMode,
@@ -30,7 +30,8 @@ from ofnet.world import (
     World,
 )
 from tests.model.shared_rules import of_group
-from tests.unit.ofnet.worlds import PEER, local, remote, world
+from tests.model.switch import Verdict, evaluate
+from tests.unit.ofnet.worlds import PEER, ip_of, local, remote, world
 
 GROUPS = (7, 8, 9)
 CLASSES = {GroupKey(f"g{group}:t"): PolicyClass(group, 7) for group in (7, 8)}
@@ -118,8 +119,8 @@ def between_pods(kind: Bridge, of: World) -> Iterator[Packet]:
         for talk in TALKS:
             ends: dict[str, Value] = {
                 "eth_type": oxm.ETH_IPV4,
-                "ipv4_src": one.ip,
-                "ipv4_dst": other.ip,
+                "ipv4_src": ip_of(one),
+                "ipv4_dst": ip_of(other),
             }
             routed = of.fwd_mode is FwdMode.ROUTING
             link: dict[str, Value] = {

@@ -10,7 +10,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.ids import TenantName
-from netmaster.plan.reach import End, Ends, Rules, Shift, Traffic, shifts, traffic_between
+from netmaster.plan.reachability.reach import (
+    End,
+    Ends,
+    Rules,
+    Shift,
+    Traffic,
+    shifts,
+    traffic_between,
+)
 from state.policy_rules import OfnetRule, PolicyRule, RuleScope, expand_all, policy_rule
 from tests.model.policy_oracle import ACK, SYN, Outcome, Talk, UserRule, outcome
 from tests.model.policy_site import CLUSTER, GROUPS, PODS, Placed

@@ -28,11 +28,11 @@ from ofnet.changes import Changes, ObjectKind
 from ofnet.desired import Desired
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import PORT_CONTROLLER, PORT_NORMAL
-from ofnet.pipelines.service_nat import service_mac
-from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.pipelines.features.service_nat import service_mac
+from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.tables import Mode, mode_of
 from ofnet.trace.evaluator import Packet, Sent, tables_of
-from ofnet.trace.tracking import Ends, TrackingSwitch, ends_of
+from ofnet.trace.tracking import FlowEnds, ends_of
 from ofnet.world import (
     ArpMode,
     Bridge,
@@ -46,7 +46,8 @@ from ofnet.world import (
     World,
 )
 from tests.model.random_worlds import HOSTS, NETWORKS, PEER_MACS, UPLINKS, mac
-from tests.unit.ofnet.worlds import vtep
+from tests.model.switch import LastingSwitch
+from tests.unit.ofnet.worlds import ip_of, vtep
 
 MODES = [(bridge, fwd_mode) for bridge in Bridge for fwd_mode in FwdMode]
 NETS = {network.id: number for network, number in zip(NETWORKS, (1, 2, 1), strict=True)}
@@ -80,7 +81,7 @@ class Talk:
 
     client: EndpointKey
     service: str
-    asked: Ends
+    asked: FlowEnds
     provider: Provider
 
 
@@ -94,10 +95,10 @@ class Services(RuleBasedStateMachine):
         super().__init__()
         self.desired = Desired(self.bridge)
         self.turn = 0
-        self.switch = TrackingSwitch(self._choose)
+        self.switch = LastingSwitch(self._choose)
         self.talks: list[Talk] = []
         self.client_port = 20_000
-        self.kept: dict[tuple[int, Ends], Provider] = {}
+        self.kept: dict[tuple[int, FlowEnds], Provider] = {}
         self.world = World(
             fwd_mode=self.fwd_mode,
             arp_mode=ArpMode.PROXY,
@@ -231,7 +232,7 @@ class Services(RuleBasedStateMachine):
     def _ask(self, client: LocalEndpoint, service: Service, port: ServicePort) -> None:
         """Begin a connection: it reaches a provider; without any it is refused."""
         self.client_port += 1
-        asked = Ends(
+        asked = FlowEnds(
             port.protocol,
             _address(client, service.address.version),
             self.client_port,
@@ -392,7 +393,7 @@ class Services(RuleBasedStateMachine):
         beside = {one for one in found if any(one.address in block for block in granted)}
         return beside or found
 
-    def _client(self, client: LocalEndpoint, asked: Ends) -> tuple[int, Ends]:
+    def _client(self, client: LocalEndpoint, asked: FlowEnds) -> tuple[int, FlowEnds]:
         """Return what affinity knows a client by."""
         flat = self.mode is Mode.VLROUTER
         return (0 if flat else self._vrf(client)), asked._replace(source_port=0)
@@ -406,7 +407,7 @@ class Services(RuleBasedStateMachine):
     def _reached(
         self,
         client: LocalEndpoint,
-        asked: Ends,
+        asked: FlowEnds,
         sent: tuple[Sent, ...],
         found: set[Provider],
     ) -> Provider:
@@ -448,7 +449,7 @@ class Services(RuleBasedStateMachine):
 
     # -- packets -------------------------------------------------------------------------------
 
-    def _request(self, client: LocalEndpoint, ends: Ends) -> Packet:
+    def _request(self, client: LocalEndpoint, ends: FlowEnds) -> Packet:
         return Packet(
             {
                 "in_port": client.ofport,
@@ -458,12 +459,12 @@ class Services(RuleBasedStateMachine):
             }
         )
 
-    def _next_hop(self, ends: Ends) -> str:
+    def _next_hop(self, ends: FlowEnds) -> str:
         routed = self.fwd_mode is FwdMode.ROUTING
         return ROUTER_MAC if routed else service_mac(ends.destination)
 
     def _reply(self, client: LocalEndpoint, pod: Pod, talk: Talk) -> Packet:
-        ends = Ends(
+        ends = FlowEnds(
             talk.asked.protocol,
             talk.provider.address,
             talk.provider.port,
@@ -493,15 +494,15 @@ def _granted(network: Network, bridge: Bridge) -> Network:
 
 
 def _number(pod: Pod) -> int:
-    return pod.ip.packed[3]
+    return ip_of(pod).packed[3]
 
 
 def _address(pod: Pod, version: int) -> IPv4Address | IPv6Address:
     assert pod.ip6 is not None
-    return pod.ip if version == 4 else pod.ip6
+    return ip_of(pod) if version == 4 else pod.ip6
 
 
-def _fields(ends: Ends) -> dict[str, Any]:
+def _fields(ends: FlowEnds) -> dict[str, Any]:
     v4 = ends.source.version == 4
     kind = "tcp" if ends.protocol == oxm.PROTO_TCP else "udp"
     return {

@@ -13,10 +13,10 @@ from ofnet.tables import TableId
 from ofnet.trace.journey import follow
 from ofnet.world import Bridge
 from tests.integration.ofnet.network_policy import numbered, packet, sendable, world_of
-from tests.unit.netplugin.world.kube_policies.cases import CASES
-from tests.unit.netplugin.world.kube_policies.oracle import Cluster, allowed
-from tests.unit.netplugin.world.kube_policies.random_policies import random_cluster
-from tests.unit.netplugin.world.kube_policies.world import cluster, policies_of
+from tests.unit.netplugin.world.kubernetes.cases import CASES
+from tests.unit.netplugin.world.kubernetes.oracle import Cluster, allowed
+from tests.unit.netplugin.world.kubernetes.random_policies import random_cluster
+from tests.unit.netplugin.world.kubernetes.world import cluster, policies_of
 
 PACKETS = 30
 """Packets of each set of policies."""

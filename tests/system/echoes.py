@@ -58,7 +58,7 @@ def passes(source: Namespace, address: str, size: int) -> bool:
 
 def refused(address: str, port: int, within: float) -> bool:
     """Send a datagram; return whether the port is reported closed within so many seconds."""
-    with socket.socket(_family(address), socket.SOCK_DGRAM) as client:
+    with socket.socket(family_of(address), socket.SOCK_DGRAM) as client:
         client.settimeout(within * PATIENCE)
         client.connect((address, port))
         client.send(b"x")
@@ -75,7 +75,7 @@ def answering(namespace: Namespace, address: str, port: int) -> Iterator[list[st
     """Accept connections to an address; yield the addresses they came from."""
 
     def listen() -> socket.socket:
-        return socket.create_server((address, port), family=_family(address))
+        return socket.create_server((address, port), family=family_of(address))
 
     callers: list[str] = []
     ended = threading.Event()
@@ -101,7 +101,7 @@ def answering(namespace: Namespace, address: str, port: int) -> Iterator[list[st
 
 
 def dials(source: Namespace, address: str, port: int, patience: float = 10.0) -> bool:
-    with source.call(lambda: socket.socket(_family(address), socket.SOCK_STREAM)) as client:
+    with source.call(lambda: socket.socket(family_of(address), socket.SOCK_STREAM)) as client:
         client.settimeout(patience * PATIENCE)
         try:
             client.connect((address, port))
@@ -115,7 +115,7 @@ def echoing(namespace: Namespace, address: str, port: int) -> Iterator[list[str]
     """Answer datagrams to an address; yield the addresses they came from."""
 
     def listen() -> socket.socket:
-        end = socket.socket(_family(address), socket.SOCK_DGRAM)
+        end = socket.socket(family_of(address), socket.SOCK_DGRAM)
         end.bind((address, port))
         return end
 
@@ -144,7 +144,7 @@ def echoing(namespace: Namespace, address: str, port: int) -> Iterator[list[str]
 
 def asks(source: Namespace, address: str, port: int, size: int = 10, patience: float = 5.0) -> bool:
     """Say whether a datagram comes back."""
-    with source.call(lambda: socket.socket(_family(address), socket.SOCK_DGRAM)) as client:
+    with source.call(lambda: socket.socket(family_of(address), socket.SOCK_DGRAM)) as client:
         client.settimeout(patience * PATIENCE)
         client.connect((address, port))
         try:
@@ -154,7 +154,7 @@ def asks(source: Namespace, address: str, port: int, size: int = 10, patience: f
             return False
 
 
-def _family(address: str) -> socket.AddressFamily:
+def family_of(address: str) -> socket.AddressFamily:
     return socket.AF_INET if ip_address(address).version == 4 else socket.AF_INET6
 
 

@@ -10,7 +10,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from netplugin.kernel import netlink, pod_links
+from netplugin.kernel.links import pod_links
+from netplugin.kernel.netlink import requests as netlink
 from netplugin.main import main
 
 LINKS_UP = 2

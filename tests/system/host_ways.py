@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from netplugin.world.kube_services import SERVICES, SLICES
+from netplugin.world.kubernetes.kube_services import SERVICES, SLICES
 from tests.bed.cluster import Bed
 from tests.bed.daemon import Daemon
 from tests.bed.hosts import Host

@@ -30,6 +30,7 @@ def joined_site(
     fwd_mode: str,
     factory: pytest.TempPathFactory,
     *,
+    family: str = "dual",
     more: Sequence[str] = (),
     groups: Sequence[str] = (),
 ) -> Iterator[Bed]:
@@ -38,7 +39,7 @@ def joined_site(
     Agents have `more` flags, the API `groups` besides.
     """
     flags = {"netplugin": [*api_flags(factory), "--audit-interval", "2", *PODS_FIRST, *more]}
-    with planes(directory, fwd_mode, flags=flags, cards=[UPLINK]) as bed:
+    with planes(directory, fwd_mode, family=family, flags=flags, cards=[UPLINK]) as bed:
         join_networks(bed)
         with api_beside(bed, *groups):
             yield bed

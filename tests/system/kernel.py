@@ -1,7 +1,6 @@
 """A cluster of two hosts on the kernel's datapath: what differs there from the userspace one.
 
-`make kernel-check` runs it in a virtual machine. It is no part of `make test`, whose machine may
-have no such datapath.
+`make kernel-check` runs it. It is no part of `make test`, whose machine may have no such datapath.
 """
 
 import re

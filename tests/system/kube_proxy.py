@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from netplugin.world.kube_services import SERVICES, SLICES
+from netplugin.world.kubernetes.kube_services import SERVICES, SLICES
 from tests.bed.hosts import UNDERLAY, Fabric
 from tests.bed.kubernetes import ApiServer, endpoint_slice
 from tests.bed.netns import Namespace, fresh_name, tx_checksum_off

@@ -32,32 +32,43 @@ Flags = Mapping[str, Sequence[str]]
 NO_FLAGS: Flags = MappingProxyType({})
 
 
+FAMILIES = ("v4", "dual", "v6")
+"""Of which addresses the networks are."""
+
+
 @contextmanager
 def planes(
     directory: Path,
     fwd_mode: str,
     *,
+    family: str = "dual",
     hosts: int = 2,
     flags: Flags = NO_FLAGS,
     cards: Sequence[str] = (),
+    six: bool = False,
+    secure: bool = False,
 ) -> Iterator[Bed]:
-    """Run a cluster; each network has a group `web-<network>` with a policy `guard-<network>`."""
+    """Run a cluster; each network has a group `web-<network>` with a policy `guard-<network>`.
+
+    `six`: no machine has an address of IPv4. `secure`: the daemons speak TLS.
+    """
     directory.mkdir()
-    bed = Bed(directory, hosts, fwd_mode=fwd_mode, flags=flags, cards=cards).start()
+    bed = Bed(
+        directory, hosts, fwd_mode=fwd_mode, flags=flags, cards=cards, six=six, secure=secure
+    ).start()
     try:
-        add_networks(bed)
+        add_networks(bed, family)
         yield bed
     finally:
         bed.stop()
 
 
-def add_networks(bed: Bed) -> None:
+def add_networks(bed: Bed, family: str = "dual") -> None:
     """Create the networks, each with a group `web-<network>` and its policy `guard-<network>`."""
     for name, (subnet, gateway, subnet6, gateway6, more) in NETWORKS.items():
-        words = [f"--subnet={subnet}", f"--gateway={gateway}", f"--encap={name}", *more]
-        bed.netctl(
-            "net", "create", *words, f"--subnetv6={subnet6}", f"--gatewayv6={gateway6}", name
-        )
+        four = [f"--subnet={subnet}", f"--gateway={gateway}"] if family != "v6" else []
+        six = [f"--subnetv6={subnet6}", f"--gatewayv6={gateway6}"] if family != "v4" else []
+        bed.netctl("net", "create", *four, *six, f"--encap={name}", *more, name)
         bed.netctl("policy", "create", f"guard-{name}")
         bed.netctl("group", "create", "-p", f"guard-{name}", name, f"web-{name}")
 
@@ -102,6 +113,6 @@ def _leads(host: Host, network: str, services: Collection[str], target: str) -> 
     return all(any(f"_dst={service}," in line for line in leading) for service in services)
 
 
-def addresses(pod: Pod) -> tuple[str, str]:
-    """Return a pod's IPv4 and IPv6 address."""
-    return pod.address, str(pod.result["ips"][1]["address"]).partition("/")[0]
+def addresses(pod: Pod) -> tuple[str, ...]:
+    """Return a pod's addresses, IPv4 first."""
+    return tuple(str(one["address"]).partition("/")[0] for one in pod.result["ips"])

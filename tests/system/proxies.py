@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from netplugin.world.kube_services import SERVICES, SLICES
+from netplugin.world.kubernetes.kube_services import SERVICES, SLICES
 from tests.bed.kubernetes import ApiServer, endpoint_slice, service
 from tests.bed.netns import Namespace
 from tests.bed.waiting import WITHIN, eventually

@@ -16,6 +16,7 @@ import dns.rrset
 
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
+from tests.system.echoes import family_of
 
 TRIES = 3
 """How often a question is asked at most."""
@@ -30,7 +31,7 @@ def serving(pod: Pod) -> Iterator[str]:
     ended = threading.Event()
 
     def make() -> socket.socket:
-        end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        end = socket.socket(family_of(pod.address), socket.SOCK_DGRAM)
         end.bind((pod.address, 53))
         end.settimeout(0.1)
         return end
@@ -44,7 +45,7 @@ def serving(pod: Pod) -> Iterator[str]:
             server.sendto(_outside(message), asker)
 
     def make_stream() -> socket.socket:
-        end = socket.create_server((pod.address, 53))
+        end = socket.create_server((pod.address, 53), family=family_of(pod.address))
         end.settimeout(0.1)
         return end
 
@@ -97,7 +98,7 @@ def reply_to(
     kind = socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM
 
     def make() -> socket.socket:
-        return socket.socket(socket.AF_INET, kind)
+        return socket.socket(family_of(server), kind)
 
     with pod.namespace.call(make) as asker:
         asker.settimeout(6 if tcp else 1)
@@ -140,7 +141,7 @@ def asking(pod: Pod, server: str, name: str, rate: int, tries: int = TRIES) -> I
     """Ask for a name again and again, so many times a second, by one socket."""
 
     def make() -> socket.socket:
-        return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        return socket.socket(family_of(server), socket.SOCK_DGRAM)
 
     with pod.namespace.call(make) as end:
         end.connect((server, 53))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from netplugin.world.kube_services import SERVICES, SLICES
+from netplugin.world.kubernetes.kube_services import SERVICES, SLICES
 from ofnet.world import Bridge
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host

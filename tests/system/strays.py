@@ -18,7 +18,7 @@ import dns.message
 import dns.rdatatype
 import pytest
 
-from netplugin.world.kube_services import SERVICES, SLICES
+from netplugin.world.kubernetes.kube_services import SERVICES, SLICES
 from tests.bed.cluster import Bed
 from tests.bed.kubernetes import ApiServer, endpoint_slice, service
 from tests.bed.pods import Pod

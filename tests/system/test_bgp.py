@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from netplugin.kernel.route_table import TABLE
+from netplugin.kernel.routes.route_table import TABLE
 from tests.bed.bgp_router import ADDRESS, BEHIND, BEHIND6, EXTRA
 from tests.bed.cluster import AGENT_PORT
 from tests.bed.hosts import UPLINK, Host

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from netplugin.world.kube_policies.objects import NETWORK_POLICIES
+from netplugin.world.kubernetes.policy_objects import NETWORK_POLICIES
 from ofnet.world import Bridge
 from tests.bed.cluster import PROGRAMS, Bed
 from tests.bed.hosts import FABRIC_ADDRESS, Host
@@ -326,6 +326,12 @@ def test_connections_that_a_policy_of_kubernetes_judges_count_for_its_rule(bed: 
             return any(rule["verdict"] == "allow" and rule["packets"] > 0 for rule in of_rule)
 
         eventually(counted, "the rule has a number")
+        told = json.loads(bed.netctl("policy", "kube-rules", "--pod=two", "-j"))
+        assert [(one["rule"], one["action"], one["pods"]) for one in told["items"]] == [
+            ("everything from all pods of namespace default", "allow", ["default/two"]),
+            ("nothing else", "deny", ["default/two"]),
+        ]
+        assert told["items"][0]["packets"] > 0
     finally:
         bed.api.delete(NETWORK_POLICIES, "default", "mine")
         bed.delete_pod(one)

@@ -147,7 +147,8 @@ def first_steps() -> tuple[list[list[str]], list[list[str]]]:
     """Return the words of the document's first commands: the daemons', then those of users."""
     text = DOCUMENT.read_text().partition("## From nothing")[2].partition("\n## ")[0]
     blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
-    daemons, users = ([shlex.split(line) for line in block.splitlines()] for block in blocks)
+    words = [[shlex.split(line) for line in block.splitlines()] for block in blocks]
+    _packages, _services, daemons, users = words
     return daemons, users
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from netplugin.kernel.route_table import ROUTE_PROTOCOL, TABLE
+from netplugin.kernel.routes.route_table import ROUTE_PROTOCOL, TABLE
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.pods import Pod

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from netplugin.world.kube_services import SERVICES, SLICES
+from netplugin.world.kubernetes.kube_services import SERVICES, SLICES
 from tests.bed.cluster import AGENT_PORT, NETMASTER_PORT, Bed
 from tests.bed.kubernetes import ApiServer, endpoint_slice, service
 from tests.bed.netns import Namespace

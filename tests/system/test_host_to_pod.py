@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from netplugin.kernel.route_table import TABLE
-from netplugin.world import port_names
+from netplugin.kernel.routes.route_table import TABLE
+from netplugin.world.bridges import port_names
 from tests.bed.cluster import Bed
 from tests.bed.hosts import UPLINK, Host
 from tests.bed.netns import Namespace

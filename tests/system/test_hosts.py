@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.system]
 
 SECOND_PORT = 9998
 ALL = (0, ["applied on 2 of 2 hosts"])
-LATE = 5
+LATE, REFUSED = 5, 3
 
 
 def applied(bed: Bed, *words: str, url: str = "") -> tuple[int, list[str]]:
@@ -96,6 +96,51 @@ def test_a_frozen_agent_is_behind_until_it_goes_on(bed: Bed) -> None:
     finally:
         bed.agents[1].resume()
     eventually(lambda: applied(bed) == ALL, "the other has too")
+
+
+def wait(bed: Bed, kind: str, name: str, *words: str) -> tuple[int, str]:
+    """Run `netctl wait --realised`; its exit code and what it says."""
+    command = [PROGRAMS / "netctl", "--netmaster", bed.url, "wait", kind, name, "--realised"]
+    done = bed.fabric.namespace.run([str(word) for word in (*command, *words)], check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_every_kind_of_object_is_waited_for_until_all_hosts_have_it(bed: Bed) -> None:
+    create_network(bed, "awaited", 111)
+    bed.netctl("policy", "create", "awaited-in")
+    bed.netctl("policy", "rule-add", "-l", "tcp", "-j", "deny", "awaited-in", "1")
+    bed.netctl("group", "create", "-p", "awaited-in", "awaited", "awaiting")
+    pod = bed.add_pod(bed.hosts[0], "awaited", network="awaited", group="awaiting")
+    try:
+        listed = ask(bed, "GET", "/api/v2/endpoints?group=awaiting").json()
+        (endpoint,) = [one["key"] for one in listed["items"]]
+        for kind, name in (
+            ("network", "default/awaited"),
+            ("group", "awaiting"),
+            ("policy", "awaited-in"),
+            ("rule", "awaited-in/1"),
+            ("endpoint", endpoint),
+        ):
+            told = f"{kind} {name} is realised on 2 of 2 hosts\n"
+            assert wait(bed, kind, name, f"--timeout={WITHIN:.0f}s") == (0, told)
+        vni = vni_of(bed, "awaited")
+        assert [tunnelled(host, vni) for host in bed.hosts] == [True, True]
+        bed.agents[1].pause()
+        try:
+            bed.netctl("policy", "rule-add", "-l", "udp", "-j", "deny", "awaited-in", "2")
+            code, told = wait(bed, "rule", "awaited-in/2", "--timeout=2s")
+            # its registrations may have ended meanwhile; without any nobody waits for it
+            assert (code, "host h2: " in told) == (LATE, True) or "agent: h2" in told
+        finally:
+            bed.agents[1].resume()
+        eventually(lambda: applied(bed) == ALL, "the other has it too")
+        assert wait(bed, "policy", "awaited-in", f"--timeout={WITHIN:.0f}s")[0] == 0
+        assert wait(bed, "rule", "awaited-in/3")[0] == REFUSED
+    finally:
+        bed.delete_pod(pod)
+        bed.netctl("group", "rm", "awaiting")
+        bed.netctl("policy", "rm", "awaited-in")
+        bed.netctl("net", "rm", "awaited")
 
 
 def only_one(bed: Bed) -> tuple[int, list[str]] | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from daemons import machine_addresses
-from netplugin.kernel.route_table import TABLE
+from netplugin.kernel.routes.route_table import TABLE
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.waiting import eventually

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from netplugin.world.kube_services import SERVICES, SLICES
+from netplugin.world.kubernetes.kube_services import SERVICES, SLICES
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.kubernetes import ApiServer, endpoint_slice, service
@@ -167,6 +167,9 @@ def test_labels_place_a_pod(bed: Bed, host: Host, api: ApiServer) -> None:
             return shown.partition('"labels"')[2].partition("\n")[0]
 
         assert "app:web" in labels()
+        for name in ("placed", "default/placed", "default/pla*"):
+            (line,) = bed.netctl("endpoint", "ls", "--all", "--pod", name).splitlines()[2:]
+            assert line.split()[-1] == "default/placed"
         again = kube_pod(host.label, placed.sandbox.uid, {"app": "db"})
         api.put("pods", "default", "placed", **again)
         eventually(lambda: "app:db" in labels(), "the labels follow")

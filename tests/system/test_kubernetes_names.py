@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from netplugin.world.kube_policies.objects import (
+from netplugin.world.kubernetes.kube_services import SERVICES, SLICES
+from netplugin.world.kubernetes.policy_objects import (
     ADMIN_POLICIES,
     BASELINE_POLICIES,
     NETWORK_POLICIES,
 )
-from netplugin.world.kube_services import SERVICES, SLICES
 from tests.bed.cluster import Bed
 from tests.bed.hosts import FABRIC_ADDRESS
 from tests.bed.kubernetes import ApiServer, endpoint_slice, service

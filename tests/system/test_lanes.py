@@ -8,7 +8,7 @@ from ipaddress import IPv4Address
 
 import pytest
 
-from netplugin.world import port_names
+from netplugin.world.bridges import port_names
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.netns import answers

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from tests.bed.cluster import AGENT_PORT, Bed
 from tests.bed.hosts import Host
 from tests.bed.netns import Namespace, fresh_name, http_request
 from tests.bed.ovs import OvsHost
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
-from tests.system.planes import FWD_MODES, NETWORKS, add_rules, addresses, applied, planes
+from tests.system.planes import FAMILIES, FWD_MODES, NETWORKS, add_rules, addresses, applied, planes
 from tests.system.traffic import blocked, connects
 
 pytestmark = [
@@ -30,10 +30,16 @@ RULES = {
 }
 
 
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> str:
+    """Say of which addresses the networks are."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module", params=FWD_MODES)
-def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Bed]:
+def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path], family: str) -> Iterator[Bed]:
     """Run a cluster of two hosts in a forwarding mode, with a network of either encapsulation."""
-    with planes(next(bed_dirs), request.param) as bed:
+    with planes(next(bed_dirs), request.param, family=family) as bed:
         yield bed
 
 
@@ -58,6 +64,11 @@ def test_pods_reach_each_other(bed: Bed, network: str) -> None:
                     eventually(ping, f"{source.name} reaches {target.name} at {address}")
 
 
+ADDRESS_COMES_AGAIN = pytest.mark.parametrize("family", ["v4", "dual"], indirect=True)
+"""Of IPv4 the lowest free one is given; those of IPv6 are given in turn."""
+
+
+@ADDRESS_COMES_AGAIN
 def test_a_pod_is_reached_at_an_address_that_another_hosts_pod_had(bed: Bed) -> None:
     """At once, although its switch has learned its MAC behind the uplink and it says nothing."""
     peers = [bed.add_pod(host, f"peer-{host.label}", network="vlan") for host in bed.hosts]
@@ -73,6 +84,7 @@ def test_a_pod_is_reached_at_an_address_that_another_hosts_pod_had(bed: Bed) -> 
         assert peers[1 - home].loses_nothing_to(address), f"move {move}"
 
 
+@ADDRESS_COMES_AGAIN
 def test_a_pod_is_reached_from_hosts_with_its_record(bed: Bed) -> None:
     """One that is late drops what is sent to the pod, and needs no second try once it has it."""
     late, other = bed.hosts
@@ -124,13 +136,14 @@ def told(pod: Pod, address: str) -> str:
     return str(known[0].get("lladdr", "")) if known else ""
 
 
-def test_whose_the_gateway_is(bed: Bed) -> None:
+def test_whose_the_gateway_is(bed: Bed, family: str) -> None:
     """Of a bridged vlan network it is somebody's outside; where we route, it is the host's."""
     _, four, _, six, _ = NETWORKS["vlan"]
+    gateways = {"v4": (four,), "dual": (four, six), "v6": (six,)}[family]
     with gateway_outside(bed) as outside:
         for host in bed.hosts:
             pod = bed.add_pod(host, f"on-{host.label}", network="vlan")
-            for address in (four, six):
+            for address in gateways:
                 wanted = outside if bed.fwd_mode == "bridge" else ROUTER_MAC
                 eventually(lambda p=pod, a=address, w=wanted: told(p, a) == w, address)  # type: ignore[misc]
                 if bed.fwd_mode == "bridge":

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from ipaddress import ip_network
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from netplugin.world.kube_policies.objects import (
+from netplugin.world.kubernetes.policy_objects import (
     ADMIN_POLICIES,
     BASELINE_POLICIES,
     NETWORK_POLICIES,
@@ -64,16 +66,17 @@ class Scene:
         eventually(lambda: self.reached(port) == wanted, f"{wanted} connect to {port}")
 
 
-@pytest.fixture(scope="module", params=FWD_MODES)
+@pytest.fixture(scope="module", params=product(FWD_MODES, ("dual", "v6")), ids="-".join)
 def cluster(
     request: pytest.FixtureRequest,
     bed_dirs: Iterator[Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[Bed, ApiServer]]:
-    """Run a cluster of two hosts beside an API server."""
+    """Run a cluster of two hosts beside an API server, with networks of both families or IPv6."""
+    mode, family = request.param
     flags = {"netplugin": api_flags(tmp_path_factory)}
     with (
-        planes(next(bed_dirs), request.param, flags=flags) as bed,
+        planes(next(bed_dirs), mode, family=family, flags=flags) as bed,
         api_beside(bed, "apis/policy.networking.k8s.io/v1alpha1") as api,
     ):
         yield bed, api
@@ -94,7 +97,7 @@ def scene(request: pytest.FixtureRequest, cluster: tuple[Bed, ApiServer]) -> Ite
             stack.callback(bed.delete_pod, pod)
         server, near, far = made
         for port in (OPEN, OTHER):
-            stack.enter_context(answering(server.namespace, "0.0.0.0", port))
+            stack.enter_context(answering(server.namespace, server.address, port))
         scene = Scene(bed, api, has_gateway, network, server, near, far)
         scene.becomes(near, far)
         stack.callback(forget, api)
@@ -124,7 +127,7 @@ def test_policies_are_enforced(scene: Scene) -> None:
     scene.becomes(scene.far)
     assert scene.reached(OTHER) == set()
 
-    block = {"ipBlock": {"cidr": f"{scene.near.address}/32"}}
+    block = {"ipBlock": {"cidr": str(ip_network(scene.near.address))}}
     scene.put(
         "block", **selected, ingress=[{"from": [block], "ports": [{"port": 8000, "endPort": 8081}]}]
     )

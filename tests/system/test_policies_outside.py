@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from netplugin.world.kube_policies.objects import NETWORK_POLICIES
-from netplugin.world.kube_services import SERVICES, SLICES
+from netplugin.world.kubernetes.kube_services import SERVICES, SLICES
+from netplugin.world.kubernetes.policy_objects import NETWORK_POLICIES
 from ofnet.world import tunnel_source6
 from tests.bed.cluster import Bed
 from tests.bed.kubernetes import endpoint_slice, service

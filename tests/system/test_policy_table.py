@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from netplugin.world.kube_policies.cluster_policies import CLUSTER_POLICIES
-from netplugin.world.kube_policies.objects import (
+from netplugin.world.kubernetes.cluster_policies import CLUSTER_POLICIES
+from netplugin.world.kubernetes.policy_objects import (
     ADMIN_POLICIES,
     BASELINE_POLICIES,
     NETWORK_POLICIES,
@@ -28,11 +28,11 @@ from tests.bed.pods import Pod, new_sandbox
 from tests.bed.waiting import eventually
 from tests.system.kube_site import api_beside, api_flags
 from tests.system.probes import Ends, Probe, answered, serving
-from tests.unit.netplugin.world.kube_policies import oracle
-from tests.unit.netplugin.world.kube_policies.admin_cases import STEPS
-from tests.unit.netplugin.world.kube_policies.cases import CASES
-from tests.unit.netplugin.world.kube_policies.random_policies import random_cluster
-from tests.unit.netplugin.world.kube_policies.world import SERVED, new_pod
+from tests.unit.netplugin.world.kubernetes import oracle
+from tests.unit.netplugin.world.kubernetes.admin_cases import STEPS
+from tests.unit.netplugin.world.kubernetes.cases import CASES
+from tests.unit.netplugin.world.kubernetes.random_policies import random_cluster
+from tests.unit.netplugin.world.kubernetes.world import SERVED, new_pod
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs]
 

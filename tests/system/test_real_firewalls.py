@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from netplugin.kernel.foreign_chains import FIREWALLD
+from netplugin.kernel.firewall.foreign_chains import FIREWALLD
 from tests.bed.cluster import NO_AUDITS, Bed
 from tests.bed.docker import FILTERING, Dockerd
 from tests.bed.firewalls import Firewalld, Ufw, missing

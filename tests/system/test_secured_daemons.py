@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from core.addresses import authority
 from tests.bed.cluster import ADMIN, AGENT_PORT, MASTER, NETMASTER_PORT, PROGRAMS, Bed, networked
 from tests.bed.netns import http_request
 from tests.bed.waiting import eventually
@@ -20,11 +21,14 @@ pytestmark = [pytest.mark.system]
 PASSWORD = "correct horse"
 
 
-@pytest.fixture(scope="module")
-def secured(bed_dirs: Iterator[Path], store_kind: str) -> Iterator[Bed]:
-    directory = next(bed_dirs)
+@pytest.fixture(scope="module", params=["v4", "v6"])
+def secured(
+    request: pytest.FixtureRequest, bed_dirs: Iterator[Path], store_kind: str
+) -> Iterator[Bed]:
+    """Run a host and a master that reach each other by a family."""
+    directory, six = next(bed_dirs), request.param == "v6"
     directory.mkdir()
-    with networked(Bed(directory, hosts=1, store=store_kind, secure=True)) as bed:
+    with networked(Bed(directory, hosts=1, store=store_kind, secure=True, six=six)) as bed:
         yield bed
         assert unforeseen(bed) == []
 
@@ -53,7 +57,7 @@ def test_pods_come_and_go_and_strangers_are_refused(secured: Bed) -> None:
     refused = subprocess.run(
         [
             *(*secured.fabric.namespace.enter, "curl", "-sf", "--cacert", files.ca),
-            *(f"https://{host.address}:{AGENT_PORT}/inspect/driver",),
+            *(f"https://{authority(host.address, AGENT_PORT)}/inspect/driver",),
         ],
         check=False,
     )
@@ -94,7 +98,7 @@ def test_replaced_certificates_are_in_force_without_a_restart(secured: Bed) -> N
     before = [certificate_of(secured, *end) for end in ends]
     assert before[0].startswith("-----BEGIN"), before
     identities.issue("master", MASTER, secured.fabric.address)
-    identities.issue("agent", host.label, host.address, "127.0.0.1")
+    identities.issue("agent", host.label, *secured.agent_addresses(host))
     after = [certificate_of(secured, *end) for end in ends]
     assert all(new.startswith("-----BEGIN") for new in after)
     assert before[0] != after[0]
@@ -102,7 +106,7 @@ def test_replaced_certificates_are_in_force_without_a_restart(secured: Bed) -> N
     pod = secured.add_pod(host, "later")
     eventually(lambda: applied(secured), "the agent reports to the master")
     secured.delete_pod(pod)
-    url = f"https://{host.address}:{AGENT_PORT}/debug/leaks"
+    url = f"https://{authority(host.address, AGENT_PORT)}/debug/leaks"
     context = secured.context(MASTER)
     assert http_request(url, namespace=secured.fabric.namespace, context=context)[0] == 200
     assert pids == (secured.netmaster.pid, agent.pid)

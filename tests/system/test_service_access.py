@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from netplugin.world.kube_services import SERVICES, SLICES
+from netplugin.world.kubernetes.kube_services import SERVICES, SLICES
 from tests.bed.cluster import Bed
 from tests.bed.kubernetes import ApiServer, endpoint_slice, service
 from tests.bed.netns import Namespace, http_request

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from netplugin.world.kube_services import SERVICES, SLICES
+from netplugin.world.kubernetes.kube_services import SERVICES, SLICES
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.kubernetes import endpoint_slice
@@ -52,15 +52,24 @@ MORE = {Row("host", "externalIP")}
 
 NEXT_TARGET = TARGET + 1
 
+DUAL = [(mode, "dual") for mode in FWD_MODES]
+SIX = [(mode, "v6") for mode in FWD_MODES]
+with_ipv4 = pytest.mark.parametrize("bed", DUAL, indirect=True, ids="-".join)
+with_ipv6 = pytest.mark.parametrize("bed", [*DUAL, *SIX], indirect=True, ids="-".join)
 
-@pytest.fixture(scope="module", params=FWD_MODES)
+
+@pytest.fixture(scope="module")
 def bed(
     request: pytest.FixtureRequest,
     bed_dirs: Iterator[Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Bed]:
-    """Run a cluster of two hosts beside an API server, and a router between all networks."""
-    with joined_site(next(bed_dirs), request.param, tmp_path_factory) as bed:
+    """Run a cluster of two hosts beside an API server, and a router between all networks.
+
+    Its parameters are the forwarding mode and the families of the networks.
+    """
+    mode, family = request.param
+    with joined_site(next(bed_dirs), mode, tmp_path_factory, family=family) as bed:
         yield bed
 
 
@@ -83,13 +92,18 @@ def pods(bed: Bed, request: pytest.FixtureRequest) -> Iterator[list[Pod]]:
         bed.delete_pod(pod)
 
 
+def own(pod: Pod, version: int) -> str:
+    """Return a pod's address of a family."""
+    return next(one for one in addresses(pod) if (":" in one) is (version == 6))
+
+
 @contextmanager
 def serving(bed: Bed, provider: Pod, kind: str, version: int = 4) -> Iterator[None]:
     """Run the service, with one target: a pod of the first host, the host itself, the outside."""
     api = bed.api
     assert api is not None
     namespace, address = {
-        "pod": (provider.namespace, addresses(provider)[version == 6]),
+        "pod": (provider.namespace, own(provider, version)),
         "host": (bed.hosts[0].namespace, host_addresses(bed, version)[0]),
         "outside": (bed.fabric.namespace, bed.fabric.address if version == 4 else OUTSIDE6),
     }[kind]
@@ -125,6 +139,7 @@ def _leads_to(host: Host, address: str, port: int = TARGET) -> bool:
     return any("CONTIV-T" in one for one in chosen) and "-j CONTIV-SOURCES" in shown
 
 
+@with_ipv4
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_way_leads_to_every_target(bed: Bed, pods: list[Pod], kind: str) -> None:
     asked = rows_of(bed, pods, kind)
@@ -141,6 +156,7 @@ def test_every_way_leads_to_every_target(bed: Bed, pods: list[Pod], kind: str) -
     assert {row for row, silent in proxied.items() if silent and row not in lost} == MORE
 
 
+@with_ipv6
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_way_of_ipv6_leads_to_every_target(bed: Bed, pods: list[Pod], kind: str) -> None:
     asked = rows_of(bed, pods, kind, version=6)
@@ -149,13 +165,14 @@ def test_every_way_of_ipv6_leads_to_every_target(bed: Bed, pods: list[Pod], kind
         assert unanswered(asked, lambda row: closed.get(row, "")) == closed
 
 
+@with_ipv4
 @pytest.mark.parametrize("version", [4, 6], ids=["ipv4", "ipv6"])
 def test_datagrams_follow_the_targets_port(bed: Bed, pods: list[Pod], version: int) -> None:
     provider, api = pods[0], bed.api
     assert api is not None
     asked = rows_of(bed, pods, "pod", version)
     closed = closed_rows(bed, pods, "pod", asked)
-    address = addresses(provider)[version == 6]
+    address = own(provider, version)
     with ExitStack() as stack:
         for port, name in ((TARGET, "before"), (NEXT_TARGET, "after")):
             stack.enter_context(naming(provider, port, name, version))

@@ -1,5 +1,6 @@
 """A tunnel that does not pass what it should is an error of both hosts."""
 
+import time
 from collections.abc import Iterator
 from functools import partial
 
@@ -8,13 +9,15 @@ import pytest
 from tests.bed.cluster import Bed
 from tests.bed.ovs import DATAPATH
 from tests.bed.waiting import eventually
-from tests.system.tunnel_probes import both_tell, hears, is_well, tells
+from tests.system.tunnel_probes import both_tell, faults, hears, is_well, lossy, tells
 
 pytestmark = [
     pytest.mark.system,
     pytest.mark.skipif(DATAPATH != "netdev", reason="no switch of ours is below the tunnels"),
 ]
 
+SOON = 10.0
+"""Seconds in which a loss is told."""
 TUNNELS = "priority=100,udp,tp_dst=4789"
 
 
@@ -51,3 +54,27 @@ def test_a_tunnel_that_is_cut_one_way_is_told_with_that_way(bed: Bed) -> None:
             eventually(partial(tells, bed, number, text), f"host {number + 1} tells the way")
     finally:
         switch.ofctl("del-flows", "br-phy", "udp,tp_dst=4789")
+
+
+def test_a_tunnel_that_loses_nothing_has_no_fault_while_pods_send_all_they_can(bed: Bed) -> None:
+    here, there = (bed.add_pod(host, f"busy-{host.label}") for host in bed.hosts)
+    flood = ["ping", "-q", "-f", "-w", str(round(2 * SOON)), there.address]
+    sending = here.namespace.popen(flood)
+    try:
+        while sending.poll() is None:
+            assert not any(faults(bed, number) for number in range(2))
+            time.sleep(1)
+    finally:
+        sending.kill()
+        sending.wait()
+        for pod in (here, there):
+            bed.delete_pod(pod)
+
+
+def test_a_tunnel_that_loses_five_percent_is_told(bed: Bed) -> None:
+    with lossy(bed.fabric.namespace, bed.hosts[1].address, 0.05):
+        eventually(
+            lambda: any(tells(bed, number, "packets were lost") for number in range(2)),
+            "one of both hosts names the other",
+            within=SOON,
+        )

@@ -15,7 +15,7 @@ import pytest
 
 from core import keys
 from core.ids import NetworkName, TenantName
-from netplugin.kernel.route_table import ROUTE_PROTOCOL, TABLE
+from netplugin.kernel.routes.route_table import ROUTE_PROTOCOL, TABLE
 from objdb.api import Change, Delete, Put
 from objdb.connect import connect, parse_store_url
 from state import codec

@@ -22,7 +22,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from netplugin.world.kube_policies.objects import NETWORK_POLICIES
+from netplugin.world.kubernetes.policy_objects import NETWORK_POLICIES
 from ofnet.tables import mode_of
 from ofnet.world import FwdMode
 from tests.bed.cluster import Bed

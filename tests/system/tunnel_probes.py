@@ -1,9 +1,25 @@
 """What tests of tunnel probes share."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from tests.bed.cluster import AGENT_PORT, Bed
 from tests.bed.metrics import parsed
-from tests.bed.netns import http_request
+from tests.bed.netns import Namespace, http_request
 from tests.system.rest import ask
+
+
+@contextmanager
+def lossy(between: Namespace, address: str, share: float) -> Iterator[None]:
+    """Have a host lose a share of what its tunnels get, in the namespace between the hosts."""
+    # the switch in userspace reads the card before any rule of the kernel: a bridge's rules see it
+    match = ["-p", "udp", "--dport", "4789", "-d", address]
+    by_chance = ["-m", "statistic", "--mode", "random", "--probability", f"{share:g}"]
+    rule = ["FORWARD", *match, *by_chance, "-j", "DROP"]
+    between.run(["sysctl", "-qw", "net.bridge.bridge-nf-call-iptables=1"])
+    between.run(["iptables", "-w", "-A", *rule])
+    yield
+    between.run(["iptables", "-w", "-D", *rule])
 
 
 def hears(bed: Bed, host: int, peer: int) -> bool:

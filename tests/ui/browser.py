@@ -12,16 +12,26 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, Page, Playwright, ViewportSize, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    Page,
+    Playwright,
+    Route,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
 
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 
 CHROMIUM: Final = Path("/usr/bin/chromium")
 AXE: Final = Path(__file__).with_name("vendor") / "axe.min.js"
-WITHIN: Final = 15_000
-"""Milliseconds until what is awaited must be on the screen."""
 SIZE: Final = ViewportSize(width=1280, height=800)
 BAD: Final = {"serious", "critical"}
+_WAIT: Final = 1000 * WITHIN
+"""The bed's limit in milliseconds, for all that is awaited: the condition is what is tested."""
+
+expect.set_options(timeout=_WAIT)
 
 
 @dataclass
@@ -39,7 +49,23 @@ class Shown:
 
     def await_text(self, text: str, selector: str = "main") -> None:
         """Wait until a text is shown."""
-        self.page.locator(selector).get_by_text(text).first.wait_for(timeout=WITHIN)
+        self.page.locator(selector).get_by_text(text).first.wait_for()
+
+    @contextmanager
+    def held(self, path: str) -> Iterator[None]:
+        """Keep what is asked at a path from netmaster during the body, and send it then."""
+        asked: list[Route] = []
+
+        def hold(route: Route) -> None:
+            asked.append(route)
+
+        self.page.route(f"**/api/v2/{path}*", hold)
+        yield
+        # the page tells of requests while it is asked something
+        eventually(lambda: self.page.evaluate("1") and asked, f"{path} is asked")
+        for one in asked:
+            one.continue_()
+        self.page.unroute(f"**/api/v2/{path}*")
 
     def faults(self) -> list[str]:
         """Return what axe-core finds that is serious or critical."""
@@ -94,6 +120,7 @@ def opened(chromium: Browser, url: str, **more: Any) -> Iterator[Shown]:
     """
     context = chromium.new_context(viewport=SIZE, ignore_https_errors=True, **more)
     try:
+        context.set_default_timeout(_WAIT)
         page = context.new_page()
         shown = Shown(page, url)
         page.on("pageerror", lambda error: shown.complaints.append(str(error)))

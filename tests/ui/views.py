@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, expect
 from tests.bed.master import Master
 from tests.bed.store import STORES
 from tests.bed.waiting import eventually
-from tests.ui.browser import WITHIN, Shown, opened
+from tests.ui.browser import Shown, opened
 from tests.ui.crowd import BAD_NAME, GROUPS, HELD, OTHER, endpoint, fill, group
 
 pytestmark = [pytest.mark.store, pytest.mark.timeout(900)]
@@ -40,9 +40,23 @@ VIEWS: Final = {
     "reach": "Rows open connections to columns",
     "trace": "An end is an endpoint",
     "what-if": "Try it",
+    "flows": "No flow is like that.",
+    "map": "No flow is like that.",
     "changes": "doors",
 }
 """A view and a text that it shows once it has its data."""
+EMPTY: Final = {
+    "overview": "Start netplugin on a host",
+    "hosts": "Start netplugin on a host",
+    "bgp": "netctl bgp create",
+    "tenants?search=none": "netctl tenant create",
+    "networks?search=none": "netctl net create",
+    "groups?search=none": "netctl group create",
+    "services?search=none": "netctl service create",
+    "policies?search=none": "netctl policy create",
+    "endpoints?host=none": "Clear a filter",
+}
+"""A view without anything to show, and the step that it names."""
 MOMENT: Final = re.compile(r"^20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC[+-]\d\d:\d\d$")
 REPEATS: Final = 5
 TARGET: Final = 1.0
@@ -118,6 +132,21 @@ def test_a_view_shows_what_there_is_and_has_no_serious_fault(
             picture(shown, f"{view}-{scheme}")
 
 
+def test_a_tenant_tells_what_it_has_of_what_it_may_have(shown: Shown, filled: Filled) -> None:
+    quotas = {"networkQuota": 1, "ruleQuota": 7}
+    filled.ask("PATCH", f"/api/v2/tenants/{OTHER}", quotas)
+    try:
+        shown.go("tenants")
+        shown.page.get_by_role("button", name=OTHER, exact=True).click()
+        rows = shown.page.get_by_role("region", name="What it has").locator("tbody tr")
+        expect(rows.filter(has_text="networks")).to_contain_text("1: no more")
+        expect(rows.filter(has_text="rules")).to_contain_text("7")
+        expect(rows.filter(has_text="policies")).to_contain_text("any number")
+        assert shown.faults() == []
+    finally:
+        filled.ask("PATCH", f"/api/v2/tenants/{OTHER}", dict.fromkeys(quotas, 0))
+
+
 def test_what_is_wrong_with_a_page_is_found(shown: Shown) -> None:
     """The tool that finds no fault elsewhere finds one that is there."""
     shown.go("tenants")
@@ -133,7 +162,7 @@ def test_the_first_paint_and_the_first_rows(chromium: Browser, filled: Filled) -
             with opened(chromium, filled.url) as shown:
                 began = f"main :text({text!r})"
                 shown.go(view)
-                shown.page.locator(began).first.wait_for(state="attached", timeout=WITHIN)
+                shown.page.locator(began).first.wait_for(state="attached")
                 rows.append(float(shown.page.evaluate("performance.now()")) / 1000)
                 paints.append(shown.first_paint())
         tell(filled, f"{view}: first paint", paints)
@@ -183,6 +212,33 @@ def test_endpoints_are_found_by_pod_and_sorted_over_all_pages(shown: Shown) -> N
     expect(told).to_contain_text("pod-000000000007")
     expect(told.get_by_role("link", name="Trace to it")).to_be_visible()
     assert shown.faults() == []
+
+
+def test_endpoints_are_found_by_a_label(shown: Shown, filled: Filled) -> None:
+    labelled = endpoint("labelled", 0, "h-label")
+    filled.ask("POST", "/plugin/createEndpoint", labelled)
+    try:
+        start = {"Event": "start", "EndpointID": "labelled", "ContainerID": "labelled"}
+        named = {"Network": "front", "Tenant": "default", "EPCommonName": "pod-labelled"}
+        labels = {"Labels": {"tier": "edge"}}
+        filled.ask("POST", "/plugin/updateEndpoint", {**start, **named, **labels})
+        shown.go("endpoints")
+        shown.page.get_by_label("Label (name or name=value)").fill("tier=edge")
+        names = shown.page.locator("tbody tr:not(.spacer) td:nth-child(2)")
+        expect(names).to_have_text(["pod-labelled"])
+        expect(shown.page).to_have_url(re.compile("label=tier%3Dedge"))
+        shown.page.get_by_label("Label (name or name=value)").fill("tier=core")
+        shown.await_text("No endpoint is like that.")
+    finally:
+        filled.ask("POST", "/plugin/deleteEndpoint", {**gone(0), "EndpointID": "labelled"})
+
+
+@pytest.mark.parametrize("view", EMPTY)
+def test_an_empty_page_says_the_next_step(shown: Shown, view: str) -> None:
+    shown.go(view)
+    expect(shown.page.locator(".empty:visible, .verdict:visible").first).to_contain_text(
+        EMPTY[view]
+    )
 
 
 def test_other_tables_are_sorted_here(shown: Shown) -> None:
@@ -292,9 +348,11 @@ def test_checks_and_the_archive_are_buttons(shown: Shown) -> None:
     shown.go("selftest")
     shown.page.get_by_role("button", name="Test now").click()
     shown.await_text("No host has registered yet, so nothing was tested.")
-    shown.page.get_by_role("button", name="Make a diagnosis").click()
+    with shown.held("diagnosis"):
+        shown.page.get_by_role("button", name="Make a diagnosis").click()
+        expect(shown.page.get_by_role("status").filter(has_text="Asking all")).to_be_visible()
     with shown.page.expect_download() as kept:
-        shown.page.locator("a.save").click(timeout=60_000)
+        shown.page.locator("a.save").click()
     assert kept.value.suggested_filename == "contiv-diagnosis.tar.gz"
     assert tarfile.is_tarfile(kept.value.path())
     assert shown.faults() == []
@@ -319,7 +377,7 @@ def test_a_page_that_is_left_alone_asks_nothing(shown: Shown, view: str) -> None
     """One stream tells of changes; nothing is asked again and again."""
     shown.go(view)
     shown.await_text(VIEWS[view])
-    shown.page.locator("#link[data-state=live]").wait_for(timeout=WITHIN)
+    shown.page.locator("#link[data-state=live]").wait_for()
     last = "Math.max(...performance.getEntriesByType('resource').map((one) => one.startTime))"
     quiet = f"performance.now() - {last} > 3000"
     eventually(lambda: shown.page.evaluate(quiet), "three seconds without a request")
@@ -336,6 +394,9 @@ def test_a_phone_shows_rows_first(
             shown.await_text(text)
             assert shown.page.evaluate("document.documentElement.scrollWidth") <= 375, view
             assert shown.faults() == [], view
+        shown.go("reach")
+        shown.await_text("What Kubernetes says")
+        expect(shown.page.get_by_label("Namespace")).not_to_be_visible()
         shown.go("endpoints")
         row = shown.page.get_by_role("button", name="10.1.0.1", exact=True)
         expect(row).to_be_in_viewport()
@@ -388,6 +449,15 @@ def test_the_matrix_tells_the_deciding_rule(
             assert shown.faults() == []
             if filled.endpoints == 10:
                 picture(shown, f"reach-rules-{scheme}")
+
+
+def test_a_cluster_without_policies_of_kubernetes_says_what_would_make_one(shown: Shown) -> None:
+    shown.go("reach?tenant=default&pod=web-1&namespace=shop")
+    said = shown.page.get_by_role("region", name="What Kubernetes says")
+    expect(said).to_contain_text("No policy of Kubernetes judges these pods.")
+    expect(said.locator("code")).to_have_text("kubectl create -f policy.yaml")
+    expect(said.get_by_label("Pod")).to_have_value("web-1")
+    assert shown.faults() == []
 
 
 def test_the_heat_map_shows_the_blocks_of_a_network(
@@ -471,7 +541,7 @@ def test_a_change_is_on_the_screen_soon(shown: Shown, filled: Filled) -> None:
     def live(view: str, text: str) -> None:
         shown.go(view)
         shown.await_text(text)
-        shown.page.locator("#link[data-state=live]").wait_for(timeout=WITHIN)
+        shown.page.locator("#link[data-state=live]").wait_for()
 
     def both(what: str, there: Callable[[int], None], back: Callable[[int], None], on: Any) -> None:
         took = []
@@ -570,12 +640,13 @@ def test_everything_can_be_done_by_keyboard_alone(shown: Shown) -> None:
     assert page.evaluate("document.activeElement.id") == "main"
     page.locator(".skip").focus()
     reached = []
-    for _ in range(12):
+    for _ in range(13):
         press("Tab")
         reached.append(page.evaluate(focused))
         assert page.evaluate(outline) == "solid"
-    assert reached[:6] == ["Overview", "Hosts", "Network", "Policy", "Diagnose", "Changes"]
-    assert reached[6:12] == [
+    sections = ["Overview", "Hosts", "Network", "Policy", "Flows", "Diagnose", "Changes"]
+    assert reached[:7] == sections
+    assert reached[7:13] == [
         "Endpoints",
         "Networks",
         "Addresses",
@@ -605,11 +676,11 @@ def test_everything_can_be_done_by_keyboard_alone(shown: Shown) -> None:
 def test_a_lost_stream_is_told_and_taken_up_again(shown: Shown, filled: Filled) -> None:
     shown.go("tenants")
     shown.await_text(OTHER)
-    shown.page.locator("#link[data-state=live]").wait_for(timeout=WITHIN)
+    shown.page.locator("#link[data-state=live]").wait_for()
     filled.master.kill()
-    shown.page.locator("#link[data-state=lost]").wait_for(timeout=WITHIN)
+    shown.page.locator("#link[data-state=lost]").wait_for()
     filled.master.start()
-    shown.page.locator("#link[data-state=live]").wait_for(timeout=WITHIN)
+    shown.page.locator("#link[data-state=live]").wait_for()
     filled.ask("POST", "/api/v2/tenants", {"tenantName": "after"})
     shown.await_text("after")
     filled.ask("DELETE", "/api/v2/tenants/after")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from daemons.peers import PeerIdentity, Role
-from daemons.tls import TlsFiles, peer_identity, shake_hands
-from daemons.tls_faults import explain
+from daemons.certificates.peers import PeerIdentity, Role
+from daemons.certificates.tls import TlsFiles, peer_identity, shake_hands
+from daemons.certificates.tls_faults import explain
 from netmaster.commands import ca
 from netmaster.commands.ca import CertificateRequest, KeyPair
 

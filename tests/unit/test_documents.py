@@ -18,6 +18,7 @@ from bench.__main__ import BENCHMARKS
 from netctl import main as netctl
 from netmaster.commands.dispatch import _ON_STORE, COMMANDS
 from netplugin.entry import CNI_FILES
+from netplugin.ovsdb import BridgeSpec
 from ofnet.openflow import fields
 from ofnet.openflow.fields import Field
 from ofnet.tables import Priority
@@ -30,6 +31,7 @@ PACKAGES: Final = (
 )
 RUNBOOKS: Final = ("installation", "upgrade", "take-over", "operations")
 """The guides whose commands people type."""
+WIDTH: Final = 120
 GUIDES: Final = ("architecture", "pipeline", "troubleshooting")
 PAGES: Final = tuple(
     str(path.relative_to(ROOT)) for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -256,3 +258,32 @@ def test_every_finding_of_the_attack_has_a_test() -> None:
     tests = (path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     shown = {n for text in tests for n in re.findall(r"docs/notes/trust\.md §(\d+)", text)}
     assert sections == sorted(shown, key=int)
+
+
+@pytest.mark.parametrize("page", ["SECURITY.md", "docs/limits.md"])
+def test_the_packets_that_an_agent_takes_are_the_same_number_everywhere(page: str) -> None:
+    limit = BridgeSpec(name="b", controller="tcp:127.0.0.1:6633").packets_per_second
+    assert f" {limit} a second for each bridge" in (ROOT / page).read_text()
+
+
+# -- form ----------------------------------------------------------------------------------------
+
+
+def test_each_change_of_the_next_release_is_one_line() -> None:
+    """Who upgrades reads hundreds of them; figures belong to docs/performance.md."""
+    text = (ROOT / "CHANGELOG.md").read_text()
+    unreleased = text[text.index("## [Unreleased]") : text.index("## [0.1.0]")]
+    entries = re.findall(r"^- .*\n(?:(?!- |#|\n).*\n)*", unreleased, re.MULTILINE)
+    assert [entry for entry in entries if entry.count("\n") > 1] == []
+    assert len(entries) == len(re.findall(r"^- ", unreleased, re.MULTILINE)) > 0
+
+
+@pytest.mark.parametrize("page", ["kubernetes", "operations"])
+def test_lines_of_the_long_guides_are_short(page: str) -> None:
+    """Rows of tables and what is typed cannot be broken."""
+    long, code = [], False
+    for line in guide(page).splitlines():
+        code ^= line.lstrip().startswith("```")
+        if len(line) > WIDTH and not code and not line.lstrip().startswith("|"):
+            long.append(line)
+    assert long == []

@@ -1,11 +1,15 @@
 """What `scripts/house` counts, on a tree of a few lines."""
 
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from tests.unit.scripts import script as load
+
+MOST_MODULES: Final = 20
+"""A folder with more is searched by name, not by subject: it gets rooms."""
 
 ONE = '''"""A module."""
 
@@ -82,3 +86,11 @@ def rows(house: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict
 )
 def test_a_row_of_the_table(rows: dict[str, str], row: str, value: str) -> None:
     assert rows[row].strip().startswith(value)
+
+
+def test_no_folder_has_over_twenty_modules_and_no_modules_or_folders_import_each_other() -> None:
+    house = load("house")
+    modules = list(house.read(house.ROOT))
+    folders = Counter(one.folder for one in modules if one.name != one.folder)
+    assert {folder: count for folder, count in folders.items() if count > MOST_MODULES} == {}
+    assert [said for _, said in house.cycles(modules)][1:] == ["0", "0"]

@@ -26,13 +26,13 @@ FAILURES: Final = frozenset({
 
 LOOPS: Final = {
     # one request or question, whose caller waits, and hears of the last failure
-    "netmaster/commit.py Committer._commit_plan": "decides once more on a newer view",
+    "netmaster/commits/commit.py Committer._commit_plan": "decides once more on a newer view",
     "netplugin/diagnostics/live_trace.py _received": "a link's end, told once: a second ends it",
     "netplugin/masters/leader.py LeaderClient.call": "ends with the time of the request",
     "objdb/consul/leases.py _session_of": "ends with the time of the grant",
     "objdb/failover.py Failover.call_members": "ends with the budget of the call",
     # no failure: the kernel says that events did not fit, which counts as a change
-    "netplugin/kernel/firewall_watch.py _read": "ENOBUFS",
+    "netplugin/kernel/firewall/firewall_watch.py _read": "ENOBUFS",
     "netplugin/kernel/netns.py _follow": "ENOBUFS",
     # what reports by itself
     "ofnet/bgp/speaker.py Speaker.run": "BGP's own states and pauses; a fault of the host names it",
@@ -42,7 +42,7 @@ LOOPS: Final = {
 """Loops that catch a failure and go on, and why they are none of `core.retry`."""
 
 PAUSES: Final = {
-    "netplugin/bridges/port_retries.py": "of Open vSwitch's failures, not of the agent's",
+    "netplugin/bridges/vxlan/port_retries.py": "of Open vSwitch's failures, not of the agent's",
     "netplugin/kube/api.py": "also of watches that end well",
     "netplugin/pods/claims.py": "of claims that netmaster refuses, which are faults by themselves",
     "objdb/etcd/channel.py": "of one call",

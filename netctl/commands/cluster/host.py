@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from daemons.progress import waiting
 from netctl.commandline import Command, CommandGroup, misuse, switch
 from netctl.commands import flags
 from netctl.connection import MasterConnection
 from netctl.failure import BEHIND, CommandFailed
-from netctl.progress import waiting
 from netctl.render import Json, ListFormat, moment, text
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _FORMAT = ListFormat(
     row=lambda found: (
         text(found, "label"),
         text(found, "controlIP"),
-        text(found, "vtepIP"),
+        ",".join(filter(None, (text(found, "vtepIP"), text(found, "vtepIP6")))),
         _version(found),
         _agent(found),
         _yes_or_no(found, "applied"),

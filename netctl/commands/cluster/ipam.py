@@ -1,4 +1,4 @@
-"""`netctl ipam`: checks and fixes address grants without a user."""
+"""`netctl ipam`: checks and fixes address grants without a user, and what is kept for pods."""
 
 import click
 
@@ -44,4 +44,37 @@ def _row(found: Json) -> tuple[str, ...]:
     )
 
 
+@click.command("kept", cls=Command, help="List the addresses that are kept for pods by name")
+@flags.tenant
+@flags.all_items
+@flags.data
+@click.pass_obj
+def _kept(master: MasterConnection, tenant: str, *, all_items: bool) -> None:
+    asked = {} if all_items else {"tenantName": tenant}
+    found = list(master.client().kept_addresses(asked))
+    head = [
+        ("Tenant", "Network", "Kept for", "IP address", "IPv6 address", "Host"),
+        ("------", "-------", "--------", "----------", "------------", "----"),
+    ]
+    names = ("tenantName", "networkName", "name", "ipAddress", "ipv6Address", "host")
+    rows = [tuple(text(one, name) for name in names) for one in found]
+    master.show_data(found, lambda: table([*head, *rows]))
+
+
+@click.command(
+    "release",
+    cls=Command,
+    help="Release the addresses that are kept for a pod that is away; NAME is NAMESPACE/POD",
+    words=("network", "name"),
+    wrong_words="Network and name required",
+)
+@flags.tenant
+@click.pass_obj
+def _release(master: MasterConnection, tenant: str, network: str, name: str) -> None:
+    master.client().release_kept(f"{tenant}:{network}:{name.replace('/', ':', 1)}")
+    master.say(f"Released what was kept for {name}")
+
+
 ipam.add(_check)
+ipam.add(_kept)
+ipam.add(_release)

@@ -4,6 +4,7 @@ from typing import Final
 
 import click
 
+from netctl.colours import told
 from netctl.commandline import Command
 from netctl.commands import flags
 from netctl.connection import MasterConnection
@@ -38,7 +39,7 @@ def _shown(found: Json) -> str:
     hosts = found.get("hosts", [])
     rows = [(host["host"], *(_cell(host["checks"].get(kind)) for kind in _KINDS)) for host in hosts]
     failures = [
-        f"{host['host']}: {kind}: {name}: {why}\n"
+        told(f"{host['host']}: {kind}: {name}: {why}", well=False) + "\n"
         for host in hosts
         for kind, check in host["checks"].items()
         for name, why in check["failed"].items()

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from netctl.colours import told
 from netctl.commandline import Command, switch
 from netctl.commands import flags
 from netctl.connection import MasterConnection
@@ -40,7 +41,7 @@ def _whole_lines(found: Mapping[str, Any]) -> Iterator[str]:
     if found["answer"]:
         yield "the answer"
         yield from _hops(found["answer"])
-    yield found["verdict"]
+    yield told(found["verdict"], well=found["outcome"] == _DELIVERED)
     if "live" in found:
         yield from _live(found["live"])
 
@@ -54,8 +55,8 @@ def _live(live: Mapping[str, Any]) -> Iterator[str]:
             what = answer if one["answer"] else ""
             yield f"  host {host}  {what}{one['direction']} by link {one['link']}{where}"
     for host, why in live["unreachable"].items():
-        yield f"  !! host {host} did not look: {why}"
-    yield live["verdict"]
+        yield told(f"  !! host {host} did not look: {why}", well=False)
+    yield told(live["verdict"], well=live["outcome"] == _DELIVERED)
 
 
 def _hops(hops: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -71,7 +72,7 @@ def _hops(hops: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             place = f"{leaving['kind']} {leaving['name']}".strip()
             yield f"  -> {place}, port {leaving['port']}"
         for fault in hop.get("faults", ()):
-            yield f"  !! {fault}"
+            yield told(f"  !! {fault}", well=False)
         for note in hop.get("notes", ()):
             yield f"  !! {note}"
 

@@ -8,7 +8,7 @@ import click
 from netctl.commandline import Callback, Command, CommandGroup
 from netctl.commands import flags
 from netctl.connection import MasterConnection
-from netctl.render import ListFormat, text
+from netctl.render import ListFormat, pod_name, text
 
 _COLUMNS = ("Tenant", "Network", "Group", "Host", "Addresses", "MAC", "Container", "Name")
 
@@ -19,7 +19,7 @@ _FORMAT = ListFormat(
     row=lambda found: (
         *(text(found, name) for name in ("tenant", "network", "group", "host", "addresses", "mac")),
         text(found, "container")[:_SHORT_ID],
-        text(found, "containerName") or text(found, "interface"),
+        pod_name(found) or text(found, "interface"),
     ),
     wide=(("Interface", "interface"), ("Labels", "labels"), ("VTEP", "vtep"), ("Key", "key")),
 )
@@ -70,7 +70,10 @@ def _list(
     found = list(master.client().endpoints([*asked, *(("label", one) for one in label)]))
     if pod:
         wanted = pod if "/" in pod else f"*/{pod}"
-        found = [one for one in found if fnmatchcase(text(one, "containerName"), wanted)]
+        names = ((one, pod_name(one)) for one in found)
+        found = [
+            one for one, name in names if fnmatchcase(name if "/" in name else f"/{name}", wanted)
+        ]
     master.show_list(found, _FORMAT)
 
 

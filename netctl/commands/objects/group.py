@@ -50,6 +50,7 @@ group = CommandGroup("group", help="Endpoint Group manipulation tools")
 )
 @click.option("-r", "--ip-pool", default="", help="IP Address range, example 10.36.0.1-10.36.0.10")
 @click.option("-tag", "--epg-tag", default="", help="Configured Group Tag")
+@flags.exclude
 @flags.what_if
 @flags.if_absent
 @click.pass_obj
@@ -64,6 +65,7 @@ def _create(
     external_contract: tuple[str, ...],
     ip_pool: str,
     epg_tag: str,
+    exclude: tuple[str, ...],
 ) -> None:
     body = {
         "tenantName": tenant,
@@ -74,6 +76,7 @@ def _create(
         "extContractsGrps": external_contract,
         "ipPool": ip_pool,
         "cfgdTag": epg_tag,
+        **({"exclude": exclude} if exclude else {}),
     }
     master.create(
         "endpointGroups", f"{tenant}:{group}", body, f"Creating EndpointGroup {tenant}:{group}"
@@ -81,6 +84,7 @@ def _create(
 
 
 group.add(_create)
+group.add(_RESOURCE.excluder("Change which addresses endpoints of a group are not given"))
 group.add(_RESOURCE.inspector("Inspect a EndpointGroup"))
 group.add(_RESOURCE.remover("Delete an endpoint group"), "delete")
 group.add(_RESOURCE.lister("List endpoint groups"), "list")

@@ -58,7 +58,12 @@ _RESOURCE = TenantResource(
         ),
         name="networkName",
         row=_row,
+        wide=(("Granted tag", "grantedTag"), ("Endpoints", "numEndpoints")),
     ),
+    state=lambda oper: {
+        "grantedTag": oper.get("pktTag", ""),
+        "numEndpoints": oper.get("numEndpoints", 0),
+    },
 )
 
 network = CommandGroup("network", help="Network manipulation tools")
@@ -82,11 +87,13 @@ network = CommandGroup("network", help="Network manipulation tools")
     show_default=True,
     help="Packet tag (Vlan ID/VNI)",
 )
-@click.option("-s", "--subnet", default="", help="Subnet CIDR - REQUIRED")
+@click.option("-s", "--subnet", default="", help="Subnet CIDR - REQUIRED, or one of IPv6")
 @click.option("-g", "--gateway", default="", help="Gateway")
 @click.option("-s6", "--subnetv6", default="", help="IPv6 Subnet CIDR")
 @click.option("-g6", "--gatewayv6", default="", help="IPv6 Gateway")
+@click.option("--first-family", default="", help="Family of a pod's first address: ipv4 or ipv6")
 @click.option("-tag", "--nw-tag", default="", help="Configured Network Tag")
+@flags.exclude
 @flags.what_if
 @flags.if_absent
 @click.pass_obj
@@ -102,9 +109,11 @@ def _create(
     gateway: str,
     subnetv6: str,
     gatewayv6: str,
+    first_family: str,
     nw_tag: str,
+    exclude: tuple[str, ...],
 ) -> None:
-    if not subnet:
+    if not (subnet or subnetv6):
         raise misuse("Subnet is required")
     if gateway and not is_ipv4(gateway):
         raise misuse("Invalid gateway - Enter in A.B.C.D format")
@@ -120,7 +129,9 @@ def _create(
         "gateway": gateway,
         "ipv6Subnet": subnetv6,
         "ipv6Gateway": gatewayv6,
+        **({"firstFamily": first_family} if first_family else {}),
         "cfgdTag": nw_tag,
+        **({"exclude": exclude} if exclude else {}),
     }
     master.create("networks", f"{tenant}:{network}", body, f"Creating network {tenant}:{network}")
 
@@ -129,3 +140,4 @@ network.add(_RESOURCE.lister("List networks"), "list")
 network.add(_RESOURCE.inspector("Inspect a Network"))
 network.add(_RESOURCE.remover("Delete a network", saying="Deleting network"), "delete")
 network.add(_create)
+network.add(_RESOURCE.excluder("Change which addresses of a network nobody is given"))

@@ -1,10 +1,10 @@
-"""`netctl policy`: policies. The commands of their rules are in `rule` and `policy_log`."""
+"""`netctl policy`: policies. `rule`, `kube_rules` and `policy_log` have the other commands."""
 
 import click
 
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
-from netctl.commands.objects import policy_log, rule
+from netctl.commands.objects import kube_rules, policy_log, policy_suggest, rule
 from netctl.commands.objects.tenancy import TenantResource
 from netctl.connection import MasterConnection
 from netctl.render import ListFormat, text
@@ -43,6 +43,8 @@ policy.add(_RESOURCE.lister("List policies"), "list")
 policy.add(_RESOURCE.inspector("Inspect a policy"))
 policy.add(rule.list_rules)
 policy.add(rule.kube_stats)
+policy.add(kube_rules.kube_rules)
 policy.add(policy_log.policy_log)
+policy.add(policy_suggest.suggest)
 policy.add(rule.remove)
 policy.add(rule.add)

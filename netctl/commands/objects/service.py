@@ -24,9 +24,7 @@ _FORMAT = ListFormat(
 _DEFAULT_TENANT = "default"
 _tenant = click.option("-t", "--tenant", default="", help="service tenant")
 
-service = CommandGroup(
-    "service", help="service object creation (only for  docker version <= 1.12.x)"
-)
+service = CommandGroup("service", help="Services: an address for the endpoints that labels select")
 
 
 @click.command("ls", cls=Command, help="List service objects")
@@ -43,8 +41,7 @@ def _list(master: MasterConnection, tenant: str, *, all_items: bool) -> None:
 @click.command(
     "inspect",
     cls=Command,
-    # The original's text; the command shows a service.
-    help="Inspect a Network",
+    help="Inspect a service",
     words=("servicename",),
     wrong_words="Service group name required",
 )
@@ -75,7 +72,7 @@ def _remove(master: MasterConnection, tenant: str, servicename: str) -> None:
 @click.command(
     "create",
     cls=Command,
-    help="Create Service object (only for docker version <= 1.12.x)",
+    help="Create a service",
     words=("servicename",),
     wrong_words=_NAME_REQUIRED,
 )

@@ -15,8 +15,8 @@ from aiohttp import web
 
 from contivmodel.wire import dumps
 from core.errors import Invalid
-from daemons.peers import PeerIdentity, Role
-from daemons.tls import peer_identity
+from daemons.certificates.peers import PeerIdentity, Role
+from daemons.certificates.tls import peer_identity
 from netmaster.auth import audit
 from netmaster.auth.audit import RequestOrigin
 from netmaster.auth.forwarding import FORWARDED_IDENTITY, client_of

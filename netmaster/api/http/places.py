@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from daemons.peers import Role
+from daemons.certificates.peers import Role
 from netmaster.api.http.problems import TooManyAtOnce
 from netmaster.auth.roles import Identity
 

@@ -24,6 +24,7 @@ from core.errors import (
     NotLeader,
     NotSupported,
     PreconditionFailed,
+    QuotaExceeded,
     StoreFull,
     StoreUnavailable,
     TooLarge,
@@ -193,6 +194,15 @@ _BY_CLASS: Final[tuple[tuple[type[ContivError], ProblemKind], ...]] = (
             403,
             "the client may not do that",
             "ask an administrator for the right, or for the change",
+        ),
+    ),
+    (
+        QuotaExceeded,
+        ProblemKind(
+            "quota-exceeded",
+            403,
+            "the tenant has as much as it may have; nothing was changed",
+            "delete what is not used, or ask an administrator for a higher quota",
         ),
     ),
     (

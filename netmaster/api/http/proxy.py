@@ -36,14 +36,14 @@ from contivmodel.outcome import HEADER, Outcome
 from core.errors import NotLeader, StoreUnavailable
 from core.patience import patient
 from core.tasks import background
+from daemons.certificates.tls import TlsContexts, peer_identity
+from daemons.certificates.tls_faults import cause
 from daemons.http_client import Connector
-from daemons.tls import TlsContexts, peer_identity
-from daemons.tls_faults import cause
 from netmaster.api.http.follower_info import is_info, with_follower
 from netmaster.api.http.replies import failure, may_change, unknown_outcome
 from netmaster.api.http.server import ROUTE, read_body
 from netmaster.auth.forwarding import FORWARDED_IDENTITY, forwarded
-from netmaster.commit import NO_LEADER
+from netmaster.commits.commit import NO_LEADER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

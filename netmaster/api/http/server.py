@@ -15,9 +15,9 @@ from typing import Final
 
 from aiohttp import HttpVersion11, web
 
-from core.connections import ConnectionGuard, ConnectionLimits
 from core.errors import ContivError, NotLeader
 from core.logs import fields
+from core.net.connections import ConnectionGuard, ConnectionLimits
 from core.tasks import guard
 from daemons.browsers import BrowserPolicy
 from daemons.health import PATHS, Health
@@ -26,7 +26,7 @@ from daemons.listen_address import ANY_ADDRESS, ListenAddress
 from daemons.request_stats import UNKNOWN, RequestStats, method_label
 from netmaster.api.http.bodies import MAX_BODY, BodyBudget, BodyLimits, BodyShare
 from netmaster.api.http.replies import failure, not_found, refusal
-from netmaster.commit import NO_LEADER
+from netmaster.commits.commit import NO_LEADER
 
 log = logging.getLogger(__name__)
 

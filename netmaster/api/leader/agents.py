@@ -6,7 +6,7 @@ come back as data; every failure is an AgentUnavailable that names the host.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -27,16 +27,18 @@ from pydantic import TypeAdapter
 from yarl import URL
 
 from core import keys
+from core.addresses import authority
 from core.errors import AgentUnavailable, Invalid
 from core.ids import HostLabel
 from core.patience import patient
+from daemons.certificates.tls import TlsContexts
+from daemons.certificates.tls_faults import cause
 from daemons.http_client import Connector
-from daemons.tls import TlsContexts
-from daemons.tls_faults import cause
-from netmaster import agent_answers, host_inventory
+from netmaster import agent_answers
 from netmaster.agent_answers import HOP, Hop
 from netmaster.auth.forwarding import FORWARDED_IDENTITY
-from netmaster.host_inventory import HostInventory
+from netmaster.hosts import host_inventory
+from netmaster.hosts.host_inventory import HostInventory
 from objdb.api import Backend
 from state import codec
 from state.records import EndpointRecord, ServiceInstance
@@ -146,8 +148,9 @@ class RegisteredAgents:
         seconds: float = ANSWER_TIMEOUT,
         most: int = MAX_ANSWER,
         body: bytes | None = None,
+        only: Collection[str] | None = None,
     ) -> Answers:
-        """Ask the agents of all hosts, those without a registered agent too.
+        """Ask the agents of all hosts, those without a registered agent too, or of some `only`.
 
         `seconds` and `most` bytes are for the answer of each. With a `body`, JSON, it is a POST.
         Whatever an agent registers or answers, the others' answers are there. Raises
@@ -169,7 +172,8 @@ class RegisteredAgents:
                 except (AgentUnavailable, Invalid) as exc:
                     unreachable[label] = str(exc)
 
-        await asyncio.gather(*map(ask, hosts.known))
+        wanted = [label for label in hosts.known if only is None or label in only]
+        await asyncio.gather(*map(ask, wanted))
         return Answers(dict(sorted(replies.items())), dict(sorted(unreachable.items())))
 
     @asynccontextmanager
@@ -204,7 +208,7 @@ class RegisteredAgents:
         unreachable: dict[str, str] = {}
 
         async def ask(master: ServiceInstance) -> None:
-            address = f"{master.address}:{master.port}"
+            address = authority(master.address, master.port)
             try:
                 answer = self._open(
                     "of a master",
@@ -294,7 +298,7 @@ def _rest_address(host: HostLabel, hosts: HostInventory) -> str:
     """Return where the REST of a host's agent is. Raises AgentUnavailable."""
     for instance in hosts.services.get(host, ()):
         if instance.service == keys.SERVICE_AGENT_REST:
-            return f"{instance.address}:{instance.port}"
+            return authority(instance.address, instance.port)
     why = "; ".join(["no netplugin is registered", *hosts.faults.get(host, ())])
     raise AgentUnavailable(f"host {host}: {why}")
 

@@ -6,19 +6,22 @@ them.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from aiohttp import web
 
-from daemons.peers import Role
+from daemons.certificates.peers import Role
 from netmaster.api.http.access import Access, AccessControl
 from netmaster.api.leader.agents import RegisteredAgents
+from netmaster.api.leader.conditions import ConditionsApi
 from netmaster.api.leader.hosts import HostsApi
 from netmaster.api.leader.ipam import IpamApi
 from netmaster.api.leader.state_text import EndpointTexts
 from netmaster.api.leader.status import StatusApi
-from netmaster.cleanup import Cleanups
-from netmaster.commit import Committer
-from netmaster.plan import network_rights
+from netmaster.commits.commit import Committer
+from netmaster.hosts.claim_window import ClaimWindow
+from netmaster.hosts.cleanup import Cleanups
+from netmaster.plan import network_rights, quotas
 from netmaster.plan.change_log import ChangeOrigin
 from netmaster.plan.endpoints.address_blocks import LONGEST_WITHOUT_REMOVAL
 from netmaster.plan.model import Plan
@@ -57,36 +60,45 @@ class ApiRequest:
         return ChangeOrigin(who=str(who) if who else "", address=self.access.origin.address)
 
     def allowed(self, decide: Callable[[View], Plan]) -> Callable[[View], Plan]:
-        """Return a decision within what the client may create in its tenants."""
+        """Return a decision within quotas, and what the client may create in its tenants."""
         who = self.access.who if self.access else None
-        if who is None or who.role is not Role.OPERATOR:
-            return decide
-        return network_rights.limited(decide)
+        if who is not None and who.role is Role.OPERATOR:
+            decide = network_rights.limited(decide)
+        return quotas.limited(decide)
+
+
+class ObjectChanges(Protocol):
+    """What changes REST objects (`netmaster.external.external_effects`)."""
+
+    async def change(self, decide: Callable[[View], Plan]) -> object:
+        """Commit a change with its effects on what is outside the store."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderContext:
     """What a leader answers from during one term.
 
-    `change` commits changes to REST objects with their external effects, `committer` all others;
+    `effects` commits changes to REST objects with their external effects, `committer` all others;
     `mode` is the cluster's; `now` is the wall clock; `agents` asks the agents of other hosts;
     `access` decides who may do what, None without TLS.
     `new_id` makes random ids; `block_seconds` is for how long a host may use addresses that it
     holds ahead of its pods.
-    `claims_only` says that addresses are granted to running pods alone (`netmaster.claim_window`).
+    While `claims` is open addresses are granted to running pods alone.
     """
 
     committer: Committer
-    change: Callable[[Callable[[View], Plan]], Awaitable[object]]
+    effects: ObjectChanges
     mode: str
     now: Callable[[], float]
     agents: RegisteredAgents
     cleanups: Cleanups
     hosts: HostsApi
+    conditions: ConditionsApi
     ipam: IpamApi
     status: StatusApi
     access: AccessControl | None = None
-    claims_only: Callable[[], bool] = lambda: False
+    claims: ClaimWindow | None = None
     endpoint_texts: EndpointTexts = field(default_factory=EndpointTexts)
     new_id: Callable[[], str] = lambda: ""
     block_seconds: float = LONGEST_WITHOUT_REMOVAL

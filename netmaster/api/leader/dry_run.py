@@ -15,9 +15,9 @@ from netmaster.api.http import queries
 from netmaster.api.leader import flow_effects
 from netmaster.api.leader.context import LeaderContext
 from netmaster.api.leader.flow_effects import Effects
-from netmaster.plan import effects
-from netmaster.plan.effects import ChangePreview
 from netmaster.plan.model import Plan
+from netmaster.plan.reachability import effects
+from netmaster.plan.reachability.effects import ChangePreview
 from netmaster.view import View
 
 QUERY: Final = {queries.DRY_RUN: "`true`: write nothing, answer what would be"}

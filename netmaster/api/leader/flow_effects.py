@@ -1,8 +1,8 @@
 """What a change would do to the flows of every host's switches, for a dry run.
 
-In come the writes that `netmaster.plan.effects` has computed. The agents of all hosts are asked
-(`netplugin.diagnostics.dry_run`), each for its own switches: only an agent knows its ports, and
-its code makes the flows. The leader computes nothing.
+In come the writes that `netmaster.plan.reachability.effects` has computed. The agents of all hosts
+are asked (`netplugin.diagnostics.dry_run`), each for its own switches: only an agent knows its
+ports, and its code makes the flows. The leader computes nothing.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from core.patience import patient
 from netmaster import agent_answers, codec
 from netmaster.agent_answers import Name
 from netmaster.api.leader.agents import Answers
-from netmaster.plan.effects import ChangePreview, PlanEffects
+from netmaster.plan.reachability.effects import ChangePreview, PlanEffects
 from netmaster.stored import Write
 from state.watch import AGENT_PREFIXES
 

@@ -1,7 +1,7 @@
 """Answers about hosts (`/hosts` and below): list, drain, undrain and remove them.
 
-`netmaster.host_inventory` reads which hosts there are, `netmaster.progress` computes what they have
-applied; `netmaster.plan.endpoints.drain` and `netmaster.cleanup` make the changes.
+`netmaster.hosts.host_inventory` reads which hosts there are, `netmaster.progress` computes what
+they have applied; `netmaster.plan.endpoints.drain` and `netmaster.hosts.cleanup` make the changes.
 """
 
 import logging
@@ -15,10 +15,10 @@ from contivmodel.answers import Count
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import HostLabel
 from core.logs import fields
-from netmaster import host_inventory
-from netmaster.cleanup import Cleanups
-from netmaster.commit import Committer
-from netmaster.host_inventory import HostInventory
+from netmaster.commits.commit import Committer
+from netmaster.hosts import host_inventory
+from netmaster.hosts.cleanup import Cleanups
+from netmaster.hosts.host_inventory import HostInventory
 from netmaster.plan import address_space
 from netmaster.plan.change_log import ChangeOrigin, recorded
 from netmaster.plan.endpoints import drain

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, cast
 
 from core.logs import fields
-from netmaster import host_inventory
-from netmaster.commit import Committer, partly_done
+from netmaster.commits.commit import Committer, partly_done
+from netmaster.hosts import host_inventory
 from netmaster.plan.show import ipam_check
 from netmaster.plan.show.ipam_check import IpamFinding, Place
 from netmaster.reservations import Reservations

@@ -22,10 +22,10 @@ from contivmodel.rpc import (
 from contivmodel.wire import decode, dumps, escaped
 from core.errors import Conflict
 from netmaster.api.v1.objects import SWARM
-from netmaster.claim_window import refusal
-from netmaster.plan import swarm_network
+from netmaster.hosts.claim_window import refusal
 from netmaster.plan.endpoints import address, address_blocks, endpoint
 from netmaster.plan.endpoints.address_blocks import BlocksReply, Renewal
+from netmaster.plan.external import swarm_network
 from netmaster.plan.model import Plan
 from netmaster.view import View
 from state import codec
@@ -43,6 +43,7 @@ class AgentCall:
     the endpoint (`contivmodel.client.REVISIONS_HEADER`); the agent waits until it applied them.
     `hosts` returns the hosts that the request is about: an agent may name its own only. `event` is
     logged once the decision is in the store, about the endpoint that is the reply; "" is not.
+    `within_quotas` is false for what no quota refuses: the endpoint of a pod that runs.
     """
 
     decide: Callable[[View], Plan]
@@ -50,6 +51,7 @@ class AgentCall:
     tells_revisions: bool = False
     hosts: Callable[[View], Iterable[str]] = lambda _: ()
     event: str = ""
+    within_quotas: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ def create_endpoint(body: bytes, at: CallContext) -> AgentCall:
         tells_revisions=True,
         hosts=lambda view: endpoint.hosts_of_create(view, request),
         event="endpoint created",
+        within_quotas=not request.claim,
     )
 
 

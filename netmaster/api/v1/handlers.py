@@ -17,7 +17,7 @@ from contivmodel.client import HISTORY_HEADER, REVISIONS_HEADER
 from contivmodel.service_objects import Bgp
 from core.ids import HostLabel
 from core.logs import fields
-from daemons.peers import Role
+from daemons.certificates.peers import Role
 from netmaster.api.http.replies import (
     bare_json,
     json_body,
@@ -32,6 +32,7 @@ from netmaster.api.leader.state_text import inspection
 from netmaster.api.v1 import agent_calls, objects
 from netmaster.api.v1.agent_calls import ReadCall
 from netmaster.api.v1.objects import ObjectClass
+from netmaster.plan import quotas
 from netmaster.plan.change_log import recorded
 from netmaster.plan.model import Plan
 from netmaster.plan.show import ofnet_endpoints, ofnet_rules, service_states
@@ -81,7 +82,7 @@ async def _change(
     decide = request.allowed(decide)
     if dry_run.is_asked(request.query):
         return json_reply(await dry_run.v1_answer(decide, leader))
-    return json_reply(await leader.change(recorded(decide, request.origin, leader.now())))
+    return json_reply(await leader.effects.change(recorded(decide, request.origin, leader.now())))
 
 
 async def inspect_object(
@@ -117,7 +118,7 @@ async def agent_call(
     at = agent_calls.CallContext(
         leader.now(),
         leader.mode,
-        claims_only=leader.claims_only(),
+        claims_only=leader.claims is not None and leader.claims.is_open(),
         new_id=leader.new_id,
         block_seconds=leader.block_seconds,
         agent=_agent(request),
@@ -131,6 +132,8 @@ async def agent_call(
         if request.access:
             request.access.check(hosts=call.hosts(view))
         plan = call.decide(view)
+        if call.within_quotas:
+            quotas.check(view, plan)
         return plan
 
     reply = await leader.committer.submit(decide)

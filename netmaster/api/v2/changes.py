@@ -1,8 +1,8 @@
 """Decisions about any REST object in API v2: preconditions, then the plan of its class. Pure.
 
 In come what `contivmodel.representation` read and the class of `netmaster.api.v1.objects`; out
-comes a decision for `netmaster.commit`, whose reply is an `Answer`. The plans are those of v1.
-Where v1 keeps a value that cannot be changed and says nothing, v2 refuses.
+comes a decision for `netmaster.commits.commit`, whose reply is an `Answer`. The plans are those of
+v1. Where v1 keeps a value that cannot be changed and says nothing, v2 refuses.
 """
 
 import re

@@ -92,7 +92,7 @@ async def list_objects(
         keys = (key for key, obj in objects.items() if _may_see(request, obj))
         return queries.page(keys, lambda key: shown(objects[key]), wanted)
 
-    return _page(leader, await leader.committer.read(page))
+    return page_reply(leader, await leader.committer.read(page))
 
 
 async def read_object(
@@ -176,7 +176,7 @@ async def list_hosts(leader: LeaderContext, request: ApiRequest) -> web.Response
     """Answer a page of the hosts, with what they have applied and what is wrong with them."""
     wanted = queries.list_query(request.query, ShownHost.__annotations__, HOST_FILTERS)
     hosts = {host["label"]: host for host in await leader.hosts.all()}
-    return _page(leader, queries.page(hosts, hosts.__getitem__, wanted))
+    return page_reply(leader, queries.page(hosts, hosts.__getitem__, wanted))
 
 
 async def read_host(leader: LeaderContext, request: ApiRequest) -> web.Response:
@@ -199,7 +199,7 @@ async def list_address_use(leader: LeaderContext, request: ApiRequest) -> web.Re
         )
         return queries.page(keys, lambda key: address_use.shown(view, networks[key]), wanted)
 
-    return _page(leader, await leader.committer.read(page))
+    return page_reply(leader, await leader.committer.read(page))
 
 
 async def list_changes(leader: LeaderContext, request: ApiRequest) -> web.Response:
@@ -221,7 +221,7 @@ async def list_changes(leader: LeaderContext, request: ApiRequest) -> web.Respon
     def page(view: View) -> queries.Page:
         return queries.Page(*change_pages.page(view, wanted))
 
-    return _page(leader, await leader.committer.read(page))
+    return page_reply(leader, await leader.committer.read(page))
 
 
 async def _change(
@@ -239,7 +239,7 @@ async def _change(
     keyed = _keyed(request, body)
     if keyed is not None:
         decide = idempotency.once(decide, keyed, leader.now())
-    reply = await leader.change(recorded(decide, request.origin, leader.now()))
+    reply = await leader.effects.change(recorded(decide, request.origin, leader.now()))
     match reply:
         case Replayed(answer):
             again = _answer(kind, answer)
@@ -274,7 +274,8 @@ def _answer(kind: ObjectClass, answer: Answer) -> web.Response:
     return web.Response(status=answer.status, body=text.encode() if text else None, headers=headers)
 
 
-def _page(leader: LeaderContext, page: queries.Page) -> web.Response:
+def page_reply(leader: LeaderContext, page: queries.Page) -> web.Response:
+    """Return the answer that a page of a list is."""
     shown: ShownPage = {
         "items": page.items,
         "next": page.next,

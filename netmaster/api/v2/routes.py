@@ -22,11 +22,12 @@ from netmaster.api.http.routes import OperationDoc, Route
 from netmaster.api.leader import dry_run
 from netmaster.api.leader.context import ApiRequest, Handler, LeaderContext
 from netmaster.api.v1.objects import ObjectClass
-from netmaster.api.v2 import handlers, idempotency, queries
+from netmaster.api.v2 import handlers, idempotency, kept_addresses, queries
 from netmaster.api.v2.events.stream import EVENT_STREAM, LAST_EVENT_ID, PATH, QUERY
 from netmaster.api.v2.examples import EXAMPLES
 from netmaster.plan.show import change_pages
 from netmaster.plan.show.address_use import AddressUse
+from netmaster.plan.show.kept_addresses import KeptAddress
 from netmaster.progress import ShownHost
 
 _OBJECT: Final[Schema] = {"type": "object"}
@@ -63,6 +64,11 @@ def other_routes() -> Iterator[Route[Handler]]:
     use = schema_of(AddressUse)
     networks = _list("list address use", "AddressUse", use, handlers.NETWORK_FILTERS)
     yield Route("GET", f"{PREFIX}ipam", handlers.list_address_use, networks)
+    one = schema_of(KeptAddress)
+    kept = _list("list kept addresses", "KeptAddress", one, kept_addresses.FILTERS)
+    yield Route("GET", kept_addresses.PATH, kept_addresses.show, kept)
+    freed = OperationDoc(summary="release kept address", tag=_TAG, answers={204: None})
+    yield Route("DELETE", kept_addresses.ITEM, kept_addresses.release, freed)
     changes = _list("list changes", "Change", schema_of(change_pages.ShownChange), ())
     changes = replace(changes, query={**change_pages.FILTERS, **paging.PAGED})
     yield Route("GET", f"{PREFIX}changes", handlers.list_changes, changes)

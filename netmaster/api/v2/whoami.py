@@ -9,7 +9,7 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from daemons.peers import Role
+from daemons.certificates.peers import Role
 from netmaster.api.http.queries import parameters
 from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc

@@ -22,6 +22,7 @@ from core.errors import Exhausted, Invalid, NotFound
 from core.ids import GroupKey, NetworkId
 from netmaster.plan.grants import (
     AddressSource,
+    Usable,
     address_source,
     choose4,
     choose6,
@@ -41,6 +42,8 @@ GRACE: Final = 300.0
 
 MOST_OF_HOST: Final = 128
 """Reservations that the agent of one host may have at a time."""
+
+RESERVED: Final = Usable(GrantOwner.RESERVATION)
 
 CHUNK: Final = 24
 """How many reservations one plan reclaims."""
@@ -64,16 +67,12 @@ def allocate(view: View, request: AllocAddressRequest, now: float, *, host: str 
         length = network.ipv6_subnet_len
         if _is_gateway6(network, request.preferred):
             return Plan((), reply=f"{request.preferred}/{length}")
-        address = _of_range6(source, request) or choose6(
-            source, request.preferred, convertible=GrantOwner.RESERVATION
-        )
+        address = _of_range6(source, request) or choose6(source, request.preferred, usable=RESERVED)
     else:
         length = network.subnet_len
         if request.preferred and request.preferred == network.gateway:
             return Plan((), reply=f"{request.preferred}/{length}")
-        address = _of_range4(source, request) or choose4(
-            source, request.preferred, convertible=GrantOwner.RESERVATION
-        )
+        address = _of_range4(source, request) or choose4(source, request.preferred, usable=RESERVED)
     before = source.addresses.grants.get(address)
     if before is None and host:
         _check_share(view, source, host, of6=":" in address)
@@ -136,9 +135,9 @@ def release(view: View, request: ReleaseAddressRequest, *, host: str = "") -> Pl
     if grant is not None and grant.reserved:
         unreserved = replace(grant, reserved=False)
         return Plan((Write(keys.grant(network.id, text), unreserved, new=False),), reply="success")
-    if grant is None or grant.owner is not GrantOwner.RESERVATION:
+    if grant is None or grant.owner is not GrantOwner.RESERVATION or grant.kept_for:
         # Docker also releases the addresses of endpoints. An endpoint's grant is deleted together
-        # with its record; without its record it must not be reused.
+        # with its record; without its record it must not be reused. What is kept is not docker's.
         return Plan((), reply="success")
     if host and grant.host not in {"", host}:
         return Plan((), reply="success")
@@ -170,7 +169,9 @@ def split_alloc_id(text: str) -> tuple[NetworkId, GroupKey | None]:
 
 def _check_share(view: View, source: AddressSource, host: str, *, of6: bool) -> None:
     """Raise Exhausted if an agent has its share of reservations."""
-    own = [key for key, grant in view.reservations.items() if grant.host == host]
+    own = [
+        key for key, grant in view.reservations.items() if grant.host == host and not grant.kept_for
+    ]
     if len(own) >= MOST_OF_HOST:
         raise Exhausted(
             f"host {host} has {len(own)} addresses reserved without an endpoint: "

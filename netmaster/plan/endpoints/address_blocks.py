@@ -8,7 +8,7 @@ hosts.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count, islice, zip_longest
+from itertools import count, islice
 from typing import Final
 
 from contivmodel.rpc import AddressBlocksRequest
@@ -16,6 +16,7 @@ from core import keys
 from core.addresses import ipv4_text, ipv6_text
 from core.errors import Conflict, Invalid
 from core.ids import HostLabel, NetworkId
+from netmaster.plan import quotas
 from netmaster.plan.grants import AddressSource, address_source, grant_write
 from netmaster.plan.model import Plan
 from netmaster.stored import BlockLease, Write
@@ -39,7 +40,7 @@ class Renewal:
 
 @dataclass(frozen=True, slots=True)
 class HeldAhead:
-    """Addresses of one network for one pod; "" for IPv6 where the network has none."""
+    """Addresses of one network for one pod; "" of a family that the network has not."""
 
     network: NetworkId
     ipv4: str
@@ -150,28 +151,38 @@ def _granted(view: View, request: AddressBlocksRequest) -> Iterator[HeldAhead]:
         if not (wanted.isascii() and wanted.isdigit() and len(wanted) < 10):
             raise Invalid(f"{wanted!r} is not a number of addresses")
         network = view.networks.get(NetworkId(nid))
-        if network is None or not _has_blocks(network):
+        if network is None or not _has_blocks(view, network):
             continue
-        families = 2 if network.ipv6_subnet else 1
+        families = sum(1 for _ in network.subnets)
         source = address_source(view, network, None)
         number = min(int(wanted), room // families, _share(view, request.host, source))
-        ipv4 = [ipv4_text(address) for address in source.v4.ahead(number, source.reserved)]
-        ipv6: list[str] = []
-        if families > 1:
-            ipv6 = [ipv6_text(address) for address in source.v6.ahead(len(ipv4), source.reserved)]
-            ipv4 = ipv4[: len(ipv6)]
-        room -= families * len(ipv4)
-        for pair in zip_longest(ipv4, ipv6, fillvalue=""):
+        pairs = list(_pairs(source, number))
+        room -= families * len(pairs)
+        for pair in pairs:
             yield HeldAhead(network.id, *pair)
+
+
+def _pairs(source: AddressSource, number: int) -> Iterator[tuple[str, str]]:
+    """Yield up to so many free addresses, each with one of the other family if there is one."""
+    network = source.network
+    if not network.ipv6_subnet:
+        yield from ((ipv4_text(one), "") for one in source.v4.ahead(number, source.barred4))
+        return
+    ipv6 = map(ipv6_text, source.v6.ahead(number, source.barred6))
+    if not network.subnet:
+        yield from (("", one) for one in ipv6)
+        return
+    yield from zip(map(ipv4_text, source.v4.ahead(number, source.barred4)), ipv6, strict=False)
 
 
 def _share(view: View, host: str, source: AddressSource) -> int:
     """Return how many addresses a host may hold more: never more than it leaves free to others."""
-    held = sum(
-        keys.parse_grant(key)[0] == source.network.id and ":" not in keys.parse_grant(key)[1]
-        for key in view.blocks.get(HostLabel(host), ())
-    )
-    return max(0, (source.v4.free_of(None) - held) // 2)
+    network = source.network
+    own = (keys.parse_grant(key) for key in view.blocks.get(HostLabel(host), ()))
+    six = not network.subnet
+    held = sum(nid == network.id and (":" in address) is six for nid, address in own)
+    free = source.v6.free if six else source.v4.free_of(None)
+    return max(0, (free - held) // 2)
 
 
 def _grants(
@@ -187,5 +198,10 @@ def _grants(
             yield grant_write(source, address, grant)
 
 
-def _has_blocks(network: NetworkRecord) -> bool:
-    return network.encap is Encap.VXLAN and network.type is not NetworkType.INFRA
+def _has_blocks(view: View, network: NetworkRecord) -> bool:
+    # A pod that starts without the leader starts whatever a quota says.
+    return (
+        network.encap is Encap.VXLAN
+        and network.type is not NetworkType.INFRA
+        and not quotas.limits_endpoints(view, network.tenant)
+    )

@@ -1,10 +1,10 @@
 """Decisions about hosts whose agents are missing: for how long, and whether for too long.
 
-Observations come in from `netmaster.dead_hosts`. How long a host has been absent is stored in parts
-as a leader observes it, so most of it survives a change of leader. It is tied to the revision of
-the host's record, which an agent writes at each start: an agent that was back for a moment starts
-the absence anew. So does a host that renews its address blocks: it may use them for as long as
-this renewal promised, so what was counted before does not count (ADR 29).
+Observations come in from `netmaster.hosts.dead_hosts`. How long a host has been absent is stored in
+parts as a leader observes it, so most of it survives a change of leader. It is tied to the revision
+of the host's record, which an agent writes at each start: an agent that was back for a moment
+starts the absence anew. So does a host that renews its address blocks: it may use them for as long
+as this renewal promised, so what was counted before does not count (ADR 29).
 """
 
 from collections.abc import Iterator, Mapping

@@ -10,10 +10,18 @@ from typing import Final
 
 from contivmodel.rpc import CreateEndpointRequest, DeleteEndpointRequest, UpdateEndpointRequest
 from core import ids, keys
+from core.addresses import ipv4, ipv6
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import EndpointKey, GroupName, HostLabel, NetworkName, TenantName
-from netmaster.plan.endpoints import drain, mac
-from netmaster.plan.grants import AddressSource, address_source, choose4, choose6, grant_write
+from netmaster.plan.endpoints import drain, kept, mac
+from netmaster.plan.grants import (
+    AddressSource,
+    Usable,
+    address_source,
+    choose4,
+    choose6,
+    grant_write,
+)
 from netmaster.plan.model import Plan
 from netmaster.stored import Write
 from netmaster.view import View, network_of
@@ -35,7 +43,8 @@ def create(
 
     A requested address that is reserved is taken over from the reservation; in swarm mode it stays
     reserved, too. So is one that the endpoint's host holds ahead, by the token of its grant. A
-    requested MAC address is the endpoint's, if it is free.
+    requested MAC address is the endpoint's, if it is free. With a name to keep the addresses for,
+    it has those that are kept already, unless it asks for others.
     """
     config = request.config
     tenant = TenantName(request.tenant_name)
@@ -64,13 +73,19 @@ def create(
     source = address_source(view, network, group_key)
     member = source.group if network.type is not NetworkType.INFRA else None
     token = _own_token(request)
+    found = kept.find(view, nid, request.keep)
     # A report of an address that a host gave may come late, when the pod is gone and the address is
     # reserved for somebody else by now.
-    convertible = None if token else GrantOwner.RESERVATION
-    address = choose4(source, config.ip_address, convertible=convertible, token=token)
-    address6 = ""
+    usable = Usable(None if token else GrantOwner.RESERVATION, token=token, keep=request.keep)
+    running = bool(request.claim)
+    address = address6 = ""
+    if network.subnet:
+        asked = config.ip_address or _still_good4(source, found.ipv4)
+        address = choose4(source, asked, usable=usable, running=running)
     if network.ipv6_subnet:
-        address6 = choose6(source, config.ipv6_address, convertible=convertible, token=token)
+        asked = config.ipv6_address or _still_good6(source, found.ipv6)
+        address6 = choose6(source, asked, usable=usable, running=running)
+    config = config.model_copy(update={"mac_address": config.mac_address or found.mac})
     endpoint = EndpointRecord(
         key=key,
         network=nid,
@@ -80,7 +95,7 @@ def create(
         group_key=member.key if member else "",
         ip_address=address,
         ipv6_address=address6,
-        mac_address=mac.choose(view, config.mac_address, address),
+        mac_address=mac.choose(view, nid, config, address, address6, keep=request.keep),
         homing_host=HostLabel(config.host),
         intf_name="",
         vtep_ip="",
@@ -88,8 +103,9 @@ def create(
         container_id="",
         common_name=request.common_name,
     )
-    writes = _create_writes(view, source, endpoint, now, stays_reserved=in_swarm)
-    return Plan(writes, reply=endpoint)
+    writes = _create_writes(view, source, endpoint, now, stays_reserved=in_swarm, keep=request.keep)
+    left = kept.not_taken(found, nid, (address, address6))
+    return Plan((*writes, *left), reply=endpoint)
 
 
 def delete(view: View, request: DeleteEndpointRequest) -> Plan:
@@ -128,6 +144,7 @@ def remove(view: View, endpoint: EndpointRecord) -> Plan:
         # must keep it.
         if grant and grant.owner is GrantOwner.ENDPOINT and grant.owner_id == endpoint.key:
             after = _reservation(endpoint, grant) if grant.reserved else None
+            after = kept.after(endpoint, grant) if grant.kept_for else after
             writes.append(Write(keys.grant(endpoint.network, address), after, new=False))
     return Plan(tuple(writes), reply=endpoint)
 
@@ -159,6 +176,21 @@ def hosts_of_delete(view: View, request: DeleteEndpointRequest) -> frozenset[Hos
     """Return the host of an endpoint that is to be removed, nothing if there is none."""
     endpoint = _named(view, request)
     return frozenset({endpoint.homing_host} if endpoint else ())
+
+
+def _still_good4(source: AddressSource, kept_address: str) -> str:
+    """Return a kept IPv4 address, "" if the endpoint may not have it any more.
+
+    Its group may have another pool now, and a host or master may need the address.
+    """
+    number = ipv4(kept_address) if kept_address else 0
+    good = source.v4.group_of(number) == source.pool_owner and number not in source.reserved
+    return kept_address if good else ""
+
+
+def _still_good6(source: AddressSource, kept_address: str) -> str:
+    """As `_still_good4`, for IPv6, where groups have no pools."""
+    return "" if kept_address and ipv6(kept_address) in source.reserved else kept_address
 
 
 def _own_token(request: CreateEndpointRequest) -> str:
@@ -254,6 +286,7 @@ def _create_writes(
     now: float,
     *,
     stays_reserved: bool,
+    keep: str,
 ) -> tuple[Write, ...]:
     record = Write(keys.endpoint(endpoint.key), endpoint, new=True)
     addresses = filter(None, (endpoint.ip_address, endpoint.ipv6_address))
@@ -266,6 +299,7 @@ def _create_writes(
             seq=view.next_seq + number,
             granted_at=now,
             reserved=stays_reserved and before is not None and before.owner is not GrantOwner.BLOCK,
+            kept_for=keep,
         )
         grants.append(grant_write(source, address, grant))
     return record, *grants

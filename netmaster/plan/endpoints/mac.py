@@ -1,4 +1,4 @@
-"""The MAC address of an endpoint: derived from its IPv4 address, or one that was asked for (pure).
+"""The MAC address of an endpoint: derived from its address, or one that was asked for (pure).
 
 The original has derived ones alone. One that is asked for must be free in the whole cluster, since
 networks may share a VLAN or an uplink.
@@ -7,32 +7,59 @@ networks may share a VLAN or an uplink.
 import re
 from typing import Final
 
-from core.addresses import MAC_PREFIX, ipv4, mac_text
+from contivmodel.rpc import ConfigEP
+from core.addresses import MAC6_PREFIX, MAC_PREFIX, derived_mac
 from core.errors import Conflict, Invalid
+from core.ids import NetworkId
 from netmaster.view import View
 
 _MAC: Final = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _MULTICAST: Final = 0x01
-_RESERVED: Final = (f"{MAC_PREFIX}:", "06:02:", "00:00:11:11:11:11", "00:00:00:00:00:00")
+_RESERVED: Final = (
+    f"{MAC_PREFIX}:",
+    f"{MAC6_PREFIX}:",
+    "06:02:",
+    "00:00:11:11:11:11",
+    "00:00:00:00:00:00",
+)
 """Derived addresses, those of hosts' BGP interfaces, the router of all networks, no address."""
 
 
-def choose(view: View, requested: str, address: str) -> str:
-    """Return the MAC address of a new endpoint with an IPv4 address.
+def choose(
+    view: View, nid: NetworkId, asked: ConfigEP, address: str, address6: str, *, keep: str = ""
+) -> str:
+    """Return the MAC address of a new endpoint with an IPv4 or an IPv6 address, or both.
+
+    One that is kept for somebody else than `keep` is in use while that one is away.
 
     Raises Invalid for a request that is no unicast MAC address, Conflict for one that is in use or
     reserved.
     """
-    derived = mac_text(ipv4(address))
+    derived = derived_mac(address, address6)
+    requested = asked.mac_address
     mac = requested.lower()
     if mac in {"", derived}:
+        # Of addresses of IPv6 that are given in turn no two have the same one.
+        if asked.ipv6_address and not address and _is_on(view, nid, derived):
+            raise Conflict(f"MAC address {derived}, which goes with {address6}, is in use")
         return derived
     if not _MAC.fullmatch(mac) or int(mac[:2], 16) & _MULTICAST:
         raise Invalid(f"{requested} is not a unicast MAC address")
     if mac.startswith(_RESERVED):
-        raise Conflict(f"MAC address {mac} is reserved: choose one outside of {MAC_PREFIX}:*")
+        raise Conflict(
+            f"MAC address {mac} is reserved: choose one outside of {MAC_PREFIX}:* and "
+            f"{MAC6_PREFIX}:*"
+        )
     for endpoint in view.endpoints.values():
         if endpoint.mac_address.lower() == mac:
             # whose it is stays untold: MAC addresses of all tenants are compared
             raise Conflict(f"MAC address {mac} is in use")
+    if any(one.mac == mac and one.kept_for != keep for one in view.reservations.values()):
+        raise Conflict(f"MAC address {mac} is in use: it is kept for a pod that is away")
     return mac
+
+
+def _is_on(view: View, nid: NetworkId, mac: str) -> bool:
+    return any(
+        view.endpoints[key].mac_address == mac for key in view.network_endpoints.get(nid, ())
+    )

@@ -1,9 +1,9 @@
 """What the ACI gateway is sent about application profiles, and which changes require it.
 
 Pure: from the view and the writes of a plan to `ProfileOperation`s, each with the JSON that
-`netmaster.aci` sends; `netmaster.external_effects` performs them. A rule becomes a filter of a
-contract that one group provides and the other consumes. Deny rules are left out, because a fabric
-denies what no contract allows.
+`netmaster.external.aci` sends; `netmaster.external.external_effects` performs them. A rule becomes
+a filter of a contract that one group provides and the other consumes. Deny rules are left out,
+because a fabric denies what no contract allows.
 
 Source: docs/original/netmaster-rest.md §3.
 """

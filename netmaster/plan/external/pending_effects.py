@@ -1,7 +1,7 @@
 """Pending effects: external objects whose state may differ from the store (ADR 4).
 
-Pure. `netmaster.external_effects` stores a pending effect before it performs an operation outside,
-and removes it in the transaction that makes the change.
+Pure. `netmaster.external.external_effects` stores a pending effect before it performs an operation
+outside, and removes it in the transaction that makes the change.
 """
 
 from collections.abc import Iterable

@@ -26,13 +26,12 @@ from core import ids, keys
 from core.addresses import ipv4_text, parse_pool
 from core.errors import Conflict, Exhausted, Invalid, NotFound
 from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName
-from netmaster.ipam.network import subnet_of
-from netmaster.plan import docker_network
+from netmaster.plan import docker_network, exclusions
 from netmaster.plan.grants import not_available
 from netmaster.plan.model import Plan
 from netmaster.plan.objects import netprofile
 from netmaster.stored import GroupIdCursor, Write
-from netmaster.view import View
+from netmaster.view import View, network_of
 from state.records import Encap, GroupRecord, NetworkRecord
 
 
@@ -44,6 +43,7 @@ def create(view: View, posted: EndpointGroup) -> Plan:
     tenant, name = TenantName(posted.tenant_name), GroupName(posted.group_name)
     network = _network_record(view, posted)
     pool = _pool(view, network, posted.ip_pool)
+    exclude = exclusions.of_network(posted.exclude, network)
     tag = posted.cfgd_tag or f"{name}.{tenant}"
     if tag in view.group_tags:
         holder = view.groups[view.group_tags[tag]]
@@ -56,7 +56,8 @@ def create(view: View, posted: EndpointGroup) -> Plan:
     number = view.group_ids.following()
     if number is None:
         raise Exhausted("no endpoint group ids available")
-    record = replace(_record(posted, network, pool, tag, number), pkt_tag=pkt_tag)
+    record = _record(posted, network, pool, tag, number)
+    record = replace(record, pkt_tag=pkt_tag, exclude=exclude)
     record = netprofile.with_profile(record, _net_profile(view, posted))
     group = posted.model_copy(
         update={
@@ -78,9 +79,21 @@ def create(view: View, posted: EndpointGroup) -> Plan:
 
 
 def update(view: View, posted: EndpointGroup) -> Plan:
-    """Replace a group's policies, profile and contracts; refuse to change network and pool.
+    """As `change`; what the group excludes stays where nothing is named.
 
-    The configured tag keeps its first value, as in the original.
+    Clients of the original do not know of it and would drop it.
+    """
+    stored = view.objects[EndpointGroup.kind].get(posted.object_key())
+    if isinstance(stored, EndpointGroup) and not posted.exclude:
+        posted = posted.model_copy(update={"exclude": stored.exclude})
+    return change(view, posted)
+
+
+def change(view: View, posted: EndpointGroup) -> Plan:
+    """Replace a group's policies, profile, contracts, and what it excludes.
+
+    Network and pool cannot be changed. The configured tag keeps its first value, as in the
+    original.
     """
     key = posted.object_key()
     stored = view.objects[EndpointGroup.kind].get(key)
@@ -94,6 +107,7 @@ def update(view: View, posted: EndpointGroup) -> Plan:
     _check_attachments(view, posted)
     group = stored.model_copy(
         update={
+            "exclude": posted.exclude,
             "ext_contracts_grps": posted.ext_contracts_grps,
             "net_profile": posted.net_profile,
             "policies": policies,
@@ -157,7 +171,9 @@ def _pool(view: View, network: NetworkRecord, text: str) -> str:
         low, high = parse_pool(text)
     except ValueError as exc:
         raise Invalid(f"invalid ip-pool {text}") from exc
-    subnet = subnet_of(network)
+    subnet = network.v4
+    if subnet is None:
+        raise Invalid(f"invalid ip-pool {text}: network {network.id} has no IPv4 subnet")
     if low > high or (low ^ high) >= subnet.size:
         raise Invalid(f"invalid ip-pool {text}")
     if low not in subnet or high not in subnet:
@@ -189,6 +205,9 @@ def _changes(view: View, before: EndpointGroup, after: EndpointGroup) -> Iterato
     if record is None:
         return
     granted = netprofile.with_profile(record, _net_profile(view, after))
+    if after.exclude != before.exclude:
+        network = view.networks[network_of(record)]
+        granted = replace(granted, exclude=exclusions.of_network(after.exclude, network))
     if granted != record:
         yield Write(keys.group(record.key), granted, new=False)
 

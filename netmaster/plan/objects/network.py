@@ -3,12 +3,13 @@
 A network is its REST object, its record and the grants of its gateways, written and deleted
 together. Checks and their order are the original's. Additional refusals: a gateway that no host can
 have, an IPv6 gateway outside its subnet, the tag of another network, and addresses that others need
-(`netmaster.plan.address_space`).
+(`netmaster.plan.address_space`). What it excludes is all of a network that can be changed.
 
 Source: docs/original/netmaster-rest.md §2, docs/original/netmaster-state.md §4.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from contivmodel.objects import EndpointGroup, Global, Link, Network, NetworkLinks, Tenant
@@ -21,14 +22,20 @@ from core.ids import NetworkId, NetworkName, TenantName
 from netmaster.ipam import claims, pool6
 from netmaster.ipam.claims import Claim
 from netmaster.ipam.segments import Segment
-from netmaster.plan import address_space, docker_network
+from netmaster.plan import address_space, docker_network, exclusions
 from netmaster.plan.grants import in_subnet4, in_subnet6, not_available
 from netmaster.plan.model import Plan
 from netmaster.stored import Write
 from netmaster.view import View
+from state import schema
 from state.records import Encap, GrantOwner, GrantRecord, NetworkRecord, NetworkType
 
 SHORTEST: Final = 8
+_IMMUTABLE: Final = "Cant change network parameters after its created"
+_FIXED: Final = (
+    *("cfgd_tag", "encap", "first_family", "gateway", "ipv6_gateway", "ipv6_subnet", "nw_type"),
+    *("pkt_tag", "subnet"),
+)
 SWEEP: Final = 24
 """How many reservations, and addresses that hosts hold ahead, are deleted with their network.
 
@@ -53,12 +60,20 @@ def create(view: View, posted: Network) -> Plan:
     if nid in view.networks:
         raise Conflict(f"network id {nid} is in use by another network")
     _check_subnets(claim)
+    if posted.first_family == "ipv6" and claim.v6 is None:
+        raise Invalid(f"firstFamily is ipv6, and network {name} has no ipv6Subnet")
+    if claim.v4 is None:
+        _check_readers(view)
+        if posted.nw_type == NetworkType.INFRA:
+            raise Invalid(f"infra network {name} needs a subnet of IPv4")
     tag = posted.cfgd_tag or nid
     if tag in view.network_tags:
         raise Conflict(f"network tag {tag} is in use{_by(view, view.network_tags[tag], tenant)}")
     gateways = tuple(_gateways(posted, claim))
+    exclude = exclusions.checked(posted.exclude, claim.v4.subnet if claim.v4 else None, claim.v6)
     encap = Encap(posted.encap)
-    record = _record(posted, claim, tag, view.segments.choose(encap, posted.pkt_tag))
+    segment = view.segments.choose(encap, posted.pkt_tag)
+    record = replace(_record(posted, claim, tag, segment), exclude=exclude)
     address_space.check_network(view, record, claim)
     network = posted.model_copy(
         update={
@@ -76,10 +91,39 @@ def create(view: View, posted: Network) -> Plan:
 
 
 def update(view: View, posted: Network) -> Plan:
-    """Refuse: a network is immutable, so even a repeated creation is refused."""
+    """Change what a network excludes, where that is named, and refuse all else.
+
+    To the original a network is immutable, so even a repeated creation is refused.
+    """
     if posted.object_key() not in view.objects[Network.kind]:
         raise NotFound("network not found")
-    raise Conflict("Cant change network parameters after its created")
+    if not posted.exclude:
+        raise Conflict(_IMMUTABLE)
+    return change(view, posted)
+
+
+def change(view: View, posted: Network) -> Plan:
+    """Change what a network excludes, also to nothing; nothing else of one can be changed.
+
+    Addresses that are held stay with their holders.
+    """
+    key = posted.object_key()
+    stored = view.objects[Network.kind].get(key)
+    if not isinstance(stored, Network):
+        raise NotFound("network not found")
+    same = all(getattr(posted, name) in {getattr(stored, name), 0, ""} for name in _FIXED)
+    record = view.networks.get(
+        ids.network_id(NetworkName(stored.network_name), TenantName(stored.tenant_name))
+    )
+    if not same or posted.exclude == stored.exclude or record is None:
+        raise Conflict(_IMMUTABLE)
+    exclude = exclusions.of_network(posted.exclude, record)
+    changed = stored.model_copy(update={"exclude": posted.exclude})
+    writes = (
+        Write(keys.obj(Network.kind, key), changed, new=False),
+        Write(keys.network(record.id), replace(record, exclude=exclude), new=False),
+    )
+    return Plan(writes, reply=view.linked(changed))
 
 
 def delete(view: View, key: str, *, in_swarm: bool = False) -> Plan:
@@ -126,6 +170,15 @@ def _check_ready(view: View) -> None:
         raise Conflict(f"Global configuration is not ready: {missing}")
 
 
+def _check_readers(view: View) -> None:
+    """Refuse what daemons of an older release could not read."""
+    if view.schema is not None and view.schema.version < schema.IPV6_ALONE_SINCE:
+        raise Conflict(
+            "networks with IPv6 alone need the current release on all hosts and masters: upgrade "
+            "them, or give the network a subnet of IPv4 as well"
+        )
+
+
 def _claim(posted: Network) -> Claim:
     try:
         return claims.claim(posted)
@@ -147,11 +200,10 @@ def _check_overlap(view: View, posted: Network, claim: Claim) -> None:
 
 
 def _check_subnets(claim: Claim) -> None:
-    subnet = claim.v4.subnet
-    if not claim.v4.valid:
+    if claim.v4 and not claim.v4.valid:
         raise Invalid("Network subnet format not valid")
-    if subnet.length < SHORTEST:
-        raise Invalid(f"subnet length {subnet.length} not supported")
+    if claim.v4 and claim.v4.subnet.length < SHORTEST:
+        raise Invalid(f"subnet length {claim.v4.subnet.length} not supported")
     if claim.v6 and not pool6.SHORTEST <= claim.v6.length <= pool6.LONGEST:
         raise Invalid(f"subnet length {claim.v6.length} not supported")
     address_space.check_usable(claim)
@@ -160,6 +212,8 @@ def _check_subnets(claim: Claim) -> None:
 def _gateways(posted: Network, claim: Claim) -> Iterator[str]:
     """Yield the canonical addresses of the requested gateways."""
     if posted.gateway:
+        if claim.v4 is None:
+            raise Invalid(f"gateway {posted.gateway} has no subnet to be in")
         subnet = claim.v4.subnet
         address = in_subnet4(posted.gateway, subnet)
         if address in {subnet.base, subnet.last}:
@@ -180,16 +234,17 @@ def _record(posted: Network, claim: Claim, tag: str, segment: Segment) -> Networ
         encap=Encap(posted.encap),
         pkt_tag=segment.pkt_tag,
         ext_pkt_tag=segment.ext_pkt_tag,
-        subnet=ipv4_text(v4.subnet.base),
-        subnet_len=v4.subnet.length,
+        subnet=ipv4_text(v4.subnet.base) if v4 else "",
+        subnet_len=v4.subnet.length if v4 else 0,
         gateway=posted.gateway,
-        first=ipv4_text(v4.first),
-        last=ipv4_text(v4.last),
-        bounded=v4.bounded,
+        first=ipv4_text(v4.first) if v4 else "",
+        last=ipv4_text(v4.last) if v4 else "",
+        bounded=v4.bounded if v4 else False,
         ipv6_subnet=claim.text6,
         ipv6_subnet_len=v6.length if v6 else 0,
         ipv6_gateway=posted.ipv6_gateway,
         network_tag=tag,
+        ipv6_first=posted.first_family == "ipv6",
     )
 
 

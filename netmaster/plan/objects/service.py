@@ -14,7 +14,7 @@ from contivmodel.service_objects import ServiceLB, ServiceLBLinks
 from core import ids, keys
 from core.errors import Invalid, NotFound
 from core.ids import NetworkId, NetworkName, TenantName
-from netmaster.plan.grants import address_source, choose4, grant_write
+from netmaster.plan.grants import address_source, choose4, choose6, grant_write
 from netmaster.plan.model import Plan
 from netmaster.stored import Write
 from netmaster.view import View
@@ -30,7 +30,7 @@ def create(view: View, posted: ServiceLB) -> Plan:
     if key in view.objects[ServiceLB.kind]:
         return update(view, posted)
     network = _checked(view, posted)
-    address = choose4(address_source(view, network, None), posted.ip_address)
+    address = _chosen(view, network, posted.ip_address)
     record = _record(posted, address)
     service = _stored(posted)
     writes = (
@@ -112,7 +112,13 @@ def _address(
     same_network = _network_id(old) == network.id
     if same_network and requested in {"", old.ip_address}:
         return old.ip_address, False
-    return choose4(address_source(view, network, None), requested), True
+    return _chosen(view, network, requested), True
+
+
+def _chosen(view: View, network: NetworkRecord, requested: str) -> str:
+    """Return a free address of a network: of IPv4, or of IPv6 where the network has that alone."""
+    choose = choose4 if network.subnet else choose6
+    return choose(address_source(view, network, None), requested)
 
 
 def _record(posted: ServiceLB, address: str) -> ServiceRecord:

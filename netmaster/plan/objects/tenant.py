@@ -1,6 +1,7 @@
 """Decisions about tenants (docs/original/netmaster-rest.md §2).
 
-What its operators may create (`netmaster.plan.network_rights`) is all of one that can be changed.
+What its operators may create (`netmaster.plan.network_rights`) and how much it may have
+(`netmaster.plan.quotas`) is all of one that can be changed.
 """
 
 from typing import Final
@@ -9,11 +10,12 @@ from contivmodel.objects import AppProfile, EndpointGroup, Netprofile, Network, 
 from contivmodel.wire import blank
 from core import ids, keys
 from core.errors import Conflict, Invalid, NotFound
-from netmaster.plan import network_rights
+from netmaster.plan import network_rights, quotas
 from netmaster.plan.model import Plan
 from netmaster.stored import Write
 from netmaster.view import View
 
+_LIMITS: Final = ("network_prefixes", "address_quota", *quotas.ATTRIBUTES)
 _IMMUTABLE: Final = "Cant change tenant parameters after its created"
 
 
@@ -30,11 +32,11 @@ def create(view: View, posted: Tenant) -> Plan:
 
 
 def update(view: View, posted: Tenant) -> Plan:
-    """Change prefixes and quota where they are named, and refuse all else.
+    """Change prefixes and quotas where any are named, and refuse all else.
 
     To the original a tenant is immutable, so even a repeated creation is refused.
     """
-    if not posted.network_prefixes and not posted.address_quota:
+    if not any(getattr(posted, name) for name in _LIMITS):
         if posted.object_key() not in view.objects[Tenant.kind]:
             raise NotFound("tenant not found")
         raise Conflict(_IMMUTABLE)
@@ -42,16 +44,12 @@ def update(view: View, posted: Tenant) -> Plan:
 
 
 def replace(view: View, posted: Tenant) -> Plan:
-    """Change prefixes and quota, also to none; nothing else of a tenant can be changed."""
+    """Change prefixes and quotas, also to none; nothing else of a tenant can be changed."""
     key = posted.object_key()
     stored = view.objects[Tenant.kind].get(key)
     if not isinstance(stored, Tenant):
         raise NotFound("tenant not found")
-    limits = {
-        "network_prefixes": posted.network_prefixes,
-        "address_quota": posted.address_quota,
-    }
-    changed = stored.model_copy(update=limits)
+    changed = stored.model_copy(update={name: getattr(posted, name) for name in _LIMITS})
     if changed == stored or (posted.default_network not in {"", stored.default_network}):
         raise Conflict(_IMMUTABLE)
     network_rights.check_limits(changed)

@@ -41,7 +41,7 @@ def shown(view: View, nid: NetworkId) -> AddressUse:
         "key": ids.object_key(network.tenant, network.name),
         "tenantName": network.tenant,
         "networkName": network.name,
-        "subnet": f"{network.subnet}/{network.subnet_len}",
+        "subnet": str(network.v4 or ""),
         "ipv6Subnet": f"{network.ipv6_subnet}/{network.ipv6_subnet_len}"
         if network.ipv6_subnet
         else "",

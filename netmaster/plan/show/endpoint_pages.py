@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 from contivmodel.answers import Count
 from core import ids
 from core.errors import Malformed
-from core.ids import EndpointKey, GroupKey, HostLabel, NetworkName, TenantName
+from core.ids import EndpointKey, GroupKey, HostLabel, NetworkName, TenantName, endpoint_name
 from core.numbers import bounded
 from netmaster.view import View
 from state.records import EndpointRecord, NetworkRecord
@@ -28,8 +28,6 @@ from state.records import EndpointRecord, NetworkRecord
 LIMIT: Final = 500
 """Endpoints of a page unless a request asks for fewer or more."""
 MOST: Final = 5000
-POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
-POD_NAME: Final = "io.kubernetes.pod.name"
 SORTS: Final = ("address", "group", "host", "name", "network", "tenant")
 """What endpoints can be sorted by."""
 
@@ -144,14 +142,19 @@ def shown(view: View, record: EndpointRecord) -> ShownEndpoint:
         "group": record.group_key.partition(":")[0],
         "host": record.homing_host,
         "vtep": record.vtep_ip,
-        "addresses": [one for one in (record.ip_address, record.ipv6_address) if one],
+        "addresses": list(_in_order(record, network)),
         "mac": record.mac_address,
         "container": record.container_id,
-        "containerName": record.common_name,
+        "containerName": record.common_name.removeprefix("/"),
         "endpointID": record.endpoint_id,
         "interface": record.intf_name,
         "labels": dict(record.labels or {}),
     }
+
+
+def _in_order(record: EndpointRecord, network: NetworkRecord | None) -> Iterator[str]:
+    found = [one for one in (record.ip_address, record.ipv6_address) if one]
+    return reversed(found) if network is not None and network.ipv6_first else iter(found)
 
 
 def _candidates(view: View, wanted: EndpointQuery) -> Iterable[EndpointKey]:
@@ -194,14 +197,12 @@ def _is_on(network: NetworkRecord | None, wanted: EndpointQuery) -> bool:
 
 
 def _is_called(record: EndpointRecord, part: str) -> bool:
-    return not part or any(part.casefold() in one.casefold() for one in _names(record))
+    names = (record.common_name, _name(record))
+    return not part or any(part.casefold() in one.casefold() for one in names)
 
 
-def _names(record: EndpointRecord) -> Iterator[str]:
-    yield record.common_name
-    labels = record.labels or {}
-    if POD_NAME in labels:
-        yield f"{labels.get(POD_NAMESPACE, '')}/{labels[POD_NAME]}"
+def _name(record: EndpointRecord) -> str:
+    return endpoint_name(record.common_name, record.labels or {})
 
 
 def _sorted_by(view: View, record: EndpointRecord, what: str) -> str:
@@ -214,7 +215,7 @@ def _sorted_by(view: View, record: EndpointRecord, what: str) -> str:
         case "host":
             return record.homing_host
         case "name":
-            return record.common_name
+            return _name(record)
         case "network" | "tenant":
             network = view.networks.get(record.network)
             return "" if network is None else network.name if what == "network" else network.tenant

@@ -21,6 +21,7 @@ from contivmodel.service_objects import ServiceLB
 from core import ids
 from core.errors import Conflict, NotFound
 from core.ids import EndpointKey, GroupName, NetworkName, TenantName
+from netmaster.plan import quotas
 from netmaster.view import View, network_of
 from state import derive
 from state.records import EndpointRecord, GroupRecord, NetworkRecord
@@ -57,6 +58,10 @@ def tenant(view: View, key: str) -> Oper:
     groups = [
         _group_record(view, member) for member in view.members(EndpointGroup.kind, Tenant.kind, key)
     ]
+    limits = {
+        what: {"used": has, "allowed": may}
+        for what, (has, may) in quotas.used(view, TenantName(key)).items()
+    }
     return {
         "endpointGroups": [_without(_group(view, group), "groupTag", *_LISTS) for group in groups],
         "networks": [_without(_network(view, network), "networkTag") for network in networks],
@@ -69,6 +74,7 @@ def tenant(view: View, key: str) -> Oper:
         "totalNetworks": len(networks),
         "totalPolicies": len(view.members(Policy.kind, Tenant.kind, key)),
         "totalServicelbs": len(view.members(ServiceLB.kind, Tenant.kind, key)),
+        **({"quotas": limits} if limits else {}),
     }
 
 
@@ -225,7 +231,9 @@ def _network(view: View, record: NetworkRecord) -> Oper:
 
 
 def _group(view: View, record: GroupRecord) -> Oper:
-    lists = derive.group_addresses(record.ip_pool, view.addresses[network_of(record)].grants)
+    nid = network_of(record)
+    exclude = record.exclude + (view.networks[nid].exclude if nid in view.networks else ())
+    lists = derive.group_addresses(record.ip_pool, view.addresses[nid].grants, exclude)
     endpoints = view.group_endpoints.get(record.key, {})
     return {
         "allocatedIPAddresses": lists.allocated,

@@ -3,7 +3,7 @@
 Endpoints, gateways and services are committed together with their grants. So findings come from
 writes of other programs, or from data of older releases. A finding has a repair if that is certain:
 release an address that is not used, or grant it to its only user. Two users of one address are
-left to the administrator.
+left to the administrator, and so are addresses that were excluded while they were in use.
 """
 
 from collections import Counter
@@ -14,9 +14,9 @@ from itertools import count, islice
 from typing import Final
 
 from core import ids, keys
-from core.addresses import ipv4, ipv4_text, ipv6, ipv6_text, subnet6
+from core.addresses import ipv4, ipv4_text, ipv6, ipv6_text
 from core.ids import HostLabel, NetworkId
-from netmaster.ipam.network import subnet_of
+from netmaster.plan import exclusions
 from netmaster.plan.model import Plan
 from netmaster.stored import Write
 from netmaster.view import View
@@ -38,6 +38,7 @@ class IpamFindingKind(StrEnum):
     MISSING = "owner-without-grant"
     CONTESTED = "address-contested"
     HOMELESS = "endpoint-on-unknown-host"
+    EXCLUDED = "excluded-address-in-use"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,7 @@ def findings(
     uses = _uses(view)
     yield from _wrong_grants(view, uses, overdue)
     yield from _wrong_uses(view, uses, now)
+    yield from _excluded(view)
     if hosts is not None:
         yield from _homeless(view, hosts)
 
@@ -221,6 +223,20 @@ def _ungranted(network: NetworkRecord, address: str, grant: GrantRecord) -> Ipam
     )
 
 
+def _excluded(view: View) -> Iterator[IpamFinding]:
+    for nid in view.networks:
+        for address, grant in exclusions.held(view, nid):
+            yield IpamFinding(
+                kind=IpamFindingKind.EXCLUDED,
+                network=nid,
+                address=address,
+                owner=f"{grant.owner} {grant.owner_id}",
+                since=grant.granted_at or None,
+                remedy="nothing: it is given to no one else; delete its holder to free it",
+                repair=None,
+            )
+
+
 def _homeless(view: View, hosts: Container[HostLabel]) -> Iterator[IpamFinding]:
     for label, members in view.host_endpoints.items():
         if label in hosts:
@@ -231,7 +247,7 @@ def _homeless(view: View, hosts: Container[HostLabel]) -> Iterator[IpamFinding]:
             yield IpamFinding(
                 kind=IpamFindingKind.HOMELESS,
                 network=endpoint.network,
-                address=endpoint.ip_address,
+                address=endpoint.ip_address or endpoint.ipv6_address,
                 owner=f"{GrantOwner.ENDPOINT} {key}",
                 since=None,
                 remedy=f"nothing: {remedy}",
@@ -243,11 +259,7 @@ def _fits(network: NetworkRecord, address: str) -> bool:
     """Return whether a text is an address of the network in the spelling of grants."""
     if not address or _canonical(address) != address:
         return False
-    if ":" not in address:
-        return ipv4(address) in subnet_of(network)
-    if not network.ipv6_subnet:
-        return False
-    return ipv6(address) in subnet6(ipv6(network.ipv6_subnet), network.ipv6_subnet_len)
+    return network.holds(address)
 
 
 def _canonical(text: str) -> str:

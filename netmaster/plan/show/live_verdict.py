@@ -19,7 +19,7 @@ ERROR: Final = "ICMP error"
 """What some answers are, or how their texts begin (`ofnet.trace.frames`)."""
 TO_KERNEL: Final = frozenset({"contivh0", "contivv0"})
 """The links by which switches pass packets to the kernels of their hosts
-(`netplugin.world.port_names`)."""
+(`netplugin.world.bridges.port_names`)."""
 
 
 def live_verdict(

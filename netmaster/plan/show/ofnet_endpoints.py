@@ -30,11 +30,11 @@ def endpoint_db(view: View, vteps: Mapping[HostLabel, str]) -> dict[str, dict[st
 def _entry(view: View, record: EndpointRecord, network: NetworkRecord, vtep: str) -> dict[str, Any]:
     group = view.groups.get(GroupKey(record.group_key))
     return {
-        "EndpointID": f"{record.ip_address}:{network.tenant}",
+        "EndpointID": f"{record.ip_address or record.ipv6_address}:{network.tenant}",
         "EndpointType": INTERNAL,
         "EndpointGroup": record.group_id,
         "IpAddr": record.ip_address,
-        "IpMask": "255.255.255.255",
+        "IpMask": "255.255.255.255" if record.ip_address else "",
         "Ipv6Addr": record.ipv6_address,
         "Ipv6Mask": ":".join(["ffff"] * 8) if record.ipv6_address else "",
         "Vrf": network.tenant,
@@ -49,6 +49,6 @@ def _entry(view: View, record: EndpointRecord, network: NetworkRecord, vtep: str
 
 
 def _granted_at(view: View, record: EndpointRecord) -> str:
-    grant = view.addresses[record.network].grants.get(record.ip_address)
+    grant = view.addresses[record.network].grants.get(record.ip_address or record.ipv6_address)
     at = datetime.fromtimestamp(grant.granted_at if grant else 0.0, UTC)
     return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -10,12 +10,10 @@ from typing import Final
 
 from core.addresses import Subnet
 from core.errors import Invalid, NotFound
-from core.ids import EndpointKey, HostLabel
-from netmaster.plan.network_rights import subnets_of
+from core.ids import POD_NAMESPACE, EndpointKey, HostLabel
 from netmaster.view import View
 from state.records import Encap, EndpointRecord
 
-POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
 SHORTEST_ID: Final = 8
 """Characters of a container's id that may stand for all of it."""
 _MOST_NAMED: Final = 5
@@ -120,8 +118,16 @@ def _is_called(record: EndpointRecord, tenant: str, name: str) -> bool:
     if len(name) >= SHORTEST_ID and record.container_id.startswith(name):
         return True
     namespace = (record.labels or {}).get(POD_NAMESPACE, "")
-    common = record.common_name
-    return bool(common) and name in {common, f"{tenant}/{common}", f"{namespace}/{common}"}
+    common = _common(record)
+    return bool(common) and name.removeprefix("/") in {
+        common,
+        f"{tenant}/{common}",
+        f"{namespace}/{common}",
+    }
+
+
+def _common(record: EndpointRecord) -> str:
+    return record.common_name.removeprefix("/")  # docker's begin with it
 
 
 def _services(
@@ -155,7 +161,7 @@ def _unused(view: View, address: IPv4Address | IPv6Address, scope: Scope) -> End
             continue
         if address in _addresses(network.gateway, network.ipv6_gateway):
             return None
-        if any(_holds(subnet, address) for subnet in subnets_of(network)):
+        if any(_holds(subnet, address) for subnet in network.subnets):
             return End(kind="unused", key=network.id, tenant=network.tenant, addresses=(address,))
     return None
 
@@ -169,7 +175,7 @@ def _of_endpoint(view: View, record: EndpointRecord) -> End:
     return End(
         kind="endpoint",
         key=record.key,
-        name=record.common_name,
+        name=_common(record),
         tenant=_tenant(view, record),
         host=record.homing_host,
         addresses=_addresses(record.ip_address, record.ipv6_address),

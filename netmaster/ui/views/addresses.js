@@ -23,14 +23,15 @@ export async function show(root, view) {
   function tile(network) {
     const used = share(network.size - network.free, network.size);
     const text = `${network.networkName} ${percent(used)}`;
-    const said = `${network.tenantName} ${network.networkName}, ${network.subnet}: ${network.size - network.free} of `
+    const subnets = [network.subnet, network.ipv6Subnet].filter(Boolean).join(", ");
+    const said = `${network.tenantName} ${network.networkName}, ${subnets}: ${network.size - network.free} of `
       + `${network.size} IPv4 addresses used, ${network.ipv6Granted} of IPv6`;
     const before = tiles.get(network.key);
     if (before && before.said === said) return before;
     return {
       said,
       node: h("li", {}, h("button", { type: "button", class: `cell heat-${step(used)}`, title: said, on: { click: () => blocks(network) } },
-        h("b", {}, text), h("span", {}, network.tenantName), h("span", {}, network.subnet))),
+        h("b", {}, text), h("span", {}, network.tenantName), h("span", {}, network.subnet || network.ipv6Subnet))),
     };
   }
 
@@ -63,6 +64,7 @@ export async function show(root, view) {
 
 /* The subnet in at most 256 equal blocks, with how many endpoints have an address in each. */
 function blockMap(network, endpoints) {
+  if (!network.subnet) return [h("p", {}, `${network.networkName} has addresses of IPv6 alone: ${network.ipv6Granted} are in use.`)];
   const [base, length] = network.subnet.split("/");
   const first = number(base);
   const size = 2 ** (32 - Number(length));

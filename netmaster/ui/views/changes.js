@@ -17,7 +17,8 @@ export async function show(root, view) {
     { head: "Kind", of: (one) => one.kind },
     { head: "Object", of: (one) => one.object },
     { head: "Fields", of: (one) => one.fields },
-  ], { open, empty: ["Nothing was changed yet, or nothing that you may see."] });
+  ], { open, empty: ["Nothing was changed yet, or nothing that you may see. Create something, and it is told here: ",
+    h("code", {}, "netctl net create -s 10.1.0.0/16 -g 10.1.0.254 front")] });
   root.append(h("p", { class: "summary" }, `The last ${MOST}, the newest first; new ones appear as they are made.`), table.node);
   let newest = 0;
 

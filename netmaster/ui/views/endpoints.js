@@ -1,12 +1,14 @@
 /* Endpoints: found, sorted and paged by netmaster; the page in sight is read anew when endpoints have changed. */
 
 import { ask } from "../api.js";
-import { facts, field, filters, h, link, say } from "../dom.js";
+import { facts, field, filters, h, link, moment, plainTable, progress, say } from "../dom.js";
+import { bytes, endName, lacks, portOf, sparkline, verdictOf } from "../flowfeed.js";
 import { follow } from "../live.js";
 import { keep, to } from "../router.js";
 import { rowsTable } from "../table.js";
 
 const PAGE = 100;
+const FLOWS = 20;
 const TYPING = 200; // milliseconds after the last key until netmaster is asked
 const FILTERS = {
   name: "Pod or container contains", label: "Label (name or name=value)", address: "Address or prefix", tenant: "Tenant",
@@ -39,7 +41,7 @@ export async function show(root, view) {
       sort = `${down ? "-" : ""}${name}`;
       anew();
     },
-    open,
+    open: (one) => open(one, signal),
     empty: ["No endpoint is like that. Clear a filter; if there is none at all, start a pod or a container on one of the networks, "
       + "and look whether the hosts are in step: ", link(to("hosts"), "Hosts")],
   });
@@ -129,7 +131,9 @@ function labelsOf(one) {
   return Object.entries(one.labels).filter(([name]) => !name.startsWith("io.kubernetes.pod.")).map(([name, value]) => `${name}=${value}`);
 }
 
-function open(one) {
+function open(one, signal) {
+  const flows = h("div", {}, progress("Asking the hosts for its flows").node);
+  recent(one, signal).then((found) => flows.replaceChildren(...found), (error) => flows.replaceChildren(h("p", {}, error.message)));
   return [
     h("h2", {}, nameOf(one) || one.key),
     facts([
@@ -138,6 +142,25 @@ function open(one) {
       ["Labels", labelsOf(one).join(" ")], ["Key", one.key],
     ]),
     h("p", {}, link(to("trace", { src: one.key }), "Trace from it"), " ", link(to("trace", { dst: one.key }), "Trace to it"), " ",
-      link(to("capture", { endpoint: one.key }), "Capture its packets")),
+      link(to("capture", { endpoint: one.key }), "Capture its packets"), " ",
+      POD in one.labels && link(to("reach", { namespace: one.labels[NAMESPACE], pod: one.labels[POD], tenant: one.tenant }), "Who may talk to it")),
+    flows,
   ];
+}
+
+/* The last flows of an endpoint, to it and from it. */
+async function recent(one, signal) {
+  const ways = ["from", "to"];
+  const pages = await Promise.all(ways.map((way) => ask("flows", { query: { [`${way}Endpoint`]: one.key, limit: FLOWS }, signal })));
+  const found = pages.flatMap(({ items }, at) => items.map((each) => ({ ...each, way: ways[at] })));
+  found.sort((each, other) => (each.first < other.first ? 1 : -1));
+  const rows = found.slice(0, FLOWS).map((each) => [
+    moment(each.first), each.way === "from" ? "to" : "from", endName(each.way === "from" ? each.destination : each.source),
+    portOf(each), verdictOf(each), bytes(each.bytes + each.answerBytes),
+  ]);
+  return [
+    h("h3", {}, "Recent flows"), ...lacks(pages[0]).map((text) => h("p", {}, text)), sparkline(found),
+    rows.length ? plainTable("Recent flows", ["Begun", "Way", "Other end", "Port", "Verdict", "Bytes"], rows) : h("p", {}, "No flow of it is recorded."),
+    h("p", {}, link(to("flows", { fromEndpoint: one.key, range: "0" }), "All flows from it"), " ", link(to("flows", { toEndpoint: one.key, range: "0" }), "All flows to it")),
+  ].filter(Boolean);
 }

@@ -19,7 +19,7 @@ export async function show(root, view) {
     { head: "Behind", of: lag, by: distance },
     { head: "Endpoints", of: (one) => link(to("endpoints", { host: one.label }), String(one.endpoints)), by: (one) => one.endpoints },
     { head: "Control address", of: (one) => one.controlIP },
-    { head: "Tunnel address", of: (one) => one.vtepIP },
+    { head: "Tunnel address", of: tunnels },
     { head: "Version", of: (one) => one.version },
     { head: "What is wrong", of: (one) => (isWell(one) ? "" : faultsOf(one).join("; ")) },
   ], { open, empty: ["No host has registered yet. Start netplugin on a host, with the store of this cluster."] });
@@ -40,12 +40,14 @@ export async function show(root, view) {
   }, view);
 }
 
+const tunnels = (one) => [one.vtepIP, one.vtepIP6].filter(Boolean).join(", ");
+
 function open(host) {
   return [
     h("h2", {}, host.label, " ", badge(healthOf(host))),
     h("ul", {}, faultsOf(host).map((one) => h("li", {}, one))),
     facts([
-      ["Not seen since", since(host)], ["Control address", host.controlIP], ["Tunnel address", host.vtepIP],
+      ["Not seen since", since(host)], ["Control address", host.controlIP], ["Tunnel address", tunnels(host)],
       ["MACs of the uplinks", host.uplinkMACs.join(", ")], ["Version", host.version],
     ]),
     h("p", {}, link(to("endpoints", { host: host.label }), `${host.endpoints} endpoints`), " ", link(to("selftest"), "Test all hosts")),

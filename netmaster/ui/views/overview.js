@@ -85,7 +85,7 @@ function unserved(service) {
 
 function full(network) {
   const used = Math.floor(((network.size - network.free) / network.size) * 100);
-  return [link(to("addresses", { network: network.key }), `Network ${network.key}`), `: ${used} % of ${network.subnet} used, ${network.free} free`];
+  return [link(to("addresses", { network: network.key }), `Network ${network.key}`), `: ${used} % of ${network.subnet || network.ipv6Subnet} used, ${network.free} free`];
 }
 
 function change(one) {

@@ -2,6 +2,7 @@
 
 import { all, ask } from "../api.js";
 import { field, filters, h, link, plainTable, say, select } from "../dom.js";
+import { kubernetesRules } from "../kubernetes.js";
 import { follow } from "../live.js";
 import { keep, to } from "../router.js";
 
@@ -22,17 +23,21 @@ export async function show(root, view) {
   const table = h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Matrix" });
   const detail = h("section", { "aria-label": "Deciding rules", tabindex: "-1", class: "detail" });
   const services = h("section", { "aria-label": "Services" });
-  const kubernetes = h("section", { "aria-label": "NetworkPolicies" });
+  const kubernetes = kubernetesRules(query, { signal, fail, asked: kept });
   root.append(filters({}, field("Tenant", choice), field("Group name contains", contains)),
   h("p", { class: "legend" }, Object.keys(SIGNS).map((one) => h("span", { class: `key ${one}` }, `${SIGNS[one]} ${WORDS[one]}`))),
-  note, table, detail, services, kubernetes);
+  note, table, detail, services, kubernetes.node);
   let told = null;
   let chosen = null; // the pair whose rules are shown
   let drawn = null; // the groups that the table has
 
+  function kept() {
+    keep({ tenant: choice.value, search: contains.value, ...kubernetes.query() });
+  }
+
   async function read() {
     if (!choice.value) return;
-    keep({ tenant: choice.value, search: contains.value });
+    kept();
     const [found, opened] = await Promise.all([
       ask("reach", { query: { tenant: choice.value }, signal }), all("serviceLBs", { query: { tenantName: choice.value }, signal }),
     ]);
@@ -91,8 +96,6 @@ export async function show(root, view) {
     read().then(well, fail);
   });
   contains.addEventListener("input", draw);
-  // asked of all hosts, so not at each change
-  ask("rule-hits", { signal }).then((hits) => kubernetes.replaceChildren(...ofKubernetes(hits)), fail);
   await follow(KINDS, read, view);
 }
 
@@ -105,20 +108,6 @@ function ofServices(services) {
     h("h2", {}, "What services open"),
     h("p", { class: "summary" }, "A service's address leads to the endpoints with its labels; the policies of their groups hold there too."),
     plainTable("Services", ["Service", "Ports (service:endpoint:protocol)", "Endpoints with", "Network"], rows),
-  ];
-}
-
-/* What the policies of Kubernetes say, which hosts know alone: as flows of theirs, with what they have counted. */
-function ofKubernetes({ kubernetes, unreachable }) {
-  const rows = kubernetes.map((one) => [
-    one.policies.join(", "), one.rule, h("span", { class: `badge ${one.verdict === "allow" ? "good" : "bad"}` }, one.verdict),
-    one.packets.toLocaleString("en"), Object.keys(one.hosts).join(", ")]);
-  const mute = Object.entries(unreachable).map(([host, why]) => h("li", {}, `Host ${host} did not answer: ${why}`));
-  if (!rows.length && !mute.length) return [];
-  return [
-    h("h2", {}, "What NetworkPolicies say"),
-    h("p", { class: "summary" }, "These hold beside the matrix: traffic has to be allowed by both."),
-    h("ul", {}, mute), plainTable("NetworkPolicies", ["Policies", "Rule", "Verdict", "Packets", "Hosts"], rows),
   ];
 }
 

@@ -46,7 +46,7 @@ export async function show(root, { signal, fail, well }) {
 }
 
 function report({ passed, hosts }) {
-  if (!hosts.length) return [h("p", { class: "empty" }, "No host has registered yet, so nothing was tested.")];
+  if (!hosts.length) return [h("p", { class: "empty" }, "No host has registered yet, so nothing was tested. Start netplugin on a host, with the store of this cluster.")];
   const checks = hosts.flatMap(({ host, checks: some }) => Object.entries(some).map(([name, one]) => ({ host, name, ...one })));
   const failures = checks.flatMap((one) => Object.entries(one.failed).map(([what, why]) => [one.host, `${one.name}: ${what}`, why]));
   return [

@@ -21,7 +21,8 @@ export async function show(root, view) {
     { head: "Endpoints with", of: (one) => one.selectors.join(", ") },
     { head: "Served", of: (one) => h("span", { class: `badge ${one.served ? "good" : "bad"}` }, one.served ? "yes" : "by nobody"), by: (one) => String(one.served) },
   ], { open: (one) => open(one, signal), empty: ["There is no such service. Create one: ",
-    h("code", {}, "netctl service create -t default -s 10.1.0.0/16 shop"), "; Services of Kubernetes are served by the hosts and are not shown here."] });
+    h("code", {}, "netctl service create -t default -s 10.1.0.0/16 shop"), ". Services of Kubernetes are known to the hosts alone: ",
+    link(to("reach"), "Who may talk"), " tells which lead to which pods."] });
   let services = [];
   root.append(filters({}, field("Name contains", search)), summary, table.node);
 

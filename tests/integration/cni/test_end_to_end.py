@@ -18,7 +18,7 @@ import uvloop
 
 from contivk8s import main
 from core.errors import HostError, StoreUnavailable
-from core.unix_socket import listen
+from core.net.unix_socket import listen
 from netplugin.cni.server import MAX_BODY, serve
 from tests.bed import plugin
 from tests.bed.waiting import WITHIN

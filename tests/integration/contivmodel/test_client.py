@@ -126,7 +126,9 @@ async def test_nobody_there_means_nothing_was_done(unused_tcp_port: int) -> None
         with pytest.raises(MasterUnavailable) as failed:
             await client.call(CREATE_ENDPOINT, CREATE)
     assert not failed.value.outcome_unknown
-    assert f"127.0.0.1:{unused_tcp_port}" in str(failed.value)
+    at = f"127.0.0.1:{unused_tcp_port}"
+    told = f'Post "http://{at}/plugin/createEndpoint": cannot connect to {at}: connection refused'
+    assert str(failed.value) == told
 
 
 async def test_a_url_that_cannot_be_dialled_means_nothing_was_done() -> None:

@@ -20,8 +20,8 @@ from contivmodel.rpc import (
     CreateEndpointRequest,
     DeleteEndpointRequest,
 )
-from core import tls_trust
 from core.errors import MasterUnavailable
+from core.net import tls_trust
 from tests.bed.certificates import make_certificates
 from tests.bed.hosts import PREFIX_LENGTH, UNDERLAY, Fabric
 from tests.bed.janitor import Janitor

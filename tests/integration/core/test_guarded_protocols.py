@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import uvloop
 
-from core import tls_trust
-from core.connections import ConnectionGuard, ConnectionLimits
-from core.guarded_protocols import guarded
+from core.net import tls_trust
+from core.net.connections import ConnectionGuard, ConnectionLimits
+from core.net.guarded_protocols import guarded
 from ofnet.rpc.jsonrpc import RpcClient, RpcFailed, RpcServer
 from tests.bed.certificates import make_certificates
 from tests.bed.waiting import WITHIN, eventually_async

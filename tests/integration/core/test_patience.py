@@ -12,26 +12,26 @@ import json
 from netmaster import settings
 from netmaster.api.http import proxy
 from netmaster.api.leader import agents
-from netplugin.bridges import tunnel_probes
+from netplugin.bridges.vxlan import tunnel_probes
 from netplugin.diagnostics import host_checks as checks
-from netplugin.kernel import programs
+from netplugin.kernel.firewall import programs
 from netplugin.kube.api import KubeTiming
 from netplugin.masters.leader import LeaderTiming
 from netplugin.ovsdb import client, replica, rows
-from netplugin.pods.host import PodTiming
+from netplugin.pods.registry.host import PodTiming
 from netplugin.startup import host_checks
-from netplugin.startup.context import Timing as StartTiming
+from netplugin.startup.context import AgentTiming
 from objdb import failover, registration
-from ofnet.channel.session import Timing
+from ofnet.channel.session import ChannelTiming
 lease = next(flag for flag in settings.FLAGS if "lease-ttl" in flag.names)
-session, start = Timing(), StartTiming()
+session, start = ChannelTiming(), AgentTiming()
 print(json.dumps([
     session.handshake, session.echo, session.silence, session.reply, start.ovsdb_wait,
     start.pods.policies_known, PodTiming().flows_gone, LeaderTiming().answer, KubeTiming().connect,
     client.LIMIT, replica._PROBE_MS, rows.BridgeSpec(
         name="b", controller="tcp:127.0.0.1:6633").inactivity_probe_ms,
     failover.ATTEMPT, failover.BUDGET, registration.TTL, float(lease.default), programs.LIMIT,
-    agents.ANSWER_TIMEOUT, proxy.ProxyTiming().answer, tunnel_probes.WAIT,
+    agents.ANSWER_TIMEOUT, proxy.ProxyTiming().answer, tunnel_probes.WAIT, tunnel_probes.OVERTAKEN,
     checks.LIMIT, host_checks.PATIENCE,
 ]))
 """

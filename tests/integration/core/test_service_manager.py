@@ -12,7 +12,7 @@ PASSED = """
 import os, sys
 from pathlib import Path
 from core.service_manager import passed_socket
-from core.unix_socket import listen
+from core.net.unix_socket import listen
 environ = {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid())}
 os.environ.update(environ)
 path = Path(sys.argv[1])

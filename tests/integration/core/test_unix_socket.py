@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import HostError, Invalid
-from core.unix_socket import is_served, listen, peer_uid
+from core.net.unix_socket import is_served, listen, peer_uid
 
 NOBODY = 65534
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daemons import enrolment
+from daemons.certificates import enrolment
 from tests.unit.deploy.manifests import DEPLOY, INSTALLED, containers, documents, the_one
 
 

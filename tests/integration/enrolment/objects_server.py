@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from daemons import enrolment
+from daemons.certificates import enrolment
 from tests.bed.stand_in import StandInServer
 
 Object = dict[str, Any]

@@ -11,10 +11,10 @@ import pytest
 from cryptography import x509
 
 from core.errors import Conflict, OrchestratorUnavailable
-from daemons import enrolment
+from daemons.certificates import enrolment
+from daemons.certificates.peers import PeerIdentity, Role
+from daemons.certificates.tls import TlsFiles
 from daemons.kube_rest import KubeRefused, KubeRest
-from daemons.peers import PeerIdentity, Role
-from daemons.tls import TlsFiles
 from netmaster.commands.kube_certificates import OWN, Certificates
 from netplugin.commands.enrol import Enrolment
 from tests.bed.certificates import make_certificates
@@ -290,6 +290,6 @@ def test_who_has_no_right_is_told(site: Site) -> None:
 
 
 def pem_of_a_request() -> bytes:
-    from daemons.certificate_requests import new_request
+    from daemons.certificates.certificate_requests import new_request
 
     return new_request()[1]

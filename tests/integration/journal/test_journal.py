@@ -1,4 +1,4 @@
-"""`netplugin.pods.journal` on a real file system."""
+"""`netplugin.pods.registry.journal` on a real file system."""
 
 import asyncio
 import logging
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import HostError
-from netplugin.pods.journal import Journal
-from netplugin.pods.journal_entry import EntryState
+from netplugin.pods.registry.journal import Journal
+from netplugin.pods.registry.journal_entry import EntryState
 from tests.unit.netplugin.records import journal_entry as entry
 
 
@@ -142,7 +142,7 @@ _FULL = """
 import asyncio, dataclasses, sys
 from pathlib import Path
 from core.errors import HostError
-from netplugin.pods.journal import EntryState, Journal
+from netplugin.pods.registry.journal import EntryState, Journal
 from tests.unit.netplugin.records import journal_entry as entry
 
 async def main(directory):

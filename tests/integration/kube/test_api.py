@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -500,7 +501,9 @@ async def test_who_may_not_read_what_is_not_installed_lacks_nothing(server: ApiS
 async def test_kinds_of_policies_that_are_not_followed_are_told(server: ApiServer) -> None:
     shown: list[tuple[str, ...]] = []
     soon = KubeTiming(not_served=0.05)
-    kinds = PolicyKinds(KubeApi(access(server), soon), lambda: shown.append(kinds.faults))
+    feed = Mock()
+    kinds = PolicyKinds(KubeApi(access(server), soon), feed)
+    feed.notify = lambda: shown.append(kinds.faults)
     async with background("kinds", kinds.run()):
         await asked_often(server)
         assert shown == [], "there are none"

@@ -38,7 +38,7 @@ def shell(request: pytest.FixtureRequest) -> Shell:
     ("line", "expected"),
     [
         ("netctl ne", ["netprofile", "network"]),
-        ("netctl net ", ["create", "inspect", "ls", "rm"]),
+        ("netctl net ", ["create", "inspect", "ls", "rm", "set"]),
         ("netctl net cr", ["create"]),
         ("netctl net create n1 --sub", ["--subnet", "--subnetv6"]),
         ("netctl net create --encap v", ["vlan", "vxlan"]),

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import AsyncMock, Mock
@@ -17,13 +18,13 @@ import uvloop
 
 from contivmodel.objects import Tenant
 from core import keys
+from daemons.certificates.peers import Role
+from daemons.certificates.tls import TlsContexts, TlsFiles, call_refused
 from daemons.diagnosis import constant_text
 from daemons.health import PATHS, Health
 from daemons.http_client import Connector
 from daemons.listen_address import ListenAddress
 from daemons.metrics_page import MetricsPage
-from daemons.peers import Role
-from daemons.tls import TlsContexts, TlsFiles, call_refused
 from netmaster.api.costly import LIMITS
 from netmaster.api.dispatch import Leader
 from netmaster.api.http.access import AccessControl
@@ -33,6 +34,7 @@ from netmaster.api.http.routes import Route
 from netmaster.api.http.server import RestServer
 from netmaster.api.leader.agents import Answers
 from netmaster.api.route_table import ROUTES
+from netmaster.api.v2.diagnostics import flows
 from netmaster.api.v2.diagnostics.diagnosis import OWN, own_route
 from netmaster.api.v2.events import stream
 from netmaster.api.v2.events.log import EventLog
@@ -43,13 +45,13 @@ from netmaster.auth.login import Logins
 from netmaster.auth.passwords import HashCost, Passwords
 from netmaster.auth.users import User
 from netmaster.plan.objects import tenant as tenant_plans
-from netplugin.diagnostics import diagnosis, rule_hits
+from netplugin.diagnostics import diagnosis, kubernetes_rules, rule_hits
 from netplugin.diagnostics.capture import Captures
 from netplugin.diagnostics.policy_log import PolicyLog
 from netplugin.diagnostics.selftest import SelfTest
 from netplugin.startup import inspect
 from netplugin.startup.inspect import Inspector
-from netplugin.world.kube_policies.policies import KubePolicies
+from netplugin.world.kubernetes.kube_policies import KubePolicies
 from objdb.api import Delta, Snapshot
 from ofnet.rpc import control
 from ofnet.rpc.control import Node, OfnetAgent, OfnetMaster
@@ -70,7 +72,7 @@ REFUSED: Final = {"another authority", "expired"}
 """Clients that no handshake accepts."""
 OWN_TENANT: Final = frozenset({
     *("appProfiles", "endpointGroups", "extContractsGroups", "netprofiles", "networks"),
-    *("policys", "rules", "serviceLBs"),
+    *("kept-addresses", "policys", "rules", "serviceLBs"),
 })  # fmt: skip
 
 
@@ -78,7 +80,8 @@ OF_OWN_TENANTS: Final = frozenset({
     *("/api/v2/endpoints", "/api/v2/ipam", "/api/v2/events", "/api/v2/changes"),
     *("/api/v2/rule-hits", "/api/v2/trace", "/api/v2/globals/{key}/state", "/api/v2/reach"),
     "/api/v2/overview",
-    "/api/v2/policy-log",
+    *("/api/v2/policy-log", "/api/v2/flows", "/api/v2/flows/watch"),
+    *("/api/v2/policy-suggestion", "/api/v2/endpoints/{key}/conditions"),
 })  # fmt: skip
 """What an operator may read; it is shown its own tenants."""
 
@@ -203,6 +206,8 @@ async def ask(
     """Return the answer to one request; 0 for a refused handshake."""
     try:
         async with session.request(method, url, json=body, headers=headers) as answer:
+            if answer.url.path == flows.WATCH_PATH and answer.status == 200:
+                return answer.status, ""  # ten minutes long
             return answer.status, (await answer.read()).decode("utf-8", "replace")
     except aiohttp.ClientError:
         return 0, ""
@@ -339,20 +344,47 @@ async def test_an_operator_sees_its_own_tenants_only(certificates: Certificates)
         assert (found, text) == (500, "endpoint not found\n")
 
 
+async def test_an_operator_is_told_the_conditions_of_its_own_tenants(
+    certificates: Certificates,
+) -> None:
+    async with leading(certificates.master) as (address, lead):
+        blue = Tenant(tenant_name="blue")
+        await lead.committer.submit(lambda view: tenant_plans.create(view, blue))
+        await lead.network("sea", "10.9.0.0/16", tenant_name="blue")
+        await lead.endpoint("c9", "sea", tenant="blue")
+        await lead.endpoint("c1")
+        for path, client, code in (
+            ("networks/blue:sea", "operator", 200),
+            ("endpoints/sea.blue-c9", "operator", 200),
+            ("networks/default:n1", "operator", 403),
+            ("endpoints/n1.default-c1", "operator", 404),
+            ("endpoints/nobodys", "operator", 404),
+            ("networks/default:n1", "reader", 200),
+            ("endpoints/n1.default-c1", "reader", 200),
+            ("endpoints/n1.default-c1", "agent", 403),
+        ):
+            url = f"https://{address}/api/v2/{path}/conditions"
+            found, _ = await status(certificates.contexts[client], "GET", url)
+            assert (path, client, found) == (path, client, code)
+
+
 async def test_an_operator_is_told_who_may_talk_in_its_own_tenants_only(
     certificates: Certificates,
 ) -> None:
     async with leading(certificates.master) as (address, lead):
         blue = Tenant(tenant_name="blue")
         await lead.committer.submit(lambda view: tenant_plans.create(view, blue))
-        url = f"https://{address}/api/v2/reach?tenant="
-        for tenant, client, code in (
-            *(("blue", "operator", 200), ("default", "operator", 404), ("red", "operator", 404)),
-            *(("default", "reader", 200), ("red", "reader", 404), ("default", "agent", 403)),
+        for path, (tenant, client, code) in product(
+            ("reach", "policy-suggestion"),
+            (
+                *(("blue", "operator", 200), ("default", "operator", 404)),
+                *(("red", "operator", 404), ("default", "reader", 200)),
+                *(("red", "reader", 404), ("default", "agent", 403)),
+            ),
         ):
-            context = certificates.contexts[client]
-            found, _ = await status(context, "GET", url + tenant)
-            assert (tenant, client, found) == (tenant, client, code)
+            url = f"https://{address}/api/v2/{path}?tenant={tenant}"
+            found, _ = await status(certificates.contexts[client], "GET", url)
+            assert (path, tenant, client, found) == (path, tenant, client, code)
 
 
 @pytest.mark.parametrize(
@@ -490,13 +522,17 @@ async def test_every_rpc_method_answers_those_who_may_call_it(
 @asynccontextmanager
 async def serving_agent(files: TlsFiles) -> AsyncIterator[tuple[str, list[tuple[str, str]]]]:
     """Serve an agent's REST with TLS; yield its address, and method and path of all routes."""
-    parts: dict[str, Any] = {name: Mock() for name in ("identity", "names", "bgp", "agents")}
+    parts: dict[str, Any] = {name: Mock() for name in ("membership", "names", "bgp", "agents")}
     inspector = Inspector(**parts, pods=AsyncMock(), collected={})
-    asked = [*rule_hits.routes({}, KubePolicies()), *diagnosis.routes({})]
+    asked = [
+        *rule_hits.routes({}, KubePolicies()),
+        *kubernetes_rules.routes({}, KubePolicies(), list),
+        *diagnosis.routes({}),
+    ]
     asked += PolicyLog(Mock(), Mock()).routes({})
-    parts = dict.fromkeys(("names", "peers", "size", "probe"), Mock())
+    parts = dict.fromkeys(("names", "peers", "sizes", "probe", "tunnels"), Mock())
     asked += SelfTest(ready={}, agents={}, **parts, seconds=0.1).routes()
-    asked += Captures({}, Mock(), inspector.asked_by_master).routes()
+    asked += Captures({}, Mock(), inspector).routes()
     app = inspect.application(Health({}), inspector, asked)
     routes = [
         (route.method, route.resource.canonical)

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
+from unittest.mock import Mock
 
 import aiohttp
 import pytest
@@ -24,7 +25,7 @@ from netmaster.api.http.server import RestServer
 from netmaster.api.route_table import ROUTES
 from netmaster.api.v1.objects import OBJECT_CLASSES
 from netmaster.api.v2 import idempotency
-from netmaster.external_effects import ExternalEffects
+from netmaster.external.external_effects import ExternalEffects
 from netmaster.plan.model import Plan
 from tests.unit.netmaster.fake_docker import FakeDocker
 from tests.unit.netmaster.fake_gateway import FakeGateway
@@ -260,7 +261,7 @@ def faults_of(route: Route[Any]) -> dict[str, Fault]:
         found |= PAGES
         if plural != "endpoints":
             found |= TOKENS | {"unknown field": malformed("fields=key,colour")}
-    if route.method != "GET":
+    if route.method != "GET" and plural in OBJECT_KINDS:
         found |= CHANGES
         if plural not in READ_ONLY:
             found["stale ETag"] = STALE_ETAG
@@ -270,9 +271,12 @@ def faults_of(route: Route[Any]) -> dict[str, Fault]:
     return found
 
 
+OBJECT_KINDS: Final = frozenset(BODIES) | READ_ONLY
+"""Only their changes have conditions and dry runs."""
 ASKING_HOSTS: Final = {
     *("/api/v2/trace", "/api/v2/selftest", "/api/v2/rule-hits", "/api/v2/diagnosis"),
-    *("/api/v2/endpoints/{key}/capture", "/api/v2/policy-log"),
+    *("/api/v2/endpoints/{key}/capture", "/api/v2/policy-log", "/api/v2/kubernetes-rules"),
+    *("/api/v2/flows", "/api/v2/flows/watch", "/api/v2/policy-suggestion"),
 }
 """What agents answer is no list of objects; `tests/system/test_diagnostics.py` and
 `tests/system/test_trace.py` ask."""
@@ -289,7 +293,7 @@ ROWS: Final = [(route, what, fault) for route in V2 for what, fault in faults_of
 
 def test_the_table_has_every_class_and_route() -> None:
     assert set(OBJECT_CLASSES) == set(BODIES) | READ_ONLY
-    assert len(V2) == 14 * 6 + 8 + 5
+    assert len(V2) == 14 * 6 + 8 + 7 + 5
     assert len(ROWS) > 600
 
 
@@ -318,6 +322,11 @@ async def test_every_route_with_what_may_be_wrong(served: Served) -> None:
         ("reach?tenant=nope", 404, "not-found"),
         ("reach?tenant=default&colour=red", 400, "malformed-request"),
         ("whoami?colour=red", 400, "malformed-request"),
+        ("policy-suggestion", 422, "invalid-value"),
+        ("policy-suggestion?tenant=nope", 404, "not-found"),
+        ("policy-suggestion?tenant=default&groups=nope", 404, "not-found"),
+        ("policy-suggestion?tenant=default&since=noon", 400, "malformed-request"),
+        ("policy-suggestion?tenant=default&dropped=yes", 422, "invalid-value"),
     ],
 )
 async def test_what_is_no_list_refuses_what_is_wrong(
@@ -534,7 +543,7 @@ async def test_an_unknown_outcome_has_a_type_of_its_own(served: Served) -> None:
     async def lost(_decide: Any) -> object:
         raise StoreUnavailable("the store did not answer", outcome_unknown=True)
 
-    async with serving(served.lead, change=lost) as cut_off:
+    async with serving(served.lead, effects=Mock(change=lost)) as cut_off:
         reply = await cut_off.ask("POST", "/api/v2/tenants", {"tenantName": "blue"})
         assert (reply.status, reply.type) == (503, "outcome-unknown")
         assert reply.headers["Contiv-Outcome"] == "unknown"
@@ -589,6 +598,6 @@ async def test_a_bug_is_a_problem_too(served: Served) -> None:
     async def broken(_decide: Any) -> object:
         return Plan((), reply=None)
 
-    async with serving(served.lead, change=broken) as failing:
+    async with serving(served.lead, effects=Mock(change=broken)) as failing:
         reply = await failing.ask("POST", "/api/v2/tenants", {"tenantName": "blue"})
         assert (reply.status, reply.type) == (500, "internal-error")

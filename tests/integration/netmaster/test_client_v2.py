@@ -202,6 +202,8 @@ def test_lists_are_read_page_by_page(client: Client, own: str) -> None:
     assert [rule.rule_id for rule in found] == ["0", "1", "2", "3", "4"]
     hits = client.ask(calls_v2.rule_hits("default", own))["items"]
     assert [one["rule"] for one in hits] == [f"default:{own}:{number}" for number in range(5)]
+    nothing = {"items": [], "services": [], "complete": True, "unreachable": {}}
+    assert client.ask(calls_v2.kubernetes_rules("shop", "web")) == nothing
 
 
 def test_a_master_that_is_gone_is_passed_over(connect: Connect, running: Running, own: str) -> None:

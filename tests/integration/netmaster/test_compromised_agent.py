@@ -17,8 +17,8 @@ from aiohttp import web
 from core import keys
 from core.errors import AgentUnavailable, Invalid, NotFound
 from core.ids import HostLabel
-from daemons.peers import Role
-from daemons.tls import TlsContexts
+from daemons.certificates.peers import Role
+from daemons.certificates.tls import TlsContexts
 from netmaster.api.leader.agents import RegisteredAgents
 from netmaster.api.leader.context import ApiRequest, LeaderContext
 from netmaster.api.route_table import ROUTE_FINDER
@@ -37,13 +37,37 @@ ANSWER: Final = {
     "missing": {},
     "records": [],
     "unrecorded": [],
+    "on": True,
+    "position": 1,
+    "lost": {},
 }
+CONVERSATIONS: Final = {
+    "on": True,
+    "complete": True,
+    "from": 0,
+    "lost": {},
+    "conversations": [
+        {
+            "source": {"network": "", "group": "", "namespace": "", "address": "9.9.9.9"},
+            "destination": {"network": "n1", "group": "", "namespace": "shop", "address": ""},
+            "protocol": "tcp",
+            "port": 80,
+            "dropped": False,
+            "connections": 2,
+        }
+    ],
+}
+KUBERNETES: Final = {"rules": [], "complete": True, "missing": {}}
+WEB: Final = {"service": "shop/web", "addresses": [], "ports": [], "pods": [], "podCount": 0}
 ROUTES: Final = (
     "/hosts",
     "/info",
     "/api/v2/hosts",
     "/api/v2/rule-hits",
+    "/api/v2/kubernetes-rules",
     "/api/v2/policy-log",
+    "/api/v2/flows",
+    "/api/v2/policy-suggestion?tenant=default",
     "/api/v2/selftest",
     "/api/v2/diagnosis",
     "/api/v2/trace?src=n1.default-c2&dst=8.8.8.8",
@@ -100,6 +124,9 @@ class Cluster:
         hits = await self.get("/api/v2/rule-hits")
         assert "h2" not in hits["unreachable"]
         (rule,) = hits["kubernetes"]
+        judging = await self.get("/api/v2/kubernetes-rules")
+        assert "h2" not in judging["unreachable"]
+        assert [one["service"] for one in judging["services"]] == ["shop/web"]
         assert rule["hosts"] == {"h2": {"packets": 1, "bytes": 2}}
         return {
             host["label"]: [error for error in host["errors"] if OF_LOOPBACK not in error]
@@ -138,16 +165,20 @@ async def cluster(directory: Path) -> AsyncIterator[Cluster]:
 def _answering(
     there: Cluster, label: str
 ) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+    answers: dict[str, Any] = {
+        "/trace": {"host": label, "faults": []},
+        "/inspect/selftest": {"flows": {"passed": 1, "failed": {}}},
+        "/inspect/diagnosis": {"log.txt": f"of {label}"},
+        "/inspect/conversations": CONVERSATIONS,
+        "/inspect/kubernetes-rules": {**KUBERNETES, "services": [WEB] if label == "h2" else []},
+    }
+
     async def answer(asked: web.BaseRequest) -> web.StreamResponse:
         there.asked.append(f"{label} {asked.method} {asked.path}")
         if label == "h1" and there.answer is not None:
             return await there.answer(asked)
-        if asked.path == "/trace":
-            return web.json_response({"host": label, "faults": []})
-        if asked.path == "/inspect/selftest":
-            return web.json_response({"flows": {"passed": 1, "failed": {}}})
-        if asked.path == "/inspect/diagnosis":
-            return web.json_response({"log.txt": f"of {label}"})
+        if asked.path in answers:
+            return web.json_response(answers[asked.path])
         judged = {"rule": "k", "policies": [], "verdict": "deny", "packets": 1, "bytes": 2}
         return web.json_response({**ANSWER, "kubernetes": [judged] if label == "h2" else []})
 
@@ -240,7 +271,11 @@ async def test_what_it_answers_is_blamed_on_it_alone(
 ) -> None:
     there.answer = answer
     assert await there.all_is_shown() == {"h1": [], "h2": []}
-    assert (await there.get("/api/v2/rule-hits"))["unreachable"]["h1"]
+    for path in ("/api/v2/rule-hits", "/api/v2/kubernetes-rules"):
+        assert (await there.get(path))["unreachable"]["h1"]
+    suggested = await there.get("/api/v2/policy-suggestion?tenant=default&since=2026-01-01")
+    assert (list(suggested["unreachable"]), suggested["connections"]) == (["h1"], 2)
+    assert suggested["networkPolicies"][0]["metadata"]["namespace"] == "shop"
     test = await there.get("/api/v2/selftest")
     failed = {one["host"]: one["checks"]["agent"]["failed"] for one in test["hosts"]}
     assert failed["h2"] == {}

@@ -13,8 +13,8 @@ import pytest
 
 from contivmodel.objects import Tenant
 from core.errors import Conflict
-from netmaster.docker import DockerClient, DockerFailed
-from netmaster.external_effects import ExternalEffects
+from netmaster.external.docker import DockerClient, DockerFailed
+from netmaster.external.external_effects import ExternalEffects
 from netmaster.plan.model import Plan
 from netmaster.plan.objects import group, network, tenant
 from netmaster.view import View

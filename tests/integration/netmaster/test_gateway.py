@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from netmaster.aci import GatewayClient, GatewayFailed
+from netmaster.external.aci import GatewayClient, GatewayFailed
 from tests.bed.aci_gateway import REFUSING, Saying, StandIn
 from tests.bed.netns import free_port
 

@@ -13,9 +13,9 @@ from contivmodel.objects import Tenant
 from core import keys
 from core.errors import NotLeader
 from core.tasks import Supervisor
-from netmaster.commit import Committer, WriteAuthority
+from netmaster.commits.commit import Committer, WriteAuthority
+from netmaster.commits.standby import following
 from netmaster.plan.objects import tenant
-from netmaster.standby import following
 from state import codec
 from tests.bed.master import MODES, Answer, Master, assert_not_done, is_unknown
 from tests.bed.store import Store, client

@@ -12,7 +12,7 @@ from core.tasks import background
 from netmaster.commands import store_acl
 from netmaster.commands.store_acl import AgentHost
 from netplugin.masters.label_claim import claim_label
-from objdb.access import Credentials
+from objdb.access import StoreCredentials
 from objdb.api import Backend, Change, Committed, Put, Snapshot
 from objdb.registration import Registration
 from state.records import HostRecord
@@ -47,7 +47,7 @@ class Store:
         """Connect the clients, which belong to the event loop of a test."""
         if isinstance(self.server, SecuredEtcd):
             agent, master = (
-                Credentials(user=name, password=PASSWORD)
+                StoreCredentials(user=name, password=PASSWORD)
                 for name in (HOSTS[0].user, store_acl.MASTER)
             )
             self.agent = client(self.server, credentials=agent)

@@ -2,16 +2,17 @@
 
 import socket
 from collections.abc import Iterator
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 
 from core.errors import HostError
-from netplugin.kernel import arp
-from netplugin.kernel.address_conflict import KEPT, NAMED, AddressConflict
+from netplugin.kernel.packets import neighbour_frames
+from netplugin.kernel.packets.address_conflict import KEPT, NAMED, AddressConflict
 from tests.bed.netns import Namespace, fresh_name
 
 ADDRESS = IPv4Address("192.0.2.7")
+ADDRESS6 = IPv6Address("fd77::7")
 OTHER = IPv4Address("192.0.2.8")
 
 
@@ -35,12 +36,12 @@ async def test_another_machines_claim_is_told_until_it_is_over(thief: Namespace)
     conflict = AddressConflict(ADDRESS, clock=lambda: now)
     try:
         await conflict.look()
-        arp.announce("eth0", ADDRESS)
-        thief.call(lambda: arp.announce("one", OTHER))
-        thief.call(lambda: arp.announce("two", ADDRESS))  # by another link of the host
+        neighbour_frames.announce("eth0", ADDRESS)
+        thief.call(lambda: neighbour_frames.announce("one", OTHER))
+        thief.call(lambda: neighbour_frames.announce("two", ADDRESS))  # by another link of the host
         await conflict.look()
-        thief.call(lambda: arp.announce("one", ADDRESS))
-        mac = thief.call(lambda: arp.mac_of("one"))
+        thief.call(lambda: neighbour_frames.announce("one", ADDRESS))
+        mac = thief.call(lambda: neighbour_frames.mac_of("one"))
         with pytest.raises(HostError, match=f"another machine .* {ADDRESS}.* MAC is {mac}$"):
             await conflict.look()
         now += KEPT / 2
@@ -48,6 +49,27 @@ async def test_another_machines_claim_is_told_until_it_is_over(thief: Namespace)
             await conflict.look()
         now += KEPT / 2
         await conflict.look()
+    finally:
+        conflict.close()
+
+
+async def test_another_machines_claim_of_an_address_of_ipv6_is_told(
+    host: Namespace, thief: Namespace
+) -> None:
+    host.run(["ip", "address", "add", f"{ADDRESS6}/64", "dev", "eth0", "nodad"])
+    conflict = AddressConflict(ADDRESS6)
+    try:
+        await conflict.look()
+        neighbour_frames.announce("eth0", ADDRESS6)
+        for other in (IPv6Address("fd77::8"), IPv6Address("fd77:0:1::7"), IPv6Address("fd78::7")):
+            thief.call(lambda one=other: neighbour_frames.announce("one", one))  # type: ignore[misc]
+        thief.call(lambda: neighbour_frames.ask("one", IPv6Address("fd77::8"), ADDRESS6))
+        thief.call(lambda: neighbour_frames.announce("one", ADDRESS))
+        await conflict.look()
+        thief.call(lambda: neighbour_frames.announce("one", ADDRESS6))
+        mac = thief.call(lambda: neighbour_frames.mac_of("one"))
+        with pytest.raises(HostError, match=f"another machine .* {ADDRESS6}.* MAC is {mac}$"):
+            await conflict.look()
     finally:
         conflict.close()
 
@@ -61,7 +83,9 @@ async def test_a_machine_of_many_macs_does_not_fill_the_error(thief: Namespace) 
         door.bind(("one", 0))
         for turn in range(3):
             for number in range(100):
-                door.send(arp.request(bytes((2, 0, 0, 0, turn, number)), ADDRESS, ADDRESS))
+                door.send(
+                    neighbour_frames.request(bytes((2, 0, 0, 0, turn, number)), ADDRESS, ADDRESS)
+                )
             with pytest.raises(HostError) as failed:
                 await conflict.look()
             told.add(str(failed.value))
@@ -83,7 +107,7 @@ async def test_the_address_is_watched_on_the_link_that_has_it(
             await conflict.look()
         host.run(["ip", "address", "add", f"{ADDRESS}/24", "dev", "eth1"])
         await conflict.look()
-        thief.call(lambda: arp.announce("two", ADDRESS))
+        thief.call(lambda: neighbour_frames.announce("two", ADDRESS))
         with pytest.raises(HostError, match="another machine"):
             await conflict.look()
         host.run(["ip", "link", "del", "eth1"])

@@ -5,7 +5,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from netplugin.bridges.stale_datagrams import Ways, sweep
+from netplugin.bridges.services.stale_datagrams import Ways, sweep
 from netplugin.kernel import conntrack
 from tests.bed.netns import Namespace
 from tests.bed.waiting import WITHIN

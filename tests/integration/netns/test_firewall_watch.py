@@ -1,4 +1,4 @@
-"""`netplugin.kernel.firewall_watch` on a real kernel: whose removal of which rules is noticed."""
+"""`firewall.firewall_watch` on a real kernel: whose removal of which rules is noticed."""
 
 import asyncio
 import threading
@@ -9,10 +9,10 @@ from ipaddress import IPv4Network
 import pytest
 
 from core.tasks import background
-from netplugin.bridges.host_access import CHAINS, masquerade
-from netplugin.kernel import firewall_watch, iptables
-from netplugin.kernel.firewall_watch import FirewallWatch
-from netplugin.kernel.iptables import Iptables
+from netplugin.bridges.host.host_access import CHAINS, masquerade
+from netplugin.kernel.firewall import firewall_watch, iptables
+from netplugin.kernel.firewall.firewall_watch import FirewallWatch
+from netplugin.kernel.firewall.iptables import Iptables
 from tests.bed.netns import Namespace
 from tests.bed.waiting import WITHIN
 

@@ -1,4 +1,4 @@
-"""`netplugin.kernel.foreign_rules` on a real kernel: what of others' rules drops what is forwarded.
+"""`firewall.foreign_rules` on a real kernel: what of others' rules drops what is forwarded.
 
 Beside the agent's own rules, and those that docker, ufw and kube-proxy make.
 """
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from netplugin.bridges import forward_check
-from netplugin.bridges.host_access import CHAINS, FORWARD, FORWARD6, GUARD, accepted, guards
-from netplugin.kernel.foreign_rules import Refusal, outside_links, refusals
-from netplugin.kernel.iptables import Iptables
-from netplugin.world.port_names import HOST_LINKS
+from netplugin.bridges.host import forward_check
+from netplugin.bridges.host.host_access import CHAINS, FORWARD, FORWARD6, GUARD, accepted, guards
+from netplugin.kernel.firewall.foreign_rules import Refusal, outside_links, refusals
+from netplugin.kernel.firewall.iptables import Iptables
+from netplugin.world.bridges.port_names import HOST_LINKS
 from tests.bed.firewalls import Ufw, missing
 from tests.bed.netns import Namespace
 

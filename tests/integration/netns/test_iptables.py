@@ -1,4 +1,4 @@
-"""`netplugin.kernel.iptables` on real iptables, both kinds of it, in a namespace of its own."""
+"""`firewall.iptables` on real iptables, both kinds of it, in a namespace of its own."""
 
 import os
 from ipaddress import IPv4Address, IPv4Network, IPv6Network
@@ -6,8 +6,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Network
 import pytest
 
 from core.errors import HostError
-from netplugin.bridges import service_access
-from netplugin.bridges.host_access import (
+from netplugin.bridges.host.host_access import (
     CHAINS,
     FORWARD,
     GUARD,
@@ -22,8 +21,9 @@ from netplugin.bridges.host_access import (
     returned,
     sources_kept,
 )
-from netplugin.kernel import iptables, nft_tables
-from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
+from netplugin.bridges.services import service_access
+from netplugin.kernel.firewall import iptables, nft_tables
+from netplugin.kernel.firewall.iptables import Chain, Iptables, IptablesRule
 from tests.bed.netns import Namespace
 
 pytestmark = pytest.mark.ovs

@@ -6,14 +6,14 @@ import pytest
 
 from core.errors import HostError
 from core.ids import EndpointKey
-from netplugin.bridges import service_access
-from netplugin.bridges.service_rules import Here, rules
+from netplugin.bridges.services import service_access
+from netplugin.bridges.services.service_rules import Here, rules
 from netplugin.cni.port_mappings import PROTOCOLS, PortMapping
-from netplugin.kernel.iptables import Iptables
-from netplugin.kernel.iptables_chains import OwnChains
-from netplugin.pods import mapping_rules
-from netplugin.pods.mapping_rules import MappedPod
-from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
+from netplugin.kernel.firewall.iptables import Iptables
+from netplugin.kernel.firewall.iptables_chains import OwnChains
+from netplugin.pods.host_port_mappings import mapping_rules
+from netplugin.pods.host_port_mappings.mapping_rules import MappedPod
+from netplugin.world.kubernetes.kube_services import KubePort, KubeService, KubeTarget
 from tests.bed.netns import Namespace
 
 pytestmark = pytest.mark.ovs

@@ -22,12 +22,13 @@ from typing import Any
 import pytest
 
 from core.errors import HostError
-from netplugin.kernel import host_links, netns, pod_places
-from netplugin.kernel.host_links import Nic
-from netplugin.kernel.netlink import Address, Interface
+from netplugin.kernel import netns
+from netplugin.kernel.links import host_links, pod_places
+from netplugin.kernel.links.host_links import Nic
+from netplugin.kernel.links.pod_links import PodLink
+from netplugin.kernel.links.pod_places import PodPlace
+from netplugin.kernel.netlink.requests import Address, Interface
 from netplugin.kernel.netns import KernelLinks
-from netplugin.kernel.pod_links import PodLink
-from netplugin.kernel.pod_places import PodPlace
 from tests.bed.janitor import Janitor
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.waiting import WITHIN, eventually

@@ -5,8 +5,9 @@ from ipaddress import IPv4Address, IPv4Network
 import pytest
 
 from core.errors import HostError
-from netplugin.bridges import host_guard, host_names, pod_guard, service_access
-from netplugin.bridges.host_access import (
+from netplugin.bridges.guards import host_guard, pod_guard
+from netplugin.bridges.host import host_names
+from netplugin.bridges.host.host_access import (
     CHAINS,
     FORWARD,
     GUARD,
@@ -15,11 +16,12 @@ from netplugin.bridges.host_access import (
     guards,
     masquerade,
 )
-from netplugin.kernel import iptables, nft_tables
-from netplugin.kernel.iptables import Iptables, IptablesRule
-from netplugin.kernel.iptables_chains import OwnChains
-from netplugin.kernel.nft_tables import NftTable
-from netplugin.world.management_ends import NOTHING
+from netplugin.bridges.services import service_access
+from netplugin.kernel.firewall import iptables, nft_tables
+from netplugin.kernel.firewall.iptables import Iptables, IptablesRule
+from netplugin.kernel.firewall.iptables_chains import OwnChains
+from netplugin.kernel.firewall.nft_tables import NftTable
+from netplugin.world.bridges.management_ends import NOTHING
 from tests.bed.netns import Namespace
 
 pytestmark = pytest.mark.ovs

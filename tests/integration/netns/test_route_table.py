@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from core.errors import HostError
-from netplugin.kernel import netlink, route_table
+from netplugin.kernel.netlink import requests as netlink
 from netplugin.kernel.netns import KernelLinks
-from netplugin.kernel.route_table import HostRoute
+from netplugin.kernel.routes import route_table
+from netplugin.kernel.routes.route_table import HostRoute
 from tests.bed.netns import Namespace
 from tests.bed.routing_events import routing_events
 from tests.integration.netns.links import shown

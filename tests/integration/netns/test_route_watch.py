@@ -8,10 +8,9 @@ from itertools import count
 import pytest
 
 from core.tasks import background
-from netplugin.kernel import route_watch
 from netplugin.kernel.netns import KernelLinks
-from netplugin.kernel.route_table import HostRoute
-from netplugin.kernel.route_watch import RouteWatch
+from netplugin.kernel.routes.route_table import HostRoute
+from netplugin.kernel.routes.route_watch import RouteWatch
 from tests.bed.netns import Namespace
 from tests.bed.waiting import WITHIN
 
@@ -37,7 +36,7 @@ async def links(host: Namespace) -> AsyncIterator[KernelLinks]:
 
 @pytest.fixture
 async def watch(links: KernelLinks) -> AsyncIterator[RouteWatch]:  # noqa: ARG001 - links first
-    watch = RouteWatch(lambda link: link == "contivh0")
+    watch = RouteWatch(lambda link: link == "contivh0", pause=0.0)
     async with background("route watch", watch.run()):
         await asyncio.sleep(0)  # it listens
         yield watch
@@ -75,10 +74,8 @@ LOSSES = [
 
 
 async def test_each_loss_is_told_and_all_is_back(
-    links: KernelLinks, host: Namespace, watch: RouteWatch, monkeypatch: pytest.MonkeyPatch
+    links: KernelLinks, host: Namespace, watch: RouteWatch
 ) -> None:
-    monkeypatch.setattr(route_watch, "PAUSE", 0.0)
-
     def picture() -> list[str]:
         words = (["rule"], ["-6", "rule"], ["route", "show", "table", "20201"], ["neighbour"])
         shown = [host.run(["ip", *one]).stdout for one in (*words, ["-4", "-br", "address"])]

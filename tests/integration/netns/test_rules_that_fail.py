@@ -4,21 +4,22 @@ Another program has the chain of that name for another hook, as nftables allows:
 it then.
 """
 
-import asyncio
+from typing import Any
 
 import pytest
 
 from core.retry import begin_loops
 from core.tasks import background
-from netplugin.bridges.pod_guard import CHAINS, HostAddresses, PodGuard
-from netplugin.kernel import iptables
-from netplugin.kernel.iptables import Iptables
+from netplugin.bridges.guards.pod_guard import CHAINS, PodGuard
+from netplugin.kernel.firewall import iptables
+from netplugin.kernel.firewall.iptables import Iptables
 from netplugin.masters.progress import Progress
 from netplugin.world.builder import WorldBuilder
 from objdb.memory import MemoryBackend
 from ofnet.world import FwdMode
 from tests.bed.netns import Namespace
 from tests.bed.waiting import eventually_async
+from tests.unit.netplugin.agent import idle_watches
 from tests.unit.netplugin.records import HOST
 from tests.unit.netplugin.starts import SETTINGS
 
@@ -38,16 +39,21 @@ async def test_refused_rules_are_an_error_of_the_host_until_they_are_set(
     loops.report_to(progress.set_faults)
     world = WorldBuilder(HOST, FwdMode.ROUTING)
 
-    async def addresses() -> set[str]:
-        return {"192.0.2.1"}
+    class Links:
+        address_changes = None
+
+        async def addresses(self, _left_out: object) -> set[str]:
+            return {"192.0.2.1"}
+
+    links: Any = Links()
 
     guard = PodGuard(
         SETTINGS,
         world.management,
         MemoryBackend(),
-        HostAddresses(current=addresses, changed=asyncio.Event),
+        links,
         Iptables(CHAINS),
-        firewall_lost=asyncio.Event,
+        watches=idle_watches(links),
         known=world.underlay,
     )
 

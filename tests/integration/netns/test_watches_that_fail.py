@@ -15,9 +15,9 @@ import pytest
 from core.retry import Loops, begin_loops
 from core.tasks import background
 from netplugin.kernel.address_watch import AddressWatch
-from netplugin.kernel.firewall_watch import FirewallWatch
+from netplugin.kernel.firewall.firewall_watch import FirewallWatch
 from netplugin.kernel.netns import KernelLinks
-from netplugin.kernel.route_watch import RouteWatch
+from netplugin.kernel.routes.route_watch import RouteWatch
 from netplugin.masters.progress import Progress
 from tests.bed.netns import Namespace
 from tests.bed.waiting import WITHIN, eventually_async
@@ -60,7 +60,7 @@ def watch_rules() -> Watching:
 
 
 def watch_addresses() -> Watching:
-    return AddressWatch(KernelLinks().address_changes).run()
+    return AddressWatch(KernelLinks()).run()
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ class Served:
         self.master = True
         self.sent: list[Any] = []
 
-    async def is_master(self, _request: web.Request) -> bool:
+    async def asked_by_master(self, _request: web.Request) -> bool:
         return self.master
 
     async def send(self, asked: Any, mark: bytes) -> None:
@@ -110,7 +110,7 @@ class Served:
 @pytest.fixture
 async def served() -> AsyncIterator[tuple[Served, str, ClientSession]]:
     one, app = Served(), web.Application()
-    app.add_routes(LiveTraces(one, {}, Outside.new().ovsdb, one.is_master).routes())
+    app.add_routes(LiveTraces(one, {}, Outside.new().ovsdb, one).routes())
     server = TestServer(app)
     await server.start_server()
     async with ClientSession() as session:

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from objdb.access import Access
+from objdb.access import StoreAccess
 from objdb.api import Backend
 from objdb.consul import ConsulBackend
 from objdb.etcd import EtcdBackend
@@ -25,7 +25,7 @@ async def connect(store_kind: str) -> AsyncIterator[Connect]:
     async with AsyncExitStack() as opened:
 
         def connect(*endpoints: str, budget: float = 10.0) -> Backend:
-            backend = BACKENDS[store_kind](Access(endpoints=endpoints), budget=budget)
+            backend = BACKENDS[store_kind](StoreAccess(endpoints=endpoints), budget=budget)
             opened.push_async_callback(backend.close)
             return backend
 

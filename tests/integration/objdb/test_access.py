@@ -12,7 +12,7 @@ import pytest
 from core import keys
 from core.errors import StoreDenied, StoreUnavailable
 from core.logs import extra_of
-from objdb.access import Access, Credentials, Tls
+from objdb.access import StoreAccess, StoreCredentials, Tls
 from objdb.api import Absent, Backend, Change, Committed, Put, Snapshot
 from objdb.etcd import EtcdBackend
 from tests.bed.certificates import make_certificates, tls
@@ -132,7 +132,7 @@ async def test_everything_works_for_a_user_whose_tokens_expire(with_users: Secur
 
 async def test_a_watch_that_resumes_with_an_expired_token(with_users: SecuredEtcd) -> None:
     async with relay(with_users.endpoint) as one, using(with_users, credentials=USER) as writer:
-        backend = EtcdBackend(Access(endpoints=(one.endpoint,), credentials=USER), budget=2.0)
+        backend = EtcdBackend(StoreAccess(endpoints=(one.endpoint,), credentials=USER), budget=2.0)
         await writer.commit([create("known")])  # a watch that has seen no key begins anew
         async with following(backend, ROOT) as follower:
             await asyncio.sleep(TOKEN_TTL + 1.5)
@@ -185,7 +185,7 @@ async def test_users_that_change_end_nothing(with_changing_users: SecuredEtcd) -
 async def test_a_watch_that_resumes_after_users_changed(with_changing_users: SecuredEtcd) -> None:
     etcd = with_changing_users
     async with relay(etcd.endpoint) as one, using(etcd, credentials=USER) as writer:
-        backend = EtcdBackend(Access(endpoints=(one.endpoint,), credentials=USER), budget=2.0)
+        backend = EtcdBackend(StoreAccess(endpoints=(one.endpoint,), credentials=USER), budget=2.0)
         await writer.commit([create("known")])
         async with following(backend, ROOT) as follower:
             await asyncio.to_thread(etcd.as_root, "user", "add", "somebody:secret")
@@ -235,10 +235,14 @@ async def test_what_a_user_may_not_do_is_denied(with_users: SecuredEtcd) -> None
 
 @pytest.mark.parametrize(
     "credentials",
-    [None, Credentials(user="contiv", password="wrong"), Credentials(user="x", password="y")],
+    [
+        None,
+        StoreCredentials(user="contiv", password="wrong"),
+        StoreCredentials(user="x", password="y"),
+    ],
 )
 async def test_strangers_are_denied(
-    with_users: SecuredEtcd, credentials: Credentials | None
+    with_users: SecuredEtcd, credentials: StoreCredentials | None
 ) -> None:
     async with using(with_users, credentials=credentials) as backend:
         with pytest.raises(StoreDenied):

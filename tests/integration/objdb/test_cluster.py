@@ -51,7 +51,9 @@ async def test_a_lost_member_costs_time_and_nothing_else(
     order = sorted(members, key=lambda member: (member is leader) != (whom == "leader"))
     victim = order[0]  # the first endpoint is the one in use
     backend = connect(*map(endpoint, order))
-    lock = backend.lock("/lock", "me", 5)
+    # longer than a third of it (until the next renewal), an attempt at a member that is silent, one
+    # at a member that waits for its leader, and an election of two seconds
+    lock = backend.lock("/lock", "me", 10)
     writer = Writer(backend, await lock.acquire())
     async with following(backend, ROOT) as follower, background("lost", lock.lost()) as lost:
         async with background("writer", writer.write()):

@@ -11,7 +11,7 @@ from aetcd import rpc
 from core import keys
 from core.errors import StoreFull, StoreUnavailable
 from core.tasks import background
-from objdb.access import Access
+from objdb.access import StoreAccess
 from objdb.api import Backend, Change, Put
 from objdb.etcd.channel import Channels, GrpcMethod
 from objdb.etcd.commit import EtcdCommitter
@@ -158,7 +158,7 @@ async def test_a_failed_compaction_is_tried_again(
     backend = connect(endpoint(store))
     noted = await lead(backend, START, START)
     await write(backend)
-    channels = FailingCompaction(Access(endpoints=(endpoint(store),)))
+    channels = FailingCompaction(StoreAccess(endpoints=(endpoint(store),)))
     work = compact_history(channels, EtcdCommitter(channels), PERIOD, at(START + PERIOD))
     async with background("compaction", work):
         await await_checkpoint(backend, START + PERIOD)
@@ -171,7 +171,7 @@ async def test_a_failed_compaction_is_tried_again(
 class FailingCompaction(Channels):
     """Calls to etcd of which two compactions fail; `asked` are the revisions of all."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: StoreAccess) -> None:
         super().__init__(access)
         self.asked: list[int] = []
 

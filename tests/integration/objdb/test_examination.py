@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from core import tls_trust
 from core.errors import StoreUnavailable
+from core.net import tls_trust
 from objdb.diagnosis import ETCD, examine
 from tests.bed.certificates import make_certificates
 

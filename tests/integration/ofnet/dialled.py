@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 from core.tasks import background
 from ofnet.agent import BridgeAgent
-from ofnet.channel.session import Timing
+from ofnet.channel.session import ChannelTiming
 from ofnet.channel.switch import Switch
-from ofnet.names import Resolver, no_resolver
+from ofnet.packets.names import Resolver, no_resolver
 from ofnet.world import Bridge, World
 from tests.bed.ovs import DATAPATH, OvsHost
 from tests.bed.waiting import eventually_async
 
 _numbers = itertools.count(1)
 
-FAST = Timing(handshake=2.0, echo=0.2, silence=1.0, reply=1.0)
+FAST = ChannelTiming(handshake=2.0, echo=0.2, silence=1.0, reply=1.0)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def listening(ovs: OvsHost, port: int = 0) -> socket.socket:
 
 @asynccontextmanager
 async def listener(
-    ovs: OvsHost, *, port: int = 0, timing: Timing | None = None
+    ovs: OvsHost, *, port: int = 0, timing: ChannelTiming | None = None
 ) -> AsyncIterator[Switch]:
     """Run a `Switch` that listens inside the switch's namespace."""
     switch = Switch("test", timing=timing)
@@ -68,7 +68,7 @@ async def listener(
 
 
 @asynccontextmanager
-async def dialled(ovs: OvsHost, *, timing: Timing | None = None) -> AsyncIterator[Dialled]:
+async def dialled(ovs: OvsHost, *, timing: ChannelTiming | None = None) -> AsyncIterator[Dialled]:
     """Make a bridge that dials this process; it is connected on entry and deleted at the end."""
     name = f"br{next(_numbers)}"
     async with listener(ovs, timing=timing) as switch:

@@ -4,14 +4,14 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 
 from core.ids import EndpointKey, NetworkId
-from netplugin.world.kube_policies.objects import PROTOCOLS
-from netplugin.world.kube_policies.policies import KubePolicies
+from netplugin.world.kubernetes.kube_policies import KubePolicies
+from netplugin.world.kubernetes.policy_objects import PROTOCOLS
 from ofnet.openflow import oxm
-from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.trace.evaluator import Packet, Value
 from ofnet.world import LocalEndpoint, World
-from tests.unit.netplugin.world.kube_policies.oracle import Cluster, Pod
-from tests.unit.netplugin.world.kube_policies.world import (
+from tests.unit.netplugin.world.kubernetes.oracle import Cluster, Pod
+from tests.unit.netplugin.world.kubernetes.world import (
     OUTSIDE6,
     packets,
 )

@@ -8,9 +8,9 @@ from ipaddress import IPv4Address
 import pytest
 
 from core.tasks import background
-from ofnet.announcements import ROUNDS
 from ofnet.changes import Changes, ObjectKind
 from ofnet.openflow import packets
+from ofnet.packets.announcements import ROUNDS
 from ofnet.world import Bridge, FwdMode, Uplink
 from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.dialled import dialled, running_agent, until

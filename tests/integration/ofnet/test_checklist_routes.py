@@ -76,11 +76,22 @@ def of_host_port(site: Site) -> set[str]:
     }
 
 
+def questions(number: int) -> set[str]:
+    """Return the flows of what a pod asks DNS by IPv6, which must come from its own addresses."""
+    if number != 2:
+        return set()
+    sender = f"dl_src={mac(number)},ipv6_src=2016::{number}:{number},tp_dst=53"
+    return {
+        line(0, 98, f"udp6,in_port=5,{sender}", "CONTROLLER:65535"),
+        line(0, 101, f"udp6,in_port=5,dl_vlan=4093,{sender}", "pop_vlan", "goto_table:1"),
+    }
+
+
 def routed(site: Site, number: int, *, at: int = 0) -> set[str]:
     """Return the flows by which a routed host reaches the pod of a host, or where it is now."""
     if (at or number) == site.number:
         way = (FROM_ROUTER, f"set_field:{mac(number)}->eth_dst", "output:5")
-        own = {line(1, 10, "in_port=5", MARK, "goto_table:3")}
+        own = {line(1, 10, "in_port=5", MARK, "goto_table:3")} | questions(number)
     else:
         way = ("set_field:0x1->tun_id", TO_ROUTER, f"output:{tunnel(at or number)}")
         own = senders(number)
@@ -115,7 +126,7 @@ def bridged(site: Site, number: int, *, at: int = 0) -> set[str]:
     """Return the flows by which a bridged host reaches the pod of a host, or where it is now."""
     to_mac = f"dl_vlan=1,dl_dst={mac(number)}"
     if (at or number) == site.number:
-        own = {line(1, 10, "in_port=5", TAG, MARK, "goto_table:3")}
+        own = {line(1, 10, "in_port=5", TAG, MARK, "goto_table:3")} | questions(number)
         return own | {line(9, 100, to_mac, "pop_vlan", "output:5")} | groups(number)
     into_tunnel = ("set_field:0x1->tun_id", "pop_vlan", f"output:{tunnel(at or number)}")
     return {line(9, 100, to_mac, *into_tunnel)} | groups(number) | senders(number)

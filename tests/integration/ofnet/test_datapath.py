@@ -16,7 +16,7 @@ from ofnet.desired import Desired
 from ofnet.flows import Flow
 from ofnet.openflow.actions import DROP
 from ofnet.openflow.match import Match
-from ofnet.pipelines import neighbours
+from ofnet.pipelines.packet_path import neighbours
 from ofnet.tables import TableId
 from ofnet.world import (
     Bridge,

@@ -16,16 +16,16 @@ from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.network_policy import Sent, numbered, packet, sendable, world_of
 from tests.integration.ofnet.switch_flows import flows_of
 from tests.integration.ofnet.trace import TracedBridge
-from tests.unit.netplugin.world.kube_policies.admin_cases import (
+from tests.unit.netplugin.world.kubernetes.admin_cases import (
     NODE,
     STEPS,
     address,
     cluster_of,
 )
-from tests.unit.netplugin.world.kube_policies.cases import CASES
-from tests.unit.netplugin.world.kube_policies.oracle import Cluster, allowed
-from tests.unit.netplugin.world.kube_policies.random_policies import random_cluster
-from tests.unit.netplugin.world.kube_policies.world import (
+from tests.unit.netplugin.world.kubernetes.cases import CASES
+from tests.unit.netplugin.world.kubernetes.oracle import Cluster, allowed
+from tests.unit.netplugin.world.kubernetes.random_policies import random_cluster
+from tests.unit.netplugin.world.kubernetes.world import (
     OUTSIDE,
     cluster,
     policies_of,

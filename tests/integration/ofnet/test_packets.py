@@ -12,9 +12,9 @@ import pytest
 from os_ken.lib.packet import ethernet, ipv4, packet, udp
 
 from ofnet.changes import EVERYTHING, Changes, ObjectKind
-from ofnet.names import Outcome, Question, Verdict
 from ofnet.openflow import packets
-from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.packets.names import Outcome, Question, Verdict
+from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from tests.bed.ovs import DATAPATH, OvsHost
 from tests.bed.waiting import eventually_async
 from tests.integration.ofnet.dialled import Dialled, dialled, running_agent, until

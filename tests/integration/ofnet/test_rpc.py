@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from core.connections import ConnectionLimits
 from core.errors import Invalid
+from core.net.connections import ConnectionLimits
 from ofnet.rpc import control, jsonrpc
 from ofnet.rpc.control import Node, OfnetAgent, OfnetMaster, Report
 from tests.bed.waiting import WITHIN

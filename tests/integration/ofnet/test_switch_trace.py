@@ -17,7 +17,7 @@ from ofnet.trace import packets
 from ofnet.trace.evaluator import Packet
 from ofnet.trace.journey import Journey, follow
 from ofnet.trace.packets import Talk
-from ofnet.trace.switch import Difference, command, difference, hits
+from ofnet.trace.switch import TraceDifference, command, difference, hits
 from ofnet.world import Bridge, FwdMode, Provider, Service, ServicePort, World
 from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.network_policy import numbered, packet, sendable, world_of
@@ -25,8 +25,8 @@ from tests.integration.ofnet.switch_flows import flows_of
 from tests.integration.ofnet.trace import TracedBridge
 from tests.model import random_worlds
 from tests.model.random_worlds import PORTS, worlds
-from tests.unit.netplugin.world.kube_policies.random_policies import random_cluster
-from tests.unit.netplugin.world.kube_policies.world import policies_of
+from tests.unit.netplugin.world.kubernetes.random_policies import random_cluster
+from tests.unit.netplugin.world.kubernetes.world import policies_of
 from tests.unit.ofnet.worlds import address, local, world
 
 pytestmark = pytest.mark.ovs
@@ -38,7 +38,7 @@ def bridge(ovs_module: OvsHost) -> TracedBridge:
     return TracedBridge(ovs_module, "asked", PORTS)
 
 
-def differences(bridge: TracedBridge, journey: Journey) -> Iterator[Difference]:
+def differences(bridge: TracedBridge, journey: Journey) -> Iterator[TraceDifference]:
     for number, stretch in enumerate(journey.stretches):
         answer = bridge.ask(*command(bridge.name, stretch, resumed=number > 0))
         found = difference(stretch, hits(answer))
@@ -128,6 +128,6 @@ def test_the_answer_of_a_provider_is_followed(bridge: TracedBridge) -> None:
     assert list(_each(bridge, there, back)) == []
 
 
-def _each(bridge: TracedBridge, *journeys: Journey) -> Iterable[Difference]:
+def _each(bridge: TracedBridge, *journeys: Journey) -> Iterable[TraceDifference]:
     for journey in journeys:
         yield from differences(bridge, journey)

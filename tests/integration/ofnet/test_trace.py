@@ -18,14 +18,15 @@ from ofnet.openflow.actions import (
     SetField,
 )
 from ofnet.openflow.fields import VRF
-from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.tables import TableId
-from ofnet.trace.evaluator import Packet, Tables, Verdict, evaluate, tables_of
+from ofnet.trace.evaluator import Packet, Tables, tables_of
 from ofnet.world import Bridge, FwdMode, World
 from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.switch_flows import flows_of
 from tests.integration.ofnet.trace import TracedBridge
 from tests.model.random_worlds import PORTS, packets, worlds
+from tests.model.switch import Verdict, evaluate
 from tests.unit.ofnet.worlds import address, local, mac, world
 
 pytestmark = pytest.mark.ovs

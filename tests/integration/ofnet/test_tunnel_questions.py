@@ -16,8 +16,8 @@ import pytest
 
 from core.ids import HostLabel
 from ofnet.openflow.packets import ARP_REPLY, Arp
-from ofnet.packetin import PacketOut
-from ofnet.pipelines import tunnel_probes as probes
+from ofnet.packets.packetin import PacketOut
+from ofnet.pipelines.features import tunnel_probes as probes
 from ofnet.world import FwdMode, Vtep, World
 from tests.bed.hosts import Fabric, Host
 from tests.bed.netns import fresh_name

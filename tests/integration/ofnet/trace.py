@@ -14,9 +14,10 @@ from ovs.unixctl.client import UnixctlClient
 
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PORT_CONTROLLER, PORT_NORMAL
-from ofnet.trace.evaluator import Packet, Sent, Value, Verdict
+from ofnet.trace.evaluator import Packet, Sent, Value
 from ofnet.trace.switch import text
 from tests.bed.ovs import OvsHost
+from tests.model.switch import Verdict
 
 _ACTION: Final = re.compile(r"(\w+)(?:\(((?:[^()]|\([^()]*\))*)\))?(?:,|$)")
 _TRACKING: Final = re.compile(r",?(ct\([^()]*\)|recirc\(0x[0-9a-f]+\))")

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from core.errors import SwitchRefused, SwitchUnavailable
-from netplugin.kernel import heartbeat
-from netplugin.kernel.heartbeat import Heartbeat
+from netplugin.kernel.packets import heartbeat
+from netplugin.kernel.packets.heartbeat import Heartbeat
 from netplugin.ovsdb import BridgeSpec, Continuity, Ovsdb, PortSpec
 from netplugin.ovsdb.changes import PLACEHOLDER
 from netplugin.ovsdb.replica import Replica
@@ -392,9 +392,33 @@ async def test_one_name_twice_at_once_leaves_one_port(ovsdb: Ovsdb) -> None:
     assert await ovsdb.wait_ofport("vvport15", 5) in {15, 16}
 
 
-async def test_twenty_ports_at_once(ovsdb: Ovsdb) -> None:
+async def test_a_refused_change_takes_no_other_along(ovsdb: Ovsdb) -> None:
+    taken = internal("vvport30"), internal("vvport31", members=("vvport30", "nosuch31"))
+    outcomes = await asyncio.gather(
+        ovsdb.add_port(BRIDGE, internal("vvport32")),
+        ovsdb.add_port("nosuch", internal("vvport33")),
+        ovsdb.add_port(BRIDGE, internal("vvport34", tag=5000)),
+        *(ovsdb.add_port(BRIDGE, spec) for spec in taken),  # one device is of both
+        ovsdb.add_port(BRIDGE, internal("vvport35")),
+        return_exceptions=True,
+    )
+    assert [type(outcome) for outcome in outcomes[1:3]] == [SwitchRefused] * 2
+    assert outcomes[0] is outcomes[3] is outcomes[5] is None
+    assert {"vvport32", "vvport35"} <= ovsdb.ports(BRIDGE).keys()
+    assert not {"vvport33", "vvport34"} & ovsdb.ports().keys()
+
+
+def written(ovs: OvsHost) -> int:
+    """Return the number of transactions that changed the ports of bridges."""
+    lines = (ovs.rundir / "conf.db").read_text().splitlines()
+    return sum('"ports"' in line and "vvport" in line for line in lines)
+
+
+async def test_twenty_ports_at_once(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:
     numbers = range(100, 120)
+    before = written(ovs_module)
     await asyncio.gather(*(ovsdb.add_port(BRIDGE, internal(f"vvport{n}", n)) for n in numbers))
+    assert written(ovs_module) - before <= 5, "a change waits for the transaction in flight alone"
     given = await asyncio.gather(*(ovsdb.wait_ofport(f"vvport{n}", 10) for n in numbers))
     assert list(given) == list(numbers)
     await asyncio.gather(*(ovsdb.delete_port(BRIDGE, f"vvport{n}") for n in numbers))

@@ -1,4 +1,4 @@
-"""`netplugin.bridges.uplinks` on a real switch: a card, a bond, and which of its cards count.
+"""`uplink.uplinks` on a real switch: a card, a bond, and which of its cards count.
 
 The bond's partner is another bridge of the same switch, at the other ends of the cards.
 """
@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from core.ids import HostLabel
-from netplugin.bridges.uplinks import BOND, Uplinks, usable
+from netplugin.bridges.uplink.uplinks import BOND, Uplinks, usable
 from netplugin.ovsdb import BridgeSpec, Ovsdb
-from netplugin.world import port_names
+from netplugin.world.bridges import port_names
 from netplugin.world.builder import WorldBuilder
 from ofnet.world import Bridge, FwdMode
 from tests.bed.ovs import OvsHost

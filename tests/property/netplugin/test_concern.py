@@ -28,13 +28,13 @@ from core.ids import (
     endpoint_key,
 )
 from core.tasks import background
+from netplugin.world.bridges.conversion import LocalPort
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.conversion import LocalPort
 from objdb.api import Change, Committed, Delete, Put
 from objdb.memory import MemoryBackend, MemoryStore
 from ofnet.desired import Desired
 from ofnet.openflow import oxm
-from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.trace.evaluator import Packet, tables_of
 from ofnet.trace.packets import SYN, Talk, from_endpoint, question
 from ofnet.trace.tracking import TrackingSwitch

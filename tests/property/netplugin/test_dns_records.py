@@ -14,13 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from core.ids import TenantName
+from core.ids import POD_NAMESPACE, TenantName
 from netplugin.dns.nameserver import NameServer
 from netplugin.dns.rate_limit import RateLimit
-from netplugin.world.dns_records import Address, Asker
-from netplugin.world.kube_pods import POD_NAMESPACE
-from netplugin.world.kube_services import KubeService
-from ofnet.names import Question, Verdict
+from netplugin.world.dns.dns_records import Address, Asker
+from netplugin.world.kubernetes.kube_services import KubeService
+from ofnet.packets.names import Question, Verdict
 from state.records import EndpointRecord, ServiceRecord
 from tests.unit.netplugin.records import NET, endpoint, key, nid_of
 from tests.unit.netplugin.world.dns_records import service

@@ -10,12 +10,11 @@ from typing import Final, TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.ids import GroupName, NetworkId, TenantName
+from core.ids import POD_NAME, POD_NAMESPACE, GroupName, NetworkId, TenantName
+from netplugin.world.bridges.conversion import LocalPort
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.conversion import LocalPort
-from netplugin.world.kube_pods import POD_NAME, POD_NAMESPACE
-from netplugin.world.kube_policies.objects import NETWORK_POLICIES
-from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
+from netplugin.world.kubernetes.kube_services import KubePort, KubeService, KubeTarget
+from netplugin.world.kubernetes.policy_objects import NETWORK_POLICIES
 from netplugin.world.management import management_ports
 from ofnet.world import Bridge, FwdMode
 from state.intents import Attachment, Fact

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.ids import EndpointKey
-from netplugin.bridges.service_rules import Here, Rules, rules
+from netplugin.bridges.services.service_rules import Here, ServiceRules, rules
 from netplugin.cni.port_mappings import PROTOCOLS, PortMapping
-from netplugin.pods import mapping_rules
-from netplugin.pods.mapping_rules import MappedPod
-from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
+from netplugin.pods.host_port_mappings import mapping_rules
+from netplugin.pods.host_port_mappings.mapping_rules import MappedPod
+from netplugin.world.bridges.management_ends import ManagementEnds
+from netplugin.world.kubernetes.kube_services import KubePort, KubeService, KubeTarget
 from netplugin.world.management import management_ports
-from netplugin.world.management_ends import ManagementEnds
 
 HOST, MASTER, MASTER6 = "192.168.77.1", "192.168.77.254", "fd00:77::254"
 KNOWN = ManagementEnds(
@@ -77,7 +77,7 @@ def ends_in(lines: list[str]) -> set[tuple[str, str, int]]:
     }
 
 
-def all_lines(made: Rules) -> list[str]:
+def all_lines(made: ServiceRules) -> list[str]:
     return [line for table in (made.nat, made.filter) for chain in table.values() for line in chain]
 
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName
-from netplugin.world.policies import Policies
+from netplugin.world.contiv_policies.policies import Policies
 from ofnet.flows import FlowKey
-from ofnet.pipelines import policy
+from ofnet.pipelines.features import policy
 from ofnet.tables import TableId
 from ofnet.world import FwdMode, PolicyClass, Rule, World
 from state.intents import Attachment

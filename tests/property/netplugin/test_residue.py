@@ -12,12 +12,12 @@ from ipaddress import IPv4Address
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from netplugin.world.bridges.conversion import LocalPort
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.conversion import LocalPort
-from netplugin.world.dns_records import Asker
-from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
+from netplugin.world.dns.dns_records import Asker
+from netplugin.world.kubernetes.kube_services import KubePort, KubeService, KubeTarget
 from ofnet.desired import Desired
-from ofnet.directory import Directory
+from ofnet.packets.directory import Directory
 from ofnet.world import Bridge, FwdMode
 from state.intents import Fact
 from state.records import Encap

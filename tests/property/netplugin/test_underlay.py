@@ -28,10 +28,10 @@ from core import keys
 from core.errors import ContivError
 from core.ids import EndpointKey, HostLabel, endpoint_key
 from core.tasks import supervisor
-from netplugin.kernel.netlink import Address
-from netplugin.kernel.route_table import HostRoute
-from netplugin.world import port_names
-from netplugin.world.conversion import LocalPort
+from netplugin.kernel.netlink.requests import Address
+from netplugin.kernel.routes.route_table import HostRoute
+from netplugin.world.bridges import port_names
+from netplugin.world.bridges.conversion import LocalPort
 from objdb.api import Change, Put
 from objdb.connect import StoreAddress, StoreKind
 from objdb.memory import MemoryBackend

@@ -15,21 +15,21 @@ from hypothesis import strategies as st
 
 from core.ids import EndpointKey, HostLabel, NetworkId, NetworkName, TenantName
 from netplugin.bgp.host import _addresses as announced_by_bgp
-from netplugin.world import port_names
+from netplugin.world.bridges import port_names
+from netplugin.world.bridges.conversion import LocalPort
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.conversion import LocalPort
-from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
+from netplugin.world.kubernetes.kube_services import KubePort, KubeService, KubeTarget
 from netplugin.world.management import management_ports
 from netplugin.world.underlay import MASTERS
-from ofnet.announcements import Announcements
 from ofnet.changes import EVERYTHING, ObjectKind
 from ofnet.desired import Desired
-from ofnet.directory import Directory
 from ofnet.flows import Flow, FlowKey
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import Conntrack, Nat
 from ofnet.openflow.fields import VRF, Bits
-from ofnet.trace.evaluator import Packet, Value, evaluate, tables_of
+from ofnet.packets.announcements import Announcements
+from ofnet.packets.directory import Directory
+from ofnet.trace.evaluator import Packet, Value, tables_of
 from ofnet.world import (
     AccessPort,
     ArpMode,
@@ -52,6 +52,7 @@ from state.records import (
     ServiceRecord,
 )
 from state.underlay import Kind, UnderlayAddress
+from tests.model.switch import evaluate
 from tests.unit.netplugin.records import HOST, PEER, endpoint, host, network
 
 OWN, MASTER, STORE = (IPv4Address(one) for one in ("10.1.0.1", "10.1.0.2", "10.1.0.3"))

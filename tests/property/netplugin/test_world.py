@@ -22,9 +22,9 @@ from core.ids import (
     TenantName,
     split_network_id,
 )
-from netplugin.world.bridge_state import BridgeState
+from netplugin.world.bridges.bridge_state import BridgeState
+from netplugin.world.bridges.conversion import LocalPort
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.conversion import LocalPort
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
 from ofnet.world import Bridge, FwdMode, Vtep

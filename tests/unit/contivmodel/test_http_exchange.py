@@ -6,7 +6,14 @@ from contextlib import closing
 
 import pytest
 
-from contivmodel.http_exchange import Answer, CutShort, HttpFailure, NoAnswer, NotSendable, exchange
+from contivmodel.http_exchange import (
+    CutShort,
+    HttpAnswer,
+    HttpFailure,
+    NoAnswer,
+    NotSendable,
+    exchange,
+)
 from tests.bed.waiting import WITHIN
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -22,7 +29,7 @@ def ends() -> Iterator[Ends]:
         yield near, far
 
 
-def asked(ends: Ends, sent: bytes, method: str = "GET", payload: bytes | None = None) -> Answer:
+def asked(ends: Ends, sent: bytes, method: str = "GET", payload: bytes | None = None) -> HttpAnswer:
     """Return the answer of a peer that has sent this already."""
     near, far = ends
     far.sendall(sent)

@@ -63,9 +63,15 @@ def test_what_would_be_refused_does_not_fit(change: dict[str, object]) -> None:
     assert not checker.is_valid(changed)
 
 
+def test_a_network_has_a_subnet_of_either_family() -> None:
+    six = {"encap": "vlan", "networkName": "n", "ipv6Subnet": "fd00::/64", "tenantName": "t"}
+    assert checked(Network).is_valid(six)
+    assert "needs `subnet` or `ipv6Subnet`" in schemas([Network])["Network"]["description"]
+
+
 def test_a_rule_with_a_default_requires_nothing() -> None:
     network = schemas([Network])["Network"]
-    assert network["required"] == ["encap", "networkName", "subnet", "tenantName"]
+    assert network["required"] == ["encap", "networkName", "tenantName"]
     assert network["properties"]["nwType"]["default"] == "data"
     assert schemas([EndpointGroup])["EndpointGroup"]["properties"]["policies"] == {
         "type": "array",

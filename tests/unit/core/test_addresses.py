@@ -36,6 +36,23 @@ def test_mac_address_ends_in_the_ipv4_address() -> None:
     assert addresses.mac_text(addresses.ipv4("10.1.1.5")) == "02:02:0a:01:01:05"
 
 
+def test_mac_addresses_of_ipv6_alone() -> None:
+    one, two, other = map(addresses.ipv6, ("fd00:3::5", "fd00:3::6", "fd00:4::5"))
+    macs = {addresses.mac6_text(each) for each in (one, two, other)}
+    assert len(macs) == 3
+    assert all(mac.startswith("02:06:") for mac in macs)
+    assert addresses.mac6_text(one) == "02:06:59:4a:e2:ef", "hosts and masters make the same one"
+    assert addresses.derived_mac("", "fd00:3::5") == addresses.mac6_text(one)
+    assert addresses.derived_mac("10.1.1.5", "fd00:3::5") == "02:02:0a:01:01:05"
+
+
+@given(st.integers(0, (1 << 101) - 1), st.integers(0, (1 << 27) - 1), st.integers(0, (1 << 27) - 1))
+def test_tunnels_of_one_prefix_stand_for_different_hosts(upper: int, one: int, other: int) -> None:
+    made = [addresses.tunnel_source4(upper << 27 | lower) for lower in (one, other)]
+    assert all(number in addresses.TUNNEL_SOURCES4 for number in made)
+    assert (made[0] == made[1]) == (one == other)
+
+
 @pytest.mark.parametrize(
     ("address", "length", "base", "last"),
     [

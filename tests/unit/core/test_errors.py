@@ -24,6 +24,7 @@ def test_object_errors_are_500() -> None:
     assert {kind: kind.http_status for kind in KINDS if kind.http_status != 500} == {
         errors.NotSupported: 400,
         errors.PreconditionFailed: 412,
+        errors.QuotaExceeded: 403,
     }
 
 

@@ -20,7 +20,7 @@ from netmaster.plan.show import endpoint_pages
 from netplugin import settings
 from netplugin.diagnostics import capture, live_trace, pcap
 from netplugin.pods import rate_limits
-from netplugin.world import kube_pods
+from netplugin.world.kubernetes import kube_pods
 from state import creation, lineage, schema
 from state.reading import RecordFields
 

@@ -8,14 +8,15 @@ import pytest
 
 from core import settings_directory
 from core.version import VERSION
-from daemons import enrolment, flags
+from daemons import flags
+from daemons.certificates import enrolment
 from daemons.health import HEALTHZ, PATHS, READYZ
 from netmaster import entry
 from netmaster import settings as netmaster_settings
 from netmaster.commands import default_network, kube_certificates
 from netplugin import settings as netplugin_settings
 from netplugin.commands import cni_files, enrol, link_files
-from netplugin.kernel import iptables, nft_tables
+from netplugin.kernel.firewall import iptables, nft_tables
 from netplugin.kube.config import KubeConfig
 from netplugin.kube.resources import NAMESPACES, NODES, POLICIES, SERVICES, SLICES, pods_of
 from tests.unit.deploy.manifests import DEPLOY, INSTALLED, containers, documents, pods, the_one

@@ -14,7 +14,7 @@ from core.metrics import Kind, Metric
 from daemons.request_stats import RequestStats
 from netctl.main import cli
 from netmaster import metrics as of_master
-from netmaster.commit_stats import CommitStats
+from netmaster.commits.commit_stats import CommitStats
 from netplugin.startup import metric_names as of_agent
 
 ROOT: Final = Path(__file__).parents[3]

@@ -19,6 +19,10 @@ class MemoryMaster:
     objects: dict[str, dict[str, Json]] = field(default_factory=dict)
     inspected: dict[tuple[str, str], Json] = field(default_factory=dict)
     written: list[tuple[str, str, Json]] = field(default_factory=list)
+    kept: list[Json] = field(default_factory=list)
+    asked_kept: list[Json] = field(default_factory=list)
+    released: list[str] = field(default_factory=list)
+    patched: list[tuple[str, str, Json]] = field(default_factory=list)
     deleted: list[tuple[str, str]] = field(default_factory=list)
     refusal: str = ""
     host_states: Callable[[int], list[Json]] = lambda _look: []
@@ -33,7 +37,13 @@ class MemoryMaster:
     """The body of an answer that is streamed."""
     tested: Json = field(default_factory=dict)
     hits: Json = field(default_factory=dict)
+    kube_rules: Json = field(default_factory=dict)
     logged: Json = field(default_factory=dict)
+    flow_page: Json = field(default_factory=dict)
+    suggested: Json = field(default_factory=dict)
+    condition: Callable[[int], Json] = field(default=lambda _: {})
+    flow_events: list[tuple[str, Json]] = field(default_factory=list)
+    """What the first watch of flows tells; a second one is refused."""
     traced: Json = field(default_factory=dict)
     ipam: Json = field(default_factory=dict)
     fixed: Json = field(default_factory=dict)
@@ -81,10 +91,38 @@ class MemoryMaster:
         self.asked = [("tenant", tenant), ("policy", policy)]
         return self.hits
 
+    def kubernetes_rules(self, namespace: str, pod: str) -> Json:
+        self._refuse()
+        self.asked = [("namespace", namespace), ("pod", pod)]
+        return self.kube_rules
+
     def policy_log(self, asked: Mapping[str, str], most: int) -> Json:
         self._refuse()
         self.asked = [*asked.items(), ("limit", str(most))]
         return self.logged
+
+    def flows(self, asked: Mapping[str, str], most: int) -> Json:
+        self._refuse()
+        self.asked = [*asked.items(), ("limit", str(most))]
+        return self.flow_page
+
+    def conditions(self, plural: str, key: str) -> Json:
+        self.looks += 1
+        self._refuse()
+        self.asked = [(plural, key)]
+        return self.condition(self.looks)
+
+    def policy_suggestion(self, asked: Mapping[str, str]) -> Json:
+        self._refuse()
+        self.asked = list(asked.items())
+        return self.suggested
+
+    def watch_flows(self, asked: Mapping[str, str]) -> Iterator[tuple[str, Json]]:
+        self.asked = list(asked.items())
+        told, self.flow_events = self.flow_events, []
+        if not told:
+            raise MasterRefused("no more")
+        yield from told
 
     def trace(self, asked: Iterable[tuple[str, str]]) -> Json:
         self._refuse()
@@ -119,9 +157,22 @@ class MemoryMaster:
         self.write(plural, key, body)
         return None
 
+    def change(self, plural: str, key: str, fields: Mapping[str, Any]) -> None:
+        self._refuse()
+        self.patched.append((plural, key, dict(fields)))
+
     def delete(self, plural: str, key: str) -> None:
         self._refuse()
         self.deleted.append((plural, key))
+
+    def kept_addresses(self, asked: Mapping[str, str]) -> Iterator[Json]:
+        self._refuse()
+        self.asked_kept.append(dict(asked))
+        yield from self.kept
+
+    def release_kept(self, key: str) -> None:
+        self._refuse()
+        self.released.append(key)
 
     def check_ipam(self) -> Json:
         self._refuse()

@@ -29,7 +29,12 @@ def stocked(netctl: Netctl) -> Netctl:
     add("Bgps", {"key": "h1", "hostname": "h1"})
     netctl.master.host_states = lambda _: [{"label": "h2"}, {"label": "h1"}]
     netctl.master.found = [
-        {"key": "n1.default-c1", "containerName": "shop/web-1", "endpointID": "c1"},
+        {
+            "key": "n1.default-c1",
+            "containerName": "web-1",
+            "endpointID": "c1",
+            "labels": {"io.kubernetes.pod.namespace": "shop", "io.kubernetes.pod.name": "web-1"},
+        },
         {"key": "n1.default-c2", "containerName": "", "endpointID": "c2"},
     ]
     return netctl
@@ -129,6 +134,7 @@ def test_names_of_objects(line: str, expected: list[str]) -> None:
         ("completion z", ["zsh"]),
         ("--netmaster ", []),
         ("trace ", ["shop/web-1"]),
+        ("trace web", ["web-1"]),
         ("trace a -t blue sh", ["shop/web-1"]),
         ("endpoint inspect ", ["c1", "c2"]),
         ("endpoint ls --pod sh", ["shop/web-1"]),

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from daemons.progress import waiting
 from netctl.connection import MasterConnection, saved_token
 from netctl.failure import HELP, IO, REQUEST, CommandFailed
-from netctl.progress import waiting
 
 
 @pytest.fixture

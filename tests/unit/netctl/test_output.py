@@ -81,5 +81,5 @@ def test_other_data_has_a_text_of_its_own() -> None:
 
 
 def test_an_unknown_form_is_refused() -> None:
-    with pytest.raises(CommandFailed, match="table, wide, json, yaml, jsonpath=TEMPLATE"):
+    with pytest.raises(CommandFailed, match="table, wide, json, jsonl, yaml, jsonpath=TEMPLATE"):
         form_of("xml")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.errors import Conflict
-from netmaster.docker import DockerFailed
+from netmaster.external.docker import DockerFailed
 
 OTHERS = "others"
 """The id of a network of another driver."""

@@ -4,7 +4,7 @@ import asyncio
 import json
 from dataclasses import dataclass, field
 
-from netmaster.aci import GatewayFailed
+from netmaster.external.aci import GatewayFailed
 
 
 @dataclass

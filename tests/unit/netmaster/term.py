@@ -12,19 +12,20 @@ from core import keys
 from core.errors import ContivError, FenceLost
 from core.tasks import background
 from netmaster.api.leader.agents import Answers, RegisteredAgents
+from netmaster.api.leader.conditions import ConditionsApi
 from netmaster.api.leader.context import ApiRequest, LeaderContext
 from netmaster.api.leader.hosts import HostsApi
 from netmaster.api.leader.ipam import IpamApi
 from netmaster.api.leader.status import StatusApi
 from netmaster.api.route_table import ROUTE_FINDER
-from netmaster.cleanup import Cleanups
-from netmaster.commit import Committer, CommitTiming, WriteAuthority
+from netmaster.commits.commit import Committer, CommitTiming, WriteAuthority
+from netmaster.commits.standby import following
+from netmaster.hosts.cleanup import Cleanups
 from netmaster.plan.endpoints import endpoint
 from netmaster.plan.model import Plan
 from netmaster.plan.objects import globals as settings
 from netmaster.plan.objects import group, network, rule, tenant
 from netmaster.reservations import Reservations
-from netmaster.standby import following
 from netmaster.view import View
 from objdb.api import Change, Fence, Outcome
 from objdb.memory import Faults, MemoryBackend, MemoryStore
@@ -139,12 +140,13 @@ def context_of(
     lock = backend.lock(keys.LEADER_LOCK, "here:9999", 10.0)
     return LeaderContext(
         committer=committer,
-        change=change or committer.submit,
+        effects=Mock(change=change or committer.submit),
         mode="kubernetes",
         now=lambda: NOW,
         agents=agents,
         cleanups=cleanups,
         hosts=HostsApi(backend, committer, cleanups, {}, now=lambda: NOW),
+        conditions=ConditionsApi(backend, committer, {}, now=lambda: NOW),
         ipam=IpamApi(backend, committer, Counter(), reservations=Reservations(), now=lambda: NOW),
         status=StatusApi("1", backend, lock, ofnet=OfnetMaster(), own=Node("10.0.0.1", 9001)),
     )

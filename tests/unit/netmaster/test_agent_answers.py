@@ -11,7 +11,8 @@ from pydantic import TypeAdapter
 from core.errors import AgentUnavailable
 from netmaster import agent_answers
 from netmaster.agent_answers import DEEPEST, HOP, Count, Name
-from netmaster.plan.show import policy_log, rule_hits, self_test
+from netmaster.api.v2.diagnostics import suggestion
+from netmaster.plan.show import flows, kubernetes_rules, policy_log, rule_hits, self_test
 from netmaster.plan.show.policy_log import LogQuery
 from netmaster.view import View
 
@@ -70,13 +71,47 @@ _JSON = st.recursive(
 
 @given(st.binary() | _JSON.map(lambda value: json.dumps(value).encode()))
 def test_whatever_an_agent_answers_the_others_are_shown(body: bytes) -> None:
-    good = b'{"rules":{},"kubernetes":[],"missing":{},"records":[],"unrecorded":[]}'
+    good = b'{"rules":{},"kubernetes":[],"missing":{},"records":[],"unrecorded":[],'
+    good += b'"on":true,"position":1,"lost":{}}'
     said = {"h1": body, "h2": good}
     assert "h2" not in rule_hits.hits(View(), said, {})["unreachable"]
+    whole = b'{"rules":[],"services":[],"complete":true,"missing":{}}'
+    merged = kubernetes_rules.merged({"h1": body, "h2": whole}, {})
+    assert "h2" not in merged["unreachable"]
+    json.dumps(merged, allow_nan=False)
     page = policy_log.page(said, {}, LogQuery(having={}, limit=5))
     assert "h2" not in page.unreachable
     json.dumps([page.items, page.unrecorded], allow_nan=False)
+    seen = flows.page(said, {}, 5)
+    assert "h2" not in seen.gaps["unreachable"]
+    json.dumps([seen.items, seen.gaps], allow_nan=False)
     test = self_test.report({"h1": body, "h2": b'{"x":{"passed":1,"failed":{}}}'}, {}, [])
     (other,) = (one["checks"] for one in test["hosts"] if one["host"] == "h2")
     assert other["x"] == {"passed": 1, "failed": {}}
     json.dumps(test, allow_nan=False).encode()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        {},
+        {"namespace": "shop"},
+        {"address": "10.1.1.1/24"},
+        {"address": "fe80::1%eth0"},
+        {"address": "fe80::1%a\nb"},
+    ],
+)
+@pytest.mark.parametrize("which", ["source", "destination"])
+def test_an_end_that_no_rule_could_name_is_blamed_on_the_host_that_tells_it(
+    which: str, end: dict[str, str]
+) -> None:
+    ends = {name: {**NOBODY, "network": "n1"} for name in ("source", "destination")}
+    ends[which] = {**NOBODY, **end}
+    told = {**ends, "protocol": "tcp", "port": 80, "dropped": False, "connections": 1}
+    whole = {"on": True, "conversations": [told], "complete": True, "from": 0, "lost": {}}
+    read, failed = suggestion._read({"h1": json.dumps(whole).encode()})
+    assert read == {}
+    assert "host h1: not conversations" in failed["h1"]
+
+
+NOBODY = dict.fromkeys(("network", "group", "namespace", "address"), "")

@@ -2,17 +2,8 @@
 
 from netmaster.plan.endpoints.address import GRACE
 from netmaster.reservations import Reservations
+from tests.unit.netmaster.clock import Clock
 from tests.unit.netmaster.scene import NOW, Scene
-
-
-class Clock:
-    """A monotonic clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.at = 50.0
-
-    def __call__(self) -> float:
-        return self.at
 
 
 def test_a_reservation_is_overdue_once_this_leader_has_seen_it_for_its_whole_time() -> None:

@@ -144,6 +144,7 @@ def test_the_environment_stands_in_for_flags() -> None:
         dead_host_after=7,
         store_history=600,
         address_cooldown=30,
+        sticky_for=86_400,
     )
 
 
@@ -152,3 +153,18 @@ def test_an_unknown_flag_is_refused() -> None:
         settings_of(["--bogus"])
     assert refusal.value.exit_code == 22
     assert "--bogus" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("external", "internal", "single"),
+    [
+        ("[::]:9999", "[fd77::fe]:9999", True),
+        ("0.0.0.0:9999", "[fd77::fe]:9999", False),
+        ("[::]:9999", "192.0.2.1:9999", False),
+        ("[fd77::fe]:9999", "[fd77::fe]:9999", True),
+    ],
+)
+def test_a_master_is_found_by_ipv6(external: str, internal: str, single: bool) -> None:
+    settings = resolved(external_address=external, internal_address=internal)
+    assert (str(settings.external), str(settings.internal)) == (external, internal)
+    assert settings.single_listener is single

@@ -11,38 +11,44 @@ from core.ids import GroupName
 from core.retry import begin_loops
 from core.tasks import Supervisor, supervisor
 from netplugin.bgp.host import HostBgp
-from netplugin.bridges import host_guard, host_names, pod_guard
-from netplugin.bridges.host_access import HostAccess
-from netplugin.bridges.host_ports import HostPorts
-from netplugin.bridges.infra import Infra
-from netplugin.bridges.port_reconciler import PortReconciler
+from netplugin.bridges.guards import host_guard, pod_guard
+from netplugin.bridges.host import host_names
+from netplugin.bridges.host.host_access import HostAccess
+from netplugin.bridges.host.host_ports import HostPorts
+from netplugin.bridges.host.infra import Infra
+from netplugin.bridges.host.underlay_routes import UnderlayRoutes
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.bridges.record_events import RecordEvents
-from netplugin.bridges.underlay_routes import UnderlayRoutes
+from netplugin.bridges.services.stale_datagrams import StaleDatagrams
+from netplugin.bridges.uplink.port_reconciler import PortReconciler
 from netplugin.cni.request import PodRequest
 from netplugin.cni.server import CniHandlers
 from netplugin.kernel.address_watch import AddressWatch
 from netplugin.kernel.conntrack import End
-from netplugin.kernel.foreign_rules import Refusal
-from netplugin.kernel.packet_rules import Way
-from netplugin.kernel.route_watch import RouteWatch
+from netplugin.kernel.firewall.firewall_watch import FirewallWatch
+from netplugin.kernel.firewall.foreign_rules import Refusal
+from netplugin.kernel.firewall.iptables import Chain
+from netplugin.kernel.firewall.packet_rules import Way
+from netplugin.kernel.host_watches import HostWatches
+from netplugin.kernel.netns import KernelLinks
+from netplugin.kernel.routes.route_watch import RouteWatch
 from netplugin.masters.progress import Progress
 from netplugin.ovsdb import PortSpec
-from netplugin.pods import mapping_rules
-from netplugin.pods.endpoint_registry import EndpointRegistry
 from netplugin.pods.garbage_collection import GarbageCollector
 from netplugin.pods.handler import Pods
 from netplugin.pods.host_interfaces import HostInterfaces
+from netplugin.pods.host_port_mappings import mapping_rules
 from netplugin.pods.mtu import PodMtus
 from netplugin.pods.pod_ports import PodPorts
+from netplugin.pods.registry.endpoint_registry import EndpointRegistry
 from netplugin.pods.teardown import Teardown
 from netplugin.settings import Settings
-from netplugin.startup.clients import Clients
-from netplugin.startup.context import Context, Timing
+from netplugin.startup.clients import Clients, HostTools
+from netplugin.startup.context import AgentTiming, Context
 from netplugin.startup.dataplane import Dataplane, build_dataplane
 from netplugin.startup.host_services import HostServices, build_host_services
 from netplugin.startup.pod_services import PodServices, build_pod_services
-from netplugin.world import port_names
+from netplugin.world.bridges import port_names
 from netplugin.world.builder import WorldBuilder
 from objdb.api import Backend
 from objdb.memory import MemoryBackend
@@ -84,7 +90,7 @@ class Outside:
     switches: dict[Bridge, FakeSwitch]
     router: FakeRouter
     settings: Settings
-    timing: Timing = field(default_factory=Timing)
+    timing: AgentTiming = field(default_factory=AgentTiming)
     other_firewalls: list[Refusal] = field(default_factory=list)
     ways_asked: list[Way] = field(default_factory=list)
     """For which ways the rules of others were read last."""
@@ -118,19 +124,7 @@ class Outside:
         """Change time limits of the agents that are built from now on."""
         self.timing = replace(self.timing, pods=replace(self.timing.pods, **pods))
 
-    def _firewall(self, chains: object) -> FakeFirewall:
-        if chains in (pod_guard.CHAINS, host_guard.CHAINS, host_names.CHAINS):
-            return FakeFirewall(self.faults)
-        return self.port_rules if chains is mapping_rules.CHAINS else self.firewall
-
-    async def _route_localnet(self, link: str, *, wanted: bool = True) -> None:
-        (self.routing_localnet.add if wanted else self.routing_localnet.discard)(link)
-
-    async def _refusals(self, ways: Sequence[Way], _links: Collection[str]) -> list[Refusal]:
-        self.ways_asked = [*ways]
-        return self.other_firewalls
-
-    def _sweep(self, ways: Mapping[End, frozenset[End]], former: Collection[End]) -> int:
+    def sweep_datagrams(self, ways: Mapping[End, frozenset[End]], former: Collection[End]) -> int:
         self.ways.append((dict(ways), set(former)))
         return 0
 
@@ -145,16 +139,47 @@ class Outside:
             journal=self.journal,
             host_ports=HostPorts(self.ovsdb, self.links, routes.known),
             underlay_routes=routes,
-            route_watch=RouteWatch(lambda _link: False),
-            address_watch=AddressWatch(self.links.address_changes),
-            iptables=self._firewall,
-            route_localnet=self._route_localnet,
-            chains=lambda _prefix: self.chains,
-            sweep_datagrams=self._sweep,
-            refusals=self._refusals,
-            port_in_use=lambda *port: port in self.ports_in_use,
+            watches=idle_watches(self.links),
+            tools=FakeTools(self),
+            datagrams=StaleDatagrams(self.sweep_datagrams),
             dial_bgp=self.router.connect,
         )
+
+
+class FakeTools(HostTools):
+    """The rules and settings of a host that is faked."""
+
+    def __init__(self, outside: Outside) -> None:
+        self._outside = outside
+
+    def iptables(self, chains: Collection[Chain]) -> FakeFirewall:
+        out = self._outside
+        if chains in (pod_guard.CHAINS, host_guard.CHAINS, host_names.CHAINS):
+            return FakeFirewall(out.faults)
+        return out.port_rules if chains is mapping_rules.CHAINS else out.firewall
+
+    def chains(self, _prefix: str) -> FakeChains:
+        return self._outside.chains
+
+    async def route_localnet(self, link: str, *, wanted: bool = True) -> None:
+        held = self._outside.routing_localnet
+        (held.add if wanted else held.discard)(link)
+
+    async def refusals(self, ways: Sequence[Way], _links: Collection[str]) -> list[Refusal]:
+        self._outside.ways_asked = [*ways]
+        return self._outside.other_firewalls
+
+    def port_in_use(self, *port: object) -> bool:
+        return port in self._outside.ports_in_use
+
+
+def idle_watches(links: KernelLinks) -> HostWatches:
+    """Return watches that hear of nothing until they run."""
+    return HostWatches(
+        firewall=FirewallWatch(),
+        routes=RouteWatch(lambda _link: False),
+        addresses=AddressWatch(links),
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -228,7 +253,7 @@ class Agent:
 
     @property
     def teardown(self) -> Teardown:
-        return self.pod_services.teardown
+        return self.pod_services.pods.teardown
 
     @property
     def garbage_collector(self) -> GarbageCollector:
@@ -280,19 +305,20 @@ async def build_agent(
     )
     for record in networks:
         dataplane.world.put(record)
+    pod_services = await build_pod_services(context, clients, dataplane, outside.master)
     return Agent(
         outside=outside,
         context=context,
         clients=clients,
         dataplane=dataplane,
-        host_services=build_host_services(context, clients, dataplane, outside.master),
-        pod_services=await build_pod_services(context, clients, dataplane, outside.master),
+        host_services=build_host_services(context, clients, dataplane, pod_services.host),
+        pod_services=pod_services,
     )
 
 
 def start_bridges(agent: Agent) -> None:
     """Run the OpenFlow agents of both bridges."""
-    agent.sup.supervise("megaflows", agent.dataplane.purger.run())
+    agent.sup.supervise("megaflows", agent.dataplane.bridges.purger.run())
     for bridge, bridge_agent in agent.dataplane.agents.items():
         agent.sup.supervise(f"bridge {bridge}", bridge_agent.run())
 

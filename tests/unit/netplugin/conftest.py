@@ -2,8 +2,8 @@
 
 import pytest
 
-from netplugin.pods.host import PodTiming
-from netplugin.startup.context import Timing
+from netplugin.pods.registry.host import PodTiming
+from netplugin.startup.context import AgentTiming
 from netplugin.world.builder import WorldBuilder
 from tests.unit.netplugin.agent import Outside
 from tests.unit.netplugin.records import network
@@ -16,7 +16,6 @@ SHORT = PodTiming(
     undone=0.3,
     release_wait=0.05,
     yield_to_add=0.05,
-    port_gap=0.002,
     port_rescan=0.002,
     collect_grace=0.0,
 )
@@ -39,6 +38,6 @@ def builder() -> WorldBuilder:
 @pytest.fixture
 async def hurried(outside: Outside) -> None:
     """Make time limits short where a test waits for their end."""
-    outside.timing = Timing(pods=SHORT)
+    outside.timing = AgentTiming(pods=SHORT)
     # Longer than a test holds a step up: on a busy machine that may be the whole time of a port.
     outside.ovsdb.port_ready = 1.0

@@ -38,22 +38,22 @@ from core.ids import (
     endpoint_key,
     network_id,
 )
-from netplugin.kernel.families import FAMILIES
-from netplugin.kernel.host_links import Nic
-from netplugin.kernel.iptables import Iptables, IptablesRule
-from netplugin.kernel.iptables_chains import Chains, OwnChains
-from netplugin.kernel.netlink import Address, Interface, Network
+from netplugin.kernel.firewall.families import FAMILIES
+from netplugin.kernel.firewall.iptables import Iptables, IptablesRule
+from netplugin.kernel.firewall.iptables_chains import Chains, OwnChains
+from netplugin.kernel.links.host_links import Nic
+from netplugin.kernel.links.pod_link_state import FoundLink
+from netplugin.kernel.links.pod_links import KeptUp, PodLink
+from netplugin.kernel.links.pod_places import PodPlace
+from netplugin.kernel.netlink.requests import Address, Interface, Network
 from netplugin.kernel.netns import KernelLinks
-from netplugin.kernel.pod_link_state import FoundLink
-from netplugin.kernel.pod_links import KeptUp, PodLink
-from netplugin.kernel.pod_places import PodPlace
-from netplugin.kernel.route_table import HostRoute
+from netplugin.kernel.routes.route_table import HostRoute
 from netplugin.masters.address_blocks import BlocksAnswer, BlocksAsked, HeldAddress
 from netplugin.masters.client import Granted, MasterApi, WantedEndpoint
 from netplugin.ovsdb import BondMember, BridgeRow, BridgeSpec, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import OvsdbView
-from netplugin.pods.journal import Journal
-from netplugin.pods.journal_entry import JournalEntry
+from netplugin.pods.registry.journal import Journal
+from netplugin.pods.registry.journal_entry import JournalEntry
 from ofnet.changes import ObjectKind
 from ofnet.channel import flow_stats
 from ofnet.channel.switch import Switch, SwitchObserver
@@ -345,8 +345,10 @@ class FakeLinks(KernelLinks):
     async def has_ipv6(self, name: str) -> bool:
         return name not in self.without_ipv6
 
-    async def loosen(self, name: str) -> None:
+    async def loosen(self, name: str) -> bool:
+        changed = name not in self.loose
         self.loose.add(name)
+        return changed
 
     async def ensure_neighbours(self, name: str, macs: Mapping[Address, str]) -> None:
         await self._faults.work("neighbours", lambda: self.neighbours.update({name: dict(macs)}))
@@ -567,6 +569,9 @@ class FakeOvsdb(Ovsdb):
             return
         await self._faults.work("unrow", lambda: self.lose(name))
 
+    async def delete_ports(self, ports: Mapping[str, str]) -> None:
+        await self._faults.work("unrow", lambda: self.lose(*ports))
+
     def lose(self, *names: str) -> None:
         """Take rows away."""
         self.show(ports={n: row for n, row in self.ports().items() if n not in names})
@@ -716,6 +721,7 @@ class FakeMaster(MasterApi):
         self.last = 0
         self.history = ""
         self.reserved: set[tuple[str, str]] = set()
+        self.keeps: dict[EndpointKey, str] = {}
         """Addresses, each after netmaster's name of its network."""
         self.asked: list[AllocAddressRequest] = []
         self.updates: list[UpdateEndpointRequest] = []
@@ -800,6 +806,7 @@ class FakeMaster(MasterApi):
         if len(self.endpoints) > 250:
             raise Exhausted("address exhaustion")
         key = endpoint_key(nid, ask.endpoint_id)
+        self.keeps[key] = ask.keep
         if key not in self.endpoints:
             self.last += 1
             record = endpoint(self.last, nid=nid, container=ask.endpoint_id)

@@ -16,7 +16,7 @@ from core.ids import (
 )
 from netplugin.cni.interface_spec import FIRST_INTERFACE, InterfaceSpec, endpoint_id
 from netplugin.cni.request import PodRequest
-from netplugin.pods.journal_entry import EntryState, JournalEntry
+from netplugin.pods.registry.journal_entry import EntryState, JournalEntry
 from ofnet.world import Bridge
 from state.records import (
     Encap,

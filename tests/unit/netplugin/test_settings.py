@@ -12,7 +12,7 @@ from daemons import flags
 from daemons.listen_address import ListenAddress
 from netplugin.settings import FLAGS, DockerScope, DockerSettings, Settings, resolve
 from objdb.connect import StoreAddress, StoreKind
-from ofnet.world import FwdMode, ManagementPort
+from ofnet.world import TUNNEL_SOURCES4, FwdMode, ManagementPort
 from state.records import Encap
 from tests.unit.netplugin.settings import settings_of
 
@@ -54,7 +54,11 @@ def refusal_of(**changes: str) -> str:
         ({"host": "a/b"}, "invalid netplugin host label: 'a/b'"),
         ({"host": "a\nb"}, "invalid netplugin host label"),
         ({"ctrl_ip": "bad"}, "invalid netplugin control IP: bad"),
-        ({"ctrl_ip": "::1"}, "invalid netplugin control IP: ::1"),
+        ({"ctrl_ip": "fd77::1/64"}, "invalid netplugin control IP: fd77::1/64"),
+        ({"vtep_ip": "fd77::1,fd77::2"}, "VTEP IP: fd77::1,fd77::2, two addresses of one family"),
+        ({"vtep_ip": "192.0.2.1,"}, "invalid netplugin VTEP IP: "),
+        ({"rest_address": "fd77::1:9090"}, "bind address is not in 'ip:port' format"),
+        ({"rest_address": "[x]:9090"}, "bind address is not in 'ip:port' format, got [x]:9090"),
         ({"vtep_ip": "10.0.0.1/24"}, "invalid netplugin VTEP IP: 10.0.0.1/24"),
         ({"vxlan_port": "abc"}, "netplugin vxlan-port is an integer between 1-65535, got 'abc'"),
         ({"vxlan_port": "0"}, "netplugin vxlan-port is an integer between 1-65535, got '0'"),
@@ -101,6 +105,25 @@ def test_the_first_wrong_flag_of_the_originals_order_is_the_one_named(
     place = order.index("") if first == {"netmode": "vlan"} else order.index(name)
     later = {flag: wrong[flag] for flag in order[place + 1 :] if flag}
     assert says in refusal_of(**{**later, **first})
+
+
+def test_a_control_address_of_ipv6() -> None:
+    settings = resolved(ctrl_ip="fd77::1", vtep_ip="192.0.2.7")
+    assert (settings.ctrl_ip, settings.rest) == (
+        IPv6Address("fd77::1"),
+        ListenAddress("fd77::1", 9090),
+    )
+    assert str(settings.rest) == "[fd77::1]:9090"
+    assert resolved(rest_address="[::]:9090").rest == ListenAddress("::", 9090)
+
+
+def test_tunnel_addresses_of_ipv6_and_of_both_families() -> None:
+    settings = resolved(ctrl_ip="fd77::1")
+    assert settings.vtep_ips == (IPv6Address("fd77::1"),)
+    assert settings.tunnel_source in TUNNEL_SOURCES4
+    both = resolved(vtep_ip="fd77::7, 192.0.2.7")
+    assert both.vtep_ips == (IPv4Address("192.0.2.7"), IPv6Address("fd77::7"))
+    assert both.tunnel_source == IPv4Address("192.0.2.7")
 
 
 def test_what_is_not_given_has_the_originals_defaults() -> None:
@@ -304,3 +327,22 @@ def test_inspection_is_served_on_the_control_address_unless_said_otherwise() -> 
     """The finding of docs/notes/trust.md §2."""
     assert resolved(ctrl_ip="192.0.2.8").rest == ListenAddress("192.0.2.8", 9090)
     assert resolved(rest_address=":9090").rest == ListenAddress("0.0.0.0", 9090)
+
+
+def test_records_of_flows_are_exported_where_each_word_says() -> None:
+    words = "file:/var/log/f.jsonl, unix:/run/f.sock,ipfix:192.0.2.9:4739,ipfix:[fd77::9]:2055,"
+    found = resolved(flow_records="true", flow_export=words).flow_export
+    assert [(str(one.kind), one.where, one.port) for one in found] == [
+        ("file", "/var/log/f.jsonl", 0),
+        ("unix", "/run/f.sock", 0),
+        ("ipfix", "192.0.2.9", 4739),
+        ("ipfix", "fd77::9", 2055),
+    ]
+    assert "needs --flow-records" in refusal_of(flow_export="file:/f")
+    for wrong in (
+        *("x", "file:", "file:f", "unix:", "tcp:/f", "ipfix:192.0.2.9", "ipfix:192.0.2.9:0"),
+        *("ipfix:host:4739", "ipfix::4739", "ipfix:192.0.2.9:65536"),
+    ):
+        assert wrong in refusal_of(flow_records="true", flow_export=wrong) or "collector" in (
+            refusal_of(flow_records="true", flow_export=wrong)
+        )

@@ -1,10 +1,15 @@
 """Worlds to build tests of, and what came of them."""
 
+from collections.abc import Callable
+from ipaddress import IPv4Address
+
 from core.ids import TenantName
+from netplugin.cni.results import PodResult
+from netplugin.world.bridges.change_signal import ChangeSignal
+from netplugin.world.bridges.conversion import LocalPort
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.conversion import LocalPort
-from netplugin.world.dns_records import DnsRecords
-from netplugin.world.endpoint_table import EndpointTable
+from netplugin.world.cluster_endpoints.endpoint_table import EndpointTable
+from netplugin.world.dns.dns_records import DnsRecords
 from ofnet.world import Bridge, FwdMode, World
 from state.records import EndpointRecord, GlobalRecord
 from tests.unit.netplugin.records import HOST
@@ -42,3 +47,20 @@ def name_book() -> DnsRecords:
     book = DnsRecords(table)
     table.feed(book.update_endpoint)
     return book
+
+
+def four_of(result: PodResult) -> IPv4Address:
+    """Return the IPv4 address of a pod that has one."""
+    assert result.ipv4 is not None
+    return result.ipv4.ip
+
+
+class EachChange(ChangeSignal):
+    """A signal that tells of each change, not of the first alone."""
+
+    def __init__(self, tell: Callable[[], object]) -> None:
+        super().__init__()
+        self._tell = tell
+
+    def set(self) -> None:
+        self._tell()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import UsageError
-from objdb.access import Access, Tls
+from objdb.access import StoreAccess, Tls
 from objdb.connect import (
     StoreAddress,
     StoreKind,
@@ -84,11 +84,13 @@ async def test_consul_is_reached_as_its_own_variables_say(tmp_path: Path) -> Non
     assert isinstance(backend, ConsulBackend)
     await backend.close()
     token = {"CONSUL_HTTP_TOKEN": "secret"}
-    assert consul_access(plain, token) == Access(endpoints=("a:8500", "b:8501"), token="secret")
+    assert consul_access(plain, token) == StoreAccess(
+        endpoints=("a:8500", "b:8501"), token="secret"
+    )
     (tmp_path / "ca").write_bytes(b"ca")
     secure = parse_endpoints("netplugin", "", "https://a:8501")
     access = consul_access(secure, {"CONSUL_CACERT": str(tmp_path / "ca")})
-    assert access == Access(endpoints=("a:8501",), tls=Tls(ca=b"ca"))
+    assert access == StoreAccess(endpoints=("a:8501",), tls=Tls(ca=b"ca"))
     assert consul_access(secure, {}).tls == Tls()
 
 

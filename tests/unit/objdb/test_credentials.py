@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import UsageError
 from daemons import flags
-from objdb.access import Credentials, Tls
+from objdb.access import StoreCredentials, Tls
 from objdb.connect import etcd_access, store_of
 from objdb.credentials import CredentialFiles
 
@@ -32,7 +32,7 @@ def test_files_become_what_a_client_needs(tmp_path: Path) -> None:
     wanted = etcd_access(store_of(values))
     assert wanted.endpoints == ("a:1", "b:2")
     assert wanted.tls == Tls(ca=b"ca", cert=b"cert", key=b"key")
-    assert wanted.credentials == Credentials(user="contiv", password="se cret")
+    assert wanted.credentials == StoreCredentials(user="contiv", password="se cret")
 
 
 def test_a_plain_store_needs_nothing() -> None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from objdb.keepalive import LEASE_ENDED, Keepalive, Renew
+from objdb.keepalive import LEASE_ENDED, LeaseKeepalive, Renew
 
 TTL = 60.0
 THIRD = TTL / 3
@@ -35,7 +35,7 @@ def granting(*answers: float | None) -> Iterator[Renew]:
 def pauses_of(*answers: float | None) -> list[float | None]:
     """Run the renewals to the lease's end, which must be reported; return the pauses."""
     lost, waits = Event(), RecordedWaits()
-    keepalive = Keepalive(
+    keepalive = LeaseKeepalive(
         granting(*answers),
         until=time.monotonic() + TTL,
         ttl=TTL,
@@ -81,7 +81,7 @@ def attempts_of(*answers: float | None, ttl: float, lone: bool) -> tuple[list[fl
         yield renew
 
     waits = RecordedWaits()
-    keepalive = Keepalive(
+    keepalive = LeaseKeepalive(
         recording(),
         until=time.monotonic() + ttl,
         ttl=ttl,
@@ -126,7 +126,7 @@ def test_a_renewal_that_is_answered_late_is_followed_by_the_next_at_once(
 
         yield renew
 
-    Keepalive(
+    LeaseKeepalive(
         stalling(),
         until=2.0,
         ttl=2.0,

@@ -4,9 +4,9 @@ import struct
 from ipaddress import IPv4Address, IPv6Address
 
 from ofnet.openflow.oxm import mac_bytes
-from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.world import LocalEndpoint
-from tests.unit.ofnet.worlds import address, mac
+from tests.unit.ofnet.worlds import address, address6, ip_of, mac
 
 BROADCAST = b"\xff" * 6
 UNSET = bytes(4)
@@ -45,6 +45,14 @@ def udp(sender: int, target: int, port: int, payload: bytes = b"payload") -> byt
     return ethernet + header + address(sender).packed + address(target).packed + datagram
 
 
+def udp6(sender: int, target: int, port: int, payload: bytes = b"payload") -> bytes:
+    """Return a UDP packet of pod `sender` by IPv6, without a sum."""
+    ethernet = mac_bytes(mac(target)) + mac_bytes(mac(sender)) + b"\x86\xdd"
+    datagram = struct.pack(">HHHH", 40000, port, 8 + len(payload), 0) + payload
+    header = struct.pack(">IHBB", 6 << 28, len(datagram), 17, 64)
+    return ethernet + header + address6(sender).packed + address6(target).packed + datagram
+
+
 def segment(
     sender: LocalEndpoint,
     target: str,
@@ -59,7 +67,7 @@ def segment(
     tcp = struct.pack(">IIBBHHH", 1, 0, 0x50, flags, 1024, 0, 0)
     rest = tcp if protocol == 6 else struct.pack(">HH", 12, 0) + b"ping"
     body = struct.pack(">HH", source_port, port) + rest
-    ends = sender.ip.packed + IPv4Address(target).packed
+    ends = ip_of(sender).packed + IPv4Address(target).packed
     header = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(body), 0, 0, 64, protocol, 0) + ends
     tag = struct.pack(">HH", 0x8100, vlan) if vlan else b""
     return mac_bytes(ROUTER_MAC) + mac_bytes(sender.mac) + tag + b"\x08\x00" + header + body

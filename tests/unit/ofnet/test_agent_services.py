@@ -18,6 +18,7 @@ from tests.unit.ofnet.fake_switch import FakeSwitch
 from tests.unit.ofnet.pipelines.scene import ANN, BOB, FAR, world
 from tests.unit.ofnet.services.refusal import frame
 from tests.unit.ofnet.serving import VIP, having, service
+from tests.unit.ofnet.worlds import ip_of
 
 CHANGED = Changes.of(ObjectKind.SERVICE, ["web:default"])
 HERE = world(FwdMode.ROUTING)
@@ -25,9 +26,9 @@ HERE = world(FwdMode.ROUTING)
 
 async def test_connections_to_a_provider_that_goes_are_ended() -> None:
     switch = FakeSwitch()
-    async with running(switch, having(HERE, service(BOB.ip, FAR.ip))) as agent:
-        await agent.update(having(HERE, service(BOB.ip)), CHANGED)
-        assert switch.forgotten == [Translated(49153, 6, FAR.ip, 8080, VIP, 80)]
+    async with running(switch, having(HERE, service(ip_of(BOB), ip_of(FAR)))) as agent:
+        await agent.update(having(HERE, service(ip_of(BOB))), CHANGED)
+        assert switch.forgotten == [Translated(49153, 6, ip_of(FAR), 8080, VIP, 80)]
         await until(lambda: len(switch.forgotten) == 3, "twice more, for what began meanwhile")
 
 
@@ -36,11 +37,11 @@ async def test_connections_to_a_provider_that_came_back_are_not_ended_again(
 ) -> None:
     monkeypatch.setattr(flow_sync, "FORGET_AGAIN", (0.1, 0.2))
     switch = FakeSwitch()
-    async with running(switch, having(HERE, service(BOB.ip, FAR.ip))) as agent:
-        await agent.update(having(HERE, service(BOB.ip)), CHANGED)
-        await agent.update(having(HERE, service(FAR.ip, BOB.ip)), CHANGED)
-        await agent.update(having(HERE, service(FAR.ip)), CHANGED)
-        bob, far = (Translated(49153, 6, one.ip, 8080, VIP, 80) for one in (BOB, FAR))
+    async with running(switch, having(HERE, service(ip_of(BOB), ip_of(FAR)))) as agent:
+        await agent.update(having(HERE, service(ip_of(BOB))), CHANGED)
+        await agent.update(having(HERE, service(ip_of(FAR), ip_of(BOB))), CHANGED)
+        await agent.update(having(HERE, service(ip_of(FAR))), CHANGED)
+        bob, far = (Translated(49153, 6, ip_of(one), 8080, VIP, 80) for one in (BOB, FAR))
         await until(lambda: switch.forgotten.count(bob) == 3, "what has gone")
         assert switch.forgotten.count(far) == 1
 
@@ -48,21 +49,21 @@ async def test_connections_to_a_provider_that_came_back_are_not_ended_again(
 async def test_a_switch_that_cannot_end_them_fails_no_update() -> None:
     switch = FakeSwitch()
     switch.forgets = False
-    async with running(switch, having(HERE, service(BOB.ip, FAR.ip))) as agent:
-        await agent.update(having(HERE, service(BOB.ip)), CHANGED)
+    async with running(switch, having(HERE, service(ip_of(BOB), ip_of(FAR)))) as agent:
+        await agent.update(having(HERE, service(ip_of(BOB))), CHANGED)
         assert agent.stats["ConnectionsKept"] == 1
 
 
 async def test_providers_that_went_while_no_agent_was_there() -> None:
     switch = FakeSwitch()
-    async with running(switch, having(HERE, service(BOB.ip, FAR.ip))):
+    async with running(switch, having(HERE, service(ip_of(BOB), ip_of(FAR)))):
         held = len(switch.held_groups)
-    partial = replace(having(HERE, service(BOB.ip)), kubernetes_partial=True)
+    partial = replace(having(HERE, service(ip_of(BOB))), kubernetes_partial=True)
     async with running(switch, partial) as agent:
         assert not switch.forgotten, "what is missing may only be late"
         await agent.update(replace(partial, kubernetes_partial=False), Changes(everything=True))
         await until(lambda: bool(switch.forgotten), "they are ended")
-        assert set(switch.forgotten) == {Translated(49153, 6, FAR.ip, 8080)}
+        assert set(switch.forgotten) == {Translated(49153, 6, ip_of(FAR), 8080)}
         await until(lambda: len(switch.held_groups) == held, "its group goes too")
 
 
@@ -79,7 +80,7 @@ async def test_a_packet_for_nobody_is_refused() -> None:
 
 async def test_counters_are_read_when_asked_for() -> None:
     switch = FakeSwitch()
-    async with running(switch, having(HERE, service(BOB.ip))) as agent:
+    async with running(switch, having(HERE, service(ip_of(BOB)))) as agent:
         assert str(VIP) in next(iter((await agent.service_stats()).values()))["SvcStats"]
         switch.failures.append(SwitchUnavailable("gone"))
         assert await agent.service_stats() == {}

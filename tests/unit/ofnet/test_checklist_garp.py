@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from ofnet.announcements import ROUNDS, Announcements
 from ofnet.changes import Changes, ObjectKind
+from ofnet.packets.announcements import ROUNDS, Announcements
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, Uplink, World
 from tests.unit.ofnet.worlds import local, with_local, without_local, world
 

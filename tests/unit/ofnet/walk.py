@@ -58,7 +58,7 @@ def flows_of(world: World, bridge: Bridge) -> list[Flow]:
     """Return all flows of a World. No object of it may be impossible."""
     desired = Desired(bridge)
     desired.update(world, EVERYTHING)
-    assert not desired.faults
+    assert not desired.faults, desired.faults
     return list(desired.flows.values())
 
 

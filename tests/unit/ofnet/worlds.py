@@ -19,6 +19,12 @@ PEER = HostLabel("peer")
 HOST_PORT = HostPort(ofport=1, mac="02:02:ac:13:ff:fe", subnet=IPv4Network("172.19.0.0/16"))
 
 
+def ip_of(endpoint: LocalEndpoint | RemoteEndpoint) -> IPv4Address:
+    """Return the IPv4 address of an endpoint that has one."""
+    assert endpoint.ip is not None
+    return endpoint.ip
+
+
 def network(name: str = NET, *, vrf: int = 1, number: int = 1) -> Network:
     return Network(
         id=NetworkId(name),
@@ -31,6 +37,10 @@ def network(name: str = NET, *, vrf: int = 1, number: int = 1) -> Network:
 
 def address(number: int, net: int = 1) -> IPv4Address:
     return IPv4Address(f"10.{net}.0.0") + number
+
+
+def address6(number: int) -> IPv6Address:
+    return IPv6Address((0xFD000001 << 96) + number)
 
 
 def mac(number: int, net: int = 1) -> str:

@@ -11,10 +11,10 @@ from core import keys
 from core.ids import HostLabel, NetworkId
 from core.retry import begin_loops
 from core.tasks import background
-from netplugin.startup.held_networks import HeldNetworks
 from objdb.api import Change, Delete, Entry, Keep, Put, Snapshot, keep_all
 from objdb.memory import Faults, MemoryBackend, MemoryStore
 from state import codec
+from state.held_networks import HeldNetworks
 from state.records import (
     Encap,
     EndpointRecord,

@@ -22,8 +22,8 @@ from contivmodel.wire import dumps
 from core import keys
 from core.errors import AgentUnavailable
 from core.patience import patient
+from daemons.certificates.peers import PeerIdentity
 from daemons.diagnosis import MOST, Part, as_json, collect, redacted
-from daemons.peers import PeerIdentity
 from netmaster import agent_answers
 from netmaster.agent_answers import Name
 from netmaster.api.http.access import AccessControl

@@ -1,7 +1,7 @@
 """Answers `GET /api/v2/reach`: which groups of a tenant may talk to which, by which rule.
 
-`netmaster.plan.show.reach_matrix` makes the matrix; this module knows who asks. Of other tenants an
-operator learns nothing, not even that they are there.
+`netmaster.plan.reachability.reach_matrix` makes the matrix; this module knows who asks. Of other
+tenants an operator learns nothing, not even that they are there.
 """
 
 from functools import partial
@@ -15,7 +15,7 @@ from netmaster.api.http.queries import parameters
 from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc
 from netmaster.api.leader.context import ApiRequest, LeaderContext
-from netmaster.plan.show.reach_matrix import Reach, ReachQuery, matrix
+from netmaster.plan.reachability.reach_matrix import Reach, ReachQuery, matrix
 
 PATH: Final = "/api/v2/reach"
 _QUERY: Final = {

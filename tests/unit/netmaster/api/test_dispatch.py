@@ -18,9 +18,12 @@ from tests.unit.netmaster.term import Term, context_of, term
 
 WITHOUT_A_LEADER = {"/openapi.json", "/api/v2/events", "/api/v2/whoami"}
 """What every master answers alike."""
+STREAMS = {"/api/v2/flows/watch"}
+"""Answers without end; each part of them is given by who still leads."""
 WITH_A_QUERY = {
     "/api/v2/trace": "?src=n1.default-c1&dst=8.8.8.8",
     "/api/v2/reach": "?tenant=default",
+    "/api/v2/policy-suggestion": "?tenant=default",
 }
 """What nobody asks without one."""
 READS = [
@@ -31,6 +34,7 @@ READS = [
             if route.method == "GET" and not route.parameters
         }
         - WITHOUT_A_LEADER
+        - STREAMS
     ),
     "/api/v1/networks/default:n1/",
     "/api/v1/inspect/networks/default:n1/",

@@ -8,7 +8,7 @@ import pytest
 
 from core import keys
 from core.errors import Conflict, Invalid
-from daemons.peers import Role
+from daemons.certificates.peers import Role
 from netmaster.auth import tokens
 from netmaster.auth.accounts import StoredAccounts
 from netmaster.auth.users import User

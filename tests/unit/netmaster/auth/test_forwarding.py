@@ -2,7 +2,7 @@
 
 import pytest
 
-from daemons.peers import PeerIdentity, Role
+from daemons.certificates.peers import PeerIdentity, Role
 from netmaster.auth.forwarding import ANONYMOUS, client_of, forwarded
 
 MASTER = PeerIdentity(Role.MASTER, "m2")

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from core.logs import extra_of
-from daemons.peers import Role
+from daemons.certificates.peers import Role
 from netmaster.auth import audit, tokens
 from netmaster.auth.audit import RequestOrigin
 from netmaster.auth.lockout import Lockout

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from daemons.peers import Role
+from daemons.certificates.peers import Role
 from netmaster.api.v1.objects import OBJECT_CLASSES
 from netmaster.auth.roles import (
     RIGHTS,

@@ -10,10 +10,10 @@ import jwt
 import pytest
 
 from core.errors import Invalid
-from daemons.peers import Role
+from daemons.certificates.peers import Role
 from netmaster.auth import tokens
 from netmaster.auth.roles import Identity
-from netmaster.auth.tokens import LIFETIME, Claims, TokenKeys, TokenRefused
+from netmaster.auth.tokens import LIFETIME, TokenClaims, TokenKeys, TokenRefused
 
 NOW = 1_700_000_000.5
 ISSUED = int(NOW)
@@ -32,7 +32,7 @@ def test_a_token_has_the_originals_claims_and_says_whose_it_is() -> None:
         "principals": "joe",
         "role": "ops",
     }
-    assert tokens.verify(KEYS, token, NOW) == Claims("joe", ISSUED)
+    assert tokens.verify(KEYS, token, NOW) == TokenClaims("joe", ISSUED)
 
 
 @pytest.mark.parametrize("role", [Role.ADMIN, Role.READER])

@@ -8,7 +8,7 @@ import pytest
 
 from core import keys
 from core.errors import Invalid
-from daemons.peers import PeerIdentity, Role
+from daemons.certificates.peers import PeerIdentity, Role
 from netmaster.auth import users
 from netmaster.auth.roles import Identity
 from netmaster.auth.users import User, identity_of_peer, identity_of_user

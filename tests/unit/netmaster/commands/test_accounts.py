@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import ContivError, Invalid, NotFound, UsageError
 from daemons import flags
-from daemons.peers import Role
+from daemons.certificates.peers import Role
 from netmaster.auth.accounts import StoredAccounts
 from netmaster.auth.passwords import Passwords
 from netmaster.commands.accounts import COMMANDS

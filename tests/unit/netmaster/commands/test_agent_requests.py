@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from core.errors import Invalid
-from daemons import enrolment
-from daemons.peers import Role
+from daemons.certificates import enrolment
+from daemons.certificates.peers import Role
 from netmaster.commands import agent_requests, ca
 from netmaster.commands.ca import CertificateRequest
 from tests.unit.certificates import NOW

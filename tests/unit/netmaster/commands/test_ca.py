@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from core.errors import Invalid
-from daemons.certificate_requests import new_request, renewal_is_due
-from daemons.peers import Role
+from daemons.certificates.certificate_requests import new_request, renewal_is_due
+from daemons.certificates.peers import Role
 from netmaster.commands import ca
 from netmaster.commands.ca import CertificateRequest, KeyPair
 from tests.unit.certificates import NOW, request

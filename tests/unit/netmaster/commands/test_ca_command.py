@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import Invalid, UsageError
-from daemons.tls import TlsContexts, TlsFiles
+from daemons.certificates.tls import TlsContexts, TlsFiles
 from netmaster.commands import ca_command
 from netmaster.commands.ca_command import FilesRefused
 from tests.unit.certificates import NOW, met, raw_client

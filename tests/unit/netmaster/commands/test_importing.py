@@ -66,7 +66,7 @@ async def test_what_is_refused_is_named_and_nothing_is_written(
     saved: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = MemoryStore()
-    with pytest.raises(importing.Refused, match="1 keys are refused"):
+    with pytest.raises(importing.ImportRefused, match="1 keys are refused"):
         await run(store, "--from-file", str(saved))
     assert f"--leave-out {REFUSED}" in capsys.readouterr().out
     assert held(store) == {}

@@ -1,12 +1,14 @@
 """Which addresses networks, services and settings must not take."""
 
 from dataclasses import replace
+from ipaddress import IPv6Address
 
 import pytest
 
 from contivmodel.objects import Global
 from contivmodel.rpc import AddressBlocksRequest
 from core import keys
+from core.addresses import tunnel_source4
 from core.ids import HostLabel
 from netmaster.plan import address_space
 from netmaster.plan.endpoints import address_blocks, endpoint
@@ -66,6 +68,8 @@ def scene() -> Scene:
         ("172.0.0.0/8", "overlaps 172.19.0.0/16"),
         ("169.254.0.0/16", "subnet 169.254.0.0/16 has no addresses that endpoints could use"),
         ("255.0.0.0/8", "has no addresses that endpoints could use"),
+        ("247.1.0.0/16", "overlaps 240.0.0.0/5, which hosts use themselves"),
+        ("248.1.0.0/16", ""),
     ],
 )
 @pytest.mark.parametrize("kind", ["data", "infra"])
@@ -132,6 +136,7 @@ def test_the_private_subnet_may_not_take_what_others_have(scene: Scene) -> None:
     current = scene.read(Global.kind, "global")
     for private, named in (
         ("192.168.0.0/16", "private subnet 192.168.0.0/16 holds 192.168.77.1, the tunnel address"),
+        ("247.255.0.0/16", "private subnet 247.255.0.0/16 overlaps 240.0.0.0/5, which hosts use"),
         ("127.0.0.0/16", "no addresses that endpoints could use"),
     ):
         asked = current.model_copy(update={"pvt_subnet": private})
@@ -213,6 +218,19 @@ def test_a_host_is_named_whose_record_has_addresses_of_no_use_or_of_others() -> 
     assert len(found[HostLabel("h1")]) == 1
     scene.view.underlay.remove(keys.host(HostLabel("h2")))
     assert address_space.faults(scene.view) == {}
+
+
+def test_hosts_are_named_of_whose_tunnels_one_address_of_ipv4_is_made() -> None:
+    scene = Scene()
+    here, other = int(IPv6Address("2001:db8::1")), int(IPv6Address("2001:db8:0:1::"))
+    there = IPv6Address(other + (tunnel_source4(here) ^ tunnel_source4(other)))
+    for label, end in (("h1", IPv6Address(here)), ("h2", there)):
+        record = replace(HOST, label=HostLabel(label), control_ip=str(end), vtep_ip=str(end))
+        register(scene.view, record)
+    found = address_space.faults(scene.view)
+    shared = f"its tunnel address {there} is made the same address of IPv4 as that of host h1 as"
+    assert [text.startswith(shared) for text in found[HostLabel("h2")]] == [True]
+    assert len(found[HostLabel("h1")]) == 1
 
 
 def test_whose_a_tag_is_is_told_to_nobody_else() -> None:

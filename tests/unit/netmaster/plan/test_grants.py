@@ -47,7 +47,10 @@ def test_an_unknown_group_is_refused(scene: Scene) -> None:
 def test_only_a_grant_of_the_usable_kind_is_passed_on(scene: Scene) -> None:
     scene.allocate(preferred="10.1.1.9")
     place = _ground(scene)
-    assert grants.choose4(place, "10.1.1.9", convertible=GrantOwner.RESERVATION) == "10.1.1.9"
+    assert (
+        grants.choose4(place, "10.1.1.9", usable=grants.Usable(GrantOwner.RESERVATION))
+        == "10.1.1.9"
+    )
     with pytest.raises(Conflict, match=r"^ip address 10.1.1.9 is not available$"):
         grants.choose4(place, "10.1.1.9")
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from core import keys
-from core.bitset import span
+from core.collections.bitset import span
 from core.errors import Conflict
 from core.ids import EndpointKey, GroupKey, NetworkId
-from netmaster.takeover.findings import Outcome, summary
+from netmaster.takeover.findings import TakeoverOutcome, summary
 from netmaster.takeover.translation import Translation, translate
 from netmaster.view import View
 from state import schema
@@ -55,7 +55,7 @@ def with_endpoint(values: dict[str, bytes], name: str, address: str, **more: Any
     return key
 
 
-def said(translation: Translation, key: str) -> list[tuple[Outcome, str]]:
+def said(translation: Translation, key: str) -> list[tuple[TakeoverOutcome, str]]:
     """Return what is reported of a key."""
     return [(one.outcome, one.text) for one in translation.findings if one.key == key]
 
@@ -100,8 +100,8 @@ def test_groups_with_one_id_get_ids_of_their_own_and_their_endpoints_with_them()
     assert ids == {"g1:default": 1, "gp:default": 2}
     assert view.endpoints[EndpointKey("n1.default-c9")].group_id == 2
     (group,) = said(translation, keys.GROUPS + "gp:default")
-    assert group == (Outcome.CHANGED, "its id 1 becomes 2: group g1:default has it too")
-    assert [outcome for outcome, _ in said(translation, key)][:1] == [Outcome.CHANGED]
+    assert group == (TakeoverOutcome.CHANGED, "its id 1 becomes 2: group g1:default has it too")
+    assert [outcome for outcome, _ in said(translation, key)][:1] == [TakeoverOutcome.CHANGED]
     assert view.group_ids.following() == 3
 
 
@@ -109,7 +109,7 @@ def test_an_id_that_does_not_fit_into_flows_is_replaced() -> None:
     translation = translate(changed(base(), GROUP, endpointGroupId=40000))
     group = View.load(translation.values).groups[GroupKey("g1:default")]
     assert group.group_id <= 32767
-    assert said(translation, GROUP)[0][0] is Outcome.CHANGED
+    assert said(translation, GROUP)[0][0] is TakeoverOutcome.CHANGED
 
 
 def test_two_networks_with_one_vni_are_refused() -> None:
@@ -124,7 +124,7 @@ def test_two_networks_with_one_vni_are_refused() -> None:
 def test_an_endpoint_on_a_network_that_is_gone_is_left_out() -> None:
     values = base()
     key = with_endpoint(values, "c9", "10.1.1.9", netID="gone.default")
-    assert said(translate(values), key) == [(Outcome.LEFT_OUT, "its network is gone")]
+    assert said(translate(values), key) == [(TakeoverOutcome.LEFT_OUT, "its network is gone")]
 
 
 def test_an_endpoint_of_a_group_that_is_gone_has_none() -> None:
@@ -143,36 +143,36 @@ def test_an_endpoint_is_where_the_agent_has_its_port() -> None:
     translation = translate(values)
     one = View.load(translation.values).endpoints[EndpointKey("n1.default-c9")]
     assert one.homing_host == "label1"
-    assert said(translation, key)[0][0] is Outcome.CHANGED
+    assert said(translation, key)[0][0] is TakeoverOutcome.CHANGED
 
 
 def test_a_key_and_an_id_that_differ_are_refused() -> None:
     values = base()
     key = with_endpoint(values, "c9", "10.1.1.9", id="n1.default-other")
-    assert said(translate(values), key)[0][0] is Outcome.REFUSED
+    assert said(translate(values), key)[0][0] is TakeoverOutcome.REFUSED
     assert translate(values, {key}).refusals == ()
 
 
 @pytest.mark.parametrize("value", [b"", b"[]", b"{"])
 def test_a_value_that_is_no_object_is_refused(value: bytes) -> None:
     translation = translate(base() | {NET: value})
-    assert said(translation, NET)[0] == (Outcome.REFUSED, "its value is not a JSON object")
+    assert said(translation, NET)[0] == (TakeoverOutcome.REFUSED, "its value is not a JSON object")
 
 
 def test_a_malformed_bitmap_is_refused() -> None:
     translation = translate(changed(base(), NET, ipAllocMap="AAAA"))
-    assert said(translation, NET)[0][0] is Outcome.REFUSED
+    assert said(translation, NET)[0][0] is TakeoverOutcome.REFUSED
 
 
 def test_an_address_outside_its_network_is_refused() -> None:
     values = base()
     key = with_endpoint(values, "c9", "10.9.9.9")
-    assert said(translate(values), key)[0][0] is Outcome.REFUSED
+    assert said(translate(values), key)[0][0] is TakeoverOutcome.REFUSED
 
 
 def test_an_unknown_key_is_left_out_and_said() -> None:
     key = keys.ROOT + "volplugin/x"
-    assert said(translate(base() | {key: b"{}"}), key)[0][0] is Outcome.LEFT_OUT
+    assert said(translate(base() | {key: b"{}"}), key)[0][0] is TakeoverOutcome.LEFT_OUT
 
 
 def test_what_nothing_is_made_of_is_counted_by_its_reason() -> None:
@@ -186,7 +186,7 @@ def test_two_hosts_with_one_label_are_refused() -> None:
     twin = keys.service(keys.SERVICE_VTEP, "10.77.0.9", 4789)
     first = fields(values[keys.service(keys.SERVICE_VTEP, "10.77.0.3", 4789)])
     values[twin] = json.dumps(first | {"HostAddr": "10.77.0.9"}).encode()
-    assert said(translate(values), twin)[0][0] is Outcome.REFUSED
+    assert said(translate(values), twin)[0][0] is TakeoverOutcome.REFUSED
 
 
 def test_who_led_the_original_is_told() -> None:
@@ -198,7 +198,7 @@ def test_tenants_that_objects_belong_to_are_made() -> None:
     key = keys.obj("tenant", "default")
     del values[key]
     translation = translate(values)
-    assert said(translation, key)[0][0] is Outcome.CHANGED
+    assert said(translation, key)[0][0] is TakeoverOutcome.CHANGED
     assert key in translation.values
 
 
@@ -207,7 +207,7 @@ def test_a_rule_without_its_policy_is_left_out() -> None:
     del values[keys.obj("policy", "default:p1")]
     translation = translate(values)
     assert said(translation, keys.obj("rule", "default:p1:9")) == [
-        (Outcome.LEFT_OUT, "its policy is gone")
+        (TakeoverOutcome.LEFT_OUT, "its policy is gone")
     ]
 
 
@@ -219,7 +219,7 @@ def test_a_group_loses_what_does_not_exist_and_what_it_names_twice() -> None:
     translation = translate(values)
     kept = fields(translation.values[key])
     assert (kept["policies"], "netProfile" in kept) == (["p1"], False)
-    assert said(translation, key)[0][0] is Outcome.CHANGED
+    assert said(translation, key)[0][0] is TakeoverOutcome.CHANGED
 
 
 def test_an_application_profile_loses_groups_that_do_not_exist() -> None:
@@ -236,7 +236,7 @@ def test_a_group_in_use_gets_its_object_back_and_an_unused_one_goes() -> None:
     with_endpoint(values, "c9", "10.1.1.9", endpointGroupKey="g1:default", endpointGroupId=1)
     translation = translate(values)
     assert keys.obj("endpointGroup", "default:g1") in translation.values
-    assert said(translation, keys.GROUPS + "gp:default")[0][0] is Outcome.LEFT_OUT
+    assert said(translation, keys.GROUPS + "gp:default")[0][0] is TakeoverOutcome.LEFT_OUT
 
 
 def test_a_services_object_follows_its_record() -> None:
@@ -253,7 +253,7 @@ def test_malformed_ports_are_refused() -> None:
     values = recorded("servicelb-one-service")
     key = keys.SERVICE_LBS + "s1:default"
     changed(values, key, ports=["80:8080:TCP", "80"])
-    assert said(translate(values), key)[0][0] is Outcome.REFUSED
+    assert said(translate(values), key)[0][0] is TakeoverOutcome.REFUSED
 
 
 def test_a_peering_follows_its_record_and_goes_without_one() -> None:
@@ -265,7 +265,7 @@ def test_a_peering_follows_its_record_and_goes_without_one() -> None:
     del values[keys.BGPS + "host1"]
     translation = translate(values)
     assert key not in translation.values
-    assert said(translation, key)[0][0] is Outcome.LEFT_OUT
+    assert said(translation, key)[0][0] is TakeoverOutcome.LEFT_OUT
 
 
 def test_docker_networks_are_kept_while_theirs_is_there() -> None:
@@ -282,7 +282,7 @@ def test_docker_networks_are_kept_while_theirs_is_there() -> None:
         ).encode()
     translation = translate(values)
     assert keys.DOCKNETS + "default.n1." in translation.values
-    assert said(translation, keys.DOCKNETS + "default.gone.")[0][0] is Outcome.LEFT_OUT
+    assert said(translation, keys.DOCKNETS + "default.gone.")[0][0] is TakeoverOutcome.LEFT_OUT
 
 
 def test_settings_follow_what_agents_use() -> None:
@@ -290,7 +290,7 @@ def test_settings_follow_what_agents_use() -> None:
     translation = translate(values)
     kept = fields(translation.values[keys.obj("global", "global")])
     assert kept["fwdMode"] == fields(values[keys.GLOBAL_CONFIG])["fwd-mode"]
-    assert said(translation, keys.obj("global", "global"))[0][0] is Outcome.CHANGED
+    assert said(translation, keys.obj("global", "global"))[0][0] is TakeoverOutcome.CHANGED
 
 
 def test_an_address_of_a_pool_that_is_marked_belongs_to_the_pool() -> None:
@@ -312,6 +312,6 @@ def test_a_network_that_takes_a_hosts_address_is_refused() -> None:
     values[keys.service(keys.SERVICE_VTEP, "10.1.1.7", 4789)] = json.dumps(vtep).encode()
     assert fields(values[NET])["subnetIP"] == "10.1.1.0"
     assert (
-        Outcome.REFUSED,
+        TakeoverOutcome.REFUSED,
         "subnet 10.1.1.0/24 of network n1.default holds 10.1.1.7, the tunnel address of host h1",
     ) in said(translate(values), NET)

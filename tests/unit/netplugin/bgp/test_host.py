@@ -13,11 +13,11 @@ from core import keys
 from core.tasks import background, supervisor
 from netplugin.bgp.host import BgpTiming
 from netplugin.bgp.router_port import router_interface
-from netplugin.kernel.route_table import HostRoute
+from netplugin.kernel.routes.route_table import HostRoute
 from netplugin.ovsdb import PortSpec
-from netplugin.startup.context import Timing
-from netplugin.world import port_names
-from netplugin.world.conversion import LocalPort, peering_of
+from netplugin.startup.context import AgentTiming
+from netplugin.world.bridges import port_names
+from netplugin.world.bridges.conversion import LocalPort, peering_of
 from ofnet.bgp.timing import SessionTiming
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
@@ -50,7 +50,7 @@ QUICK = BgpTiming(arp_interval=0.001, session=SessionTiming(first_pause=0.001))
 
 @pytest.fixture(autouse=True)
 def hurried(outside: Outside) -> None:
-    outside.timing = Timing(bgp=QUICK)
+    outside.timing = AgentTiming(bgp=QUICK)
 
 
 def learn(agent: Agent, record: BgpRecord = RECORD) -> None:
@@ -425,7 +425,7 @@ async def test_a_start_without_a_peer_keeps_no_routes(outside: Outside) -> None:
 
 
 async def test_a_peer_that_does_not_come_back_is_not_waited_for_for_ever(outside: Outside) -> None:
-    outside.timing = Timing(bgp=replace(QUICK, restart_limit=0.01))
+    outside.timing = AgentTiming(bgp=replace(QUICK, restart_limit=0.01))
     async with speaking(outside) as agent:
         agent.world.vlan.set_learning(learning=True)
         learn(agent)

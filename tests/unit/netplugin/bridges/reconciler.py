@@ -1,6 +1,6 @@
 """What tests of reconciler share."""
 
-from netplugin.bridges.tunnels import by_remote, tunnel_ports
+from netplugin.bridges.vxlan.tunnels import by_remote, tunnel_ports
 from netplugin.ovsdb import PortRow
 from ofnet.world import Bridge
 from state.records import Record

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -70,11 +70,25 @@ class Kept:
 
         outside.ovsdb.ensure_bridge = counted  # type: ignore[method-assign]
 
-    def take(self, faults: Iterable[str]) -> None:
+        self.agents: Any = {bridge: Session(self, bridge) for bridge in Bridge}
+
+    def set_faults(self, _subject: str, faults: Iterable[str]) -> None:
         self.faults = list(faults)
 
-    def restore(self) -> None:
+    def on_bridges_recreated(self) -> None:
         self.restored += 1
+
+
+@dataclass(frozen=True)
+class Session:
+    """Of a bridge with its agent."""
+
+    kept: "Kept"
+    bridge: Bridge
+
+    @property
+    def connected(self) -> bool:
+        return self.bridge not in self.kept.silent
 
 
 @asynccontextmanager
@@ -82,12 +96,13 @@ async def keeping(outside: Outside, timing: KeeperTiming = TIMING) -> AsyncItera
     for spec in SPECS:
         await outside.ovsdb.ensure_bridge(spec)
     kept = Kept(outside)
+    as_reconciler: Any = kept
     keeper = BridgeKeeper(
         ovsdb=outside.ovsdb,
         specs=SPECS,
-        connected=lambda bridge: bridge not in kept.silent,
-        report_faults=kept.take,
-        on_restored=kept.restore,
+        agents=kept.agents,
+        board=kept,
+        reconciler=as_reconciler,
         timing=timing,
     )
     async with background("bridges", keeper.run()):

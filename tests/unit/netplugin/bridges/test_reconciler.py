@@ -6,8 +6,8 @@ import pytest
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from core.ids import EndpointKey
-from netplugin.world.conversion import LocalPort
-from netplugin.world.vrfs import VRF_ID, stored_vrfs
+from netplugin.world.bridges.conversion import LocalPort
+from netplugin.world.bridges.vrfs import VRF_ID, stored_vrfs
 from ofnet.tables import service_zones
 from ofnet.world import Bridge
 from state.watch import Removed

@@ -138,7 +138,7 @@ def test_wrong_bandwidth(bandwidth: object) -> None:
     assert caught.value.code == 7
 
 
-def both_limits(config: NetConfig) -> tuple[net_config.RateLimit, net_config.RateLimit]:
+def both_limits(config: NetConfig) -> tuple[net_config.BandwidthLimit, net_config.BandwidthLimit]:
     return net_config.asked_limit(config), net_config.asked_receive_limit(config)
 
 

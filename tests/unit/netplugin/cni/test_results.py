@@ -49,6 +49,21 @@ def test_0_4_0_says_the_family_of_both() -> None:
     assert [ip["version"] for ip in printed(reply)["ips"]] == ["4", "6"]
 
 
+def test_the_network_says_which_family_comes_first() -> None:
+    result = printed(results.added(replace(DUAL, ipv6_first=True), REQUEST))
+    assert [ip["address"] for ip in result["ips"]] == ["2001:db8::5/64", "10.1.1.5/24"]
+    assert [route["dst"] for route in result["routes"]] == ["::/0", "0.0.0.0/0"]
+
+
+def test_a_result_with_ipv6_alone() -> None:
+    reply = results.added(replace(DUAL, ipv4=None, gateway=None), REQUEST)
+    assert (reply["ipaddress"], reply["ipv6address"]) == ("", "2001:db8::5/64")
+    assert printed(reply)["ips"] == [
+        {"version": "6", "interface": 1, "address": "2001:db8::5/64", "gateway": "2001:db8::1"}
+    ]
+    assert printed(reply)["routes"] == [{"dst": "::/0", "gw": "2001:db8::1"}]
+
+
 def test_without_a_gateway_there_is_no_route() -> None:
     result = printed(results.added(replace(RESULT, gateway=None), REQUEST))
     assert result["routes"] == []

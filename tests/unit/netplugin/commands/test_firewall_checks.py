@@ -2,11 +2,11 @@
 
 import pytest
 
-from netplugin.commands.firewall_checks import Port, refused_ports
+from netplugin.commands.firewall_checks import FirewallPort, refused_ports
 
 ACCEPT, REJECT = "-P INPUT ACCEPT", "-A INPUT -j REJECT --reject-with icmp-host-prohibited"
 DROP = "-P INPUT DROP"
-TUNNELS, REST = Port("udp", 4789), Port("tcp", 9090)
+TUNNELS, REST = FirewallPort("udp", 4789), FirewallPort("tcp", 9090)
 
 
 @pytest.mark.parametrize(
@@ -30,5 +30,7 @@ TUNNELS, REST = Port("udp", 4789), Port("tcp", 9090)
         ([DROP, "-A ufw-user-input -s 192.0.2.0/24 -p udp --dport 4789 -j ACCEPT"], [REST]),
     ],
 )
-def test_ports_are_refused_that_no_rule_accepts(lines: list[str], refused: list[Port]) -> None:
+def test_ports_are_refused_that_no_rule_accepts(
+    lines: list[str], refused: list[FirewallPort]
+) -> None:
     assert refused_ports(lines, [TUNNELS, REST]) == refused

@@ -8,7 +8,7 @@ import pytest
 
 from netplugin.commands import cni_files
 from netplugin.commands.link_files import FILES
-from netplugin.world import port_names
+from netplugin.world.bridges import port_names
 
 OURS = (
     *(port_names.switch_name(number) for number in (1, 65532)),

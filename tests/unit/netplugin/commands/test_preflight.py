@@ -5,8 +5,8 @@ from contextlib import nullcontext
 
 import pytest
 
-from core.errors import HostError, SwitchUnavailable
-from netplugin.bridges import host_access
+from core.errors import HostError, SwitchUnavailable, UsageError
+from netplugin.bridges.host import host_access
 from netplugin.commands import preflight, switch_state
 from netplugin.commands.findings import Note
 from netplugin.ovsdb import Ovsdb
@@ -55,6 +55,11 @@ def test_what_is_lacking_is_counted_and_remedied(
     )
 
 
+def test_without_settings_it_says_where_they_are() -> None:
+    with pytest.raises(UsageError, match=r"mode is not set: .* \. /etc/default/netplugin;"):
+        preflight.run([], {})
+
+
 def test_a_note_is_remedied_and_lacks_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -87,7 +92,7 @@ def test_help_looks_at_nothing(
     monkeypatch.setattr(preflight, "CHECKS", {"a": (refused, "get one")})
     preflight.run(["--help"], {})
     said = capsys.readouterr().out
-    assert said.startswith("usage: netplugin preflight [--mode value]")
+    assert said.startswith("usage: netplugin preflight [flags]")
     assert "lacks" not in said
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from aiohttp import ClientSession, web
@@ -68,16 +69,14 @@ class Link:
 @asynccontextmanager
 async def serving(*, master: bool = True) -> AsyncIterator[str]:
     """Serve the captures of a host with one endpoint; yield their URL."""
-
-    async def is_master(_request: web.Request) -> bool:
-        return master
-
+    masters = Mock()
+    masters.asked_by_master = AsyncMock(return_value=master)
     world = SimpleNamespace(local={KEY: SimpleNamespace(ofport=7)})
     agents: Any = {Bridge.VXLAN: SimpleNamespace(world=world)}
     rows = {"vvport7": SimpleNamespace(name="vvport7", ofport=7)}
     ovsdb: Any = SimpleNamespace(ports=lambda _bridge: rows)
     app = web.Application()
-    app.router.add_routes(Captures(agents, ovsdb, is_master).routes())
+    app.router.add_routes(Captures(agents, ovsdb, masters).routes())
     async with TestServer(app) as server:
         yield f"http://127.0.0.1:{server.port}/inspect/capture/{KEY}"
 

@@ -48,7 +48,7 @@ def test_another_question_is_refused(body: bytes) -> None:
 async def test_figures_are_told_by_bridge(unread: RecordFeed) -> None:
     world = built()
     world.set_complete()
-    told = await DryRuns(world, unread, nobody).report({"net": records.network()})
+    told = await DryRuns(world, unread, Nobody()).report({"net": records.network()})
     assert told.keys() == {str(bridge) for bridge in Bridge}
     vxlan = told[str(Bridge.VXLAN)]
     assert vxlan["added"] > 0
@@ -57,14 +57,15 @@ async def test_figures_are_told_by_bridge(unread: RecordFeed) -> None:
 
 async def test_who_is_no_master_is_refused(unread: RecordFeed) -> None:
     app = web.Application()
-    app.add_routes(DryRuns(built(), unread, nobody).routes())
+    app.add_routes(DryRuns(built(), unread, Nobody()).routes())
     async with TestClient(TestServer(app)) as client:
         answer = await client.post(PATH, data=asked())
         assert answer.status == HTTPStatus.FORBIDDEN
 
 
-async def nobody(_: web.Request) -> bool:
-    return False
+class Nobody:
+    async def asked_by_master(self, _: web.Request) -> bool:
+        return False
 
 
 @pytest.fixture

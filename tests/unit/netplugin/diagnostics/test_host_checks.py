@@ -5,21 +5,17 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from unittest.mock import Mock
 
 import pytest
 
 from core.errors import HostError
 from core.tasks import background
 from netplugin.cni.errors import LIMITED, NOT_AVAILABLE, NotReady
-from netplugin.diagnostics import host_checks
 from netplugin.diagnostics.host_checks import HOSTS, HostCheck, HostChecks
 from tests.unit.netplugin.agent import eventually
 
-
-@pytest.fixture(autouse=True)
-def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_checks, "AGAIN", 0.001)
-    monkeypatch.setattr(host_checks, "LIMIT", 0.01)
+QUICK = partial(HostChecks, limit=0.01, again=0.001)
 
 
 class Part:
@@ -40,7 +36,7 @@ class Part:
         if self.fault:
             raise self.raises(self.fault)
 
-    def show(self, subject: str, faults: Iterable[str]) -> None:
+    def set_faults(self, subject: str, faults: Iterable[str]) -> None:
         self.shown[subject] = list(faults)
 
     def check(
@@ -58,7 +54,7 @@ class Part:
 
     @asynccontextmanager
     async def checked(self, check: HostCheck) -> AsyncIterator[HostChecks]:
-        checks = HostChecks([check], self.show, clock=lambda: self.now)
+        checks = QUICK([check], self, clock=lambda: self.now)
         async with background("checks", checks.run()):
             await eventually(lambda: self.asked > 0)
             yield checks
@@ -130,7 +126,7 @@ async def test_many_hosts_ask_what_they_share_less_often(
         await forever()
 
     check = part.check(interval=3.0, code=NOT_AVAILABLE)
-    checks = HostChecks([check], part.show, hosts=lambda: int(hosts))
+    checks = QUICK([check], part, peers=Mock(count=lambda: int(hosts)))
     monkeypatch.setattr(asyncio, "sleep", sleep)
     async with background("checks", checks.run()):
         assert await slept.get() == pause
@@ -150,11 +146,10 @@ async def test_a_probe_that_was_silent_for_long_is_repeated_at_once(
         slept.put_nowait(seconds)
         await forever()
 
-    monkeypatch.setattr(host_checks, "AGAIN", 1.0)
     monkeypatch.setattr(asyncio, "sleep", sleep)
     for took, pause in ((0.25, 0.75), (2.0, 0.0)):
         check = replace(part.check(), probe=partial(late, took))
-        checks = HostChecks([check], part.show, clock=lambda: part.now)
+        checks = HostChecks([check], part, clock=lambda: part.now)
         async with background("checks", checks.run()):
             assert await slept.get() == pause
 

@@ -3,11 +3,11 @@
 import pytest
 
 from core.errors import Exhausted
-from netplugin.diagnostics.limits import Places
+from netplugin.diagnostics.limits import ConcurrencyLimit
 
 
 def test_one_more_than_there_are_places_is_refused() -> None:
-    places = Places(2, "questions run already")
+    places = ConcurrencyLimit(2, "questions run already")
     refused = pytest.raises(Exhausted, match="2 questions run already")
     with places.taken(), places.taken(), refused, places.taken():
         pass
@@ -16,7 +16,7 @@ def test_one_more_than_there_are_places_is_refused() -> None:
 
 
 def test_a_request_that_fails_frees_its_place() -> None:
-    places = Places(1, "questions run already")
+    places = ConcurrencyLimit(1, "questions run already")
     with pytest.raises(ValueError, match="broken"), places.taken():
         raise ValueError("broken")
     with places.taken():

@@ -9,13 +9,14 @@ from core.errors import HostError, SwitchUnavailable
 from core.ids import HostLabel, NetworkId
 from core.tasks import background
 from daemons.health import Check
-from netplugin.bridges.path_mtu import SHORT, Probe
+from netplugin.bridges.vxlan.path_mtu import SHORT, VXLAN_OVERHEAD, Probe
 from netplugin.diagnostics.selftest import SelfTest
+from netplugin.world.peers import Address
 from ofnet.agent import BridgeAgent
 from ofnet.changes import ObjectKind
 from ofnet.diff import FlowStamp
 from ofnet.flows import cookie_of_kind
-from ofnet.names import Question
+from ofnet.packets.names import Question
 from ofnet.tables import TableId
 from ofnet.world import Bridge, FwdMode, Network, Vtep, World
 from tests.unit.ofnet.fake_switch import FakeSwitch
@@ -24,7 +25,7 @@ PEERS = {HostLabel(f"h{number}"): IPv4Address(f"192.0.2.{number}") for number in
 SIZE = 1500
 
 
-async def probe(target: IPv4Address, size: int) -> bool:
+async def probe(target: Address, size: int) -> bool:
     """h2 answers, h3 only short packets, h4 none; h6 cannot be sent to."""
     match str(target):
         case "192.0.2.2":
@@ -66,6 +67,18 @@ class Names:
         return IPv4Address("10.1.1.2").packed
 
 
+class Others:
+    """The other hosts, to which probes found no fault."""
+
+    faults: Mapping[HostLabel, str] = {}
+
+    def tunnel_ends(self) -> Mapping[HostLabel, IPv4Address]:
+        return PEERS
+
+    def of(self, _bridge: Bridge) -> int:
+        return SIZE - VXLAN_OVERHEAD[4]
+
+
 NETWORK = Network(id=NetworkId("n1.default"), vrf=1, vlan=1, vni=1)
 WORLD = World(
     fwd_mode=FwdMode.ROUTING,
@@ -87,13 +100,15 @@ def host(
     for bridge, switch in switches.items():
         switch.table.update(agents[bridge].desired.flows)
     names: Any = Names()
+    others = Others()
     made = SelfTest(
         ready=ready,
         agents=agents,
         names=names,
-        peers=lambda: PEERS,
-        size=lambda: SIZE,
+        peers=others,
+        sizes=others,
         probe=probed,
+        tunnels=others,
         seconds=seconds,
         settle=0.0,
     )
@@ -170,7 +185,7 @@ async def test_what_an_add_needs_is_tested() -> None:
 
 
 async def test_a_test_ends_in_time() -> None:
-    async def hangs(_target: IPv4Address, _size: int) -> bool:
+    async def hangs(_target: Address, _size: int) -> bool:
         await asyncio.Event().wait()
         return False
 

@@ -7,7 +7,7 @@ import pytest
 
 from core.tasks import Supervisor
 from netplugin.dns.host_server import LOOPBACK, HostServer
-from ofnet.names import Deferred, Outcome, Verdict
+from ofnet.packets.names import Deferred, Outcome, Verdict
 
 
 def resolve(message: bytes, *, tcp: bool) -> Outcome:
@@ -22,11 +22,16 @@ def resolve(message: bytes, *, tcp: bool) -> Outcome:
     return Deferred(ask) if message == b"later" else reply
 
 
+@pytest.fixture(params=[4, 6])
+def version(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
 @pytest.fixture
-async def ports() -> AsyncIterator[dict[str, int]]:
+async def ports(version: int) -> AsyncIterator[dict[str, int]]:
     tasks = Supervisor()
     server = HostServer(resolve, tasks)
-    yield await server.start()
+    yield await server.start(version)
     await server.close()
     await tasks.close()
 
@@ -39,10 +44,10 @@ class Asker(asyncio.DatagramProtocol):
         self.heard.put_nowait(data)
 
 
-async def test_datagrams_are_answered(ports: dict[str, int]) -> None:
+async def test_datagrams_are_answered(ports: dict[str, int], version: int) -> None:
     loop = asyncio.get_running_loop()
     transport, asker = await loop.create_datagram_endpoint(
-        Asker, remote_addr=(LOOPBACK, ports["udp"])
+        Asker, remote_addr=(LOOPBACK[version], ports["udp"])
     )
     for message in (b"nothing", b"now", b"later"):
         transport.sendto(message)
@@ -50,8 +55,8 @@ async def test_datagrams_are_answered(ports: dict[str, int]) -> None:
     transport.close()
 
 
-async def test_streams_are_answered_until_one_is_not(ports: dict[str, int]) -> None:
-    reader, writer = await asyncio.open_connection(LOOPBACK, ports["tcp"])
+async def test_streams_are_answered_until_one_is_not(ports: dict[str, int], version: int) -> None:
+    reader, writer = await asyncio.open_connection(LOOPBACK[version], ports["tcp"])
     for message in (b"now", b"later", b"nothing"):
         writer.write(len(message).to_bytes(2) + message)
     for wanted in (b"now by tcp", b"later by tcp"):

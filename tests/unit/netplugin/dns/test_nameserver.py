@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.ids import POD_NAMESPACE
 from netplugin.dns.messages import MAX_PARTS, MAX_QUESTION, PAYLOAD
 from netplugin.dns.nameserver import MAX_ALIASES, ClusterDns, NameServer
 from netplugin.dns.rate_limit import RateLimit
-from netplugin.world.dns_records import DnsRecords
-from netplugin.world.kube_pods import POD_NAMESPACE
-from netplugin.world.kube_services import KubeService
-from ofnet.names import Deferred, Question, Verdict
+from netplugin.world.dns.dns_records import DnsRecords
+from netplugin.world.kubernetes.kube_services import KubeService
+from ofnet.packets.names import Deferred, Question, Verdict
 from tests.unit.netplugin.records import NET, PEER, endpoint, key, nid_of
 from tests.unit.netplugin.world.dns_records import service
 from tests.unit.netplugin.world.kube_names import DB, OUTSIDE, WEB, member

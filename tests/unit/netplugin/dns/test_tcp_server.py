@@ -5,6 +5,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from ipaddress import IPv4Address
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,9 +14,9 @@ from core.ids import EndpointKey
 from netplugin.dns import tcp_server
 from netplugin.dns.tcp_server import TcpServer
 from ofnet.changes import ObjectKind
-from ofnet.directory import Attachment
-from ofnet.names import Deferred, Outcome, Question, Verdict
-from ofnet.pipelines.name_port import sender_of
+from ofnet.packets.directory import Attachment
+from ofnet.packets.names import Deferred, Outcome, Question, Verdict
+from ofnet.pipelines.features.name_port import sender_of
 from tests.bed.waiting import WITHIN
 from tests.unit.ofnet.worlds import NET, local, network
 
@@ -27,17 +28,22 @@ POD = local(1)
 Resolve = Callable[[Question], Outcome]
 
 
-async def no_socket(_pod: EndpointKey) -> socket.socket:
+async def no_socket(_pod: EndpointKey, _version: int) -> socket.socket:
     raise HostError("no such namespace")
 
 
 @asynccontextmanager
 async def served(
-    resolve: Resolve, pod_socket: tcp_server.PodSocket = no_socket, *, known: bool = True
+    resolve: Resolve,
+    pod_socket: tcp_server.PodSocket = no_socket,
+    *,
+    known: bool = True,
+    pod_connections: int = tcp_server.POD_CONNECTIONS,
 ) -> AsyncIterator[int]:
     """Serve on loopback, as for the pod; give the port."""
     attachment = Attachment(ObjectKind.LOCAL, POD, network())
-    server = TcpServer({PORT: attachment}.get if known else lambda _: None, resolve, pod_socket)
+    ports = Mock(attachment={PORT: attachment}.get if known else lambda _: None)
+    server = TcpServer(ports, resolve, pod_socket, pod_connections=pod_connections)
     listener = socket.create_server((str(LOOPBACK), 0))
     number = listener.getsockname()[1]
     running = await server.start(listener)
@@ -114,9 +120,8 @@ async def test_half_a_question_is_none() -> None:
         assert await reader.read() == b""
 
 
-async def test_a_pod_has_so_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tcp_server, "POD_CONNECTIONS", 2)
-    async with served(lambda question: question.message) as port:
+async def test_a_pod_has_so_many_connections() -> None:
+    async with served(lambda question: question.message, pod_connections=2) as port:
         async with connected(port) as one, connected(port) as two:
             for reader, writer in (one, two):
                 writer.write(b"\0\x01x")
@@ -128,7 +133,7 @@ async def test_a_pod_has_so_many_connections(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_what_is_unknown_is_asked_of_the_server_by_the_pods_own_socket() -> None:
-    async def relayed(_pod: EndpointKey) -> socket.socket:
+    async def relayed(_pod: EndpointKey, _version: int) -> socket.socket:
         made, other = socket.socketpair()
         other.close()
         return made

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from core.tasks import supervisor
-from netplugin.dns import upstream
 from netplugin.dns.upstream import Upstream, servers_of_host
 from tests.bed.waiting import WITHIN
 
@@ -54,34 +53,29 @@ def server(address: Address, *, tcp: bool = False) -> Iterator[tuple[int, list[b
         thread.join()
 
 
-async def told(*servers: Address, tcp: bool = False) -> bytes | None:
+async def told(*servers: Address, tcp: bool = False, **limits: int) -> bytes | None:
     async with supervisor() as tasks:
         reply: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-        Upstream(servers, tasks).ask(MESSAGE, reply.set_result, tcp=tcp)
+        Upstream(servers, tasks, **limits).ask(MESSAGE, reply.set_result, tcp=tcp)
         return await reply
 
 
 @pytest.mark.parametrize("tcp", [True, False])
 @pytest.mark.parametrize("address", [ONE, SIX], ids=str)
-async def test_a_server_answers(
-    monkeypatch: pytest.MonkeyPatch, address: Address, tcp: bool
-) -> None:
+async def test_a_server_answers(address: Address, tcp: bool) -> None:
     with server(address, tcp=tcp) as (port, asked):
-        monkeypatch.setattr(upstream, "PORT", port)
-        assert await told(address, tcp=tcp) == MESSAGE + b"!"
+        assert await told(address, tcp=tcp, port=port) == MESSAGE + b"!"
     assert [message[2:] for message in asked] == [MESSAGE[2:]]
 
 
-async def test_the_next_server_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_next_server_is_asked() -> None:
     with server(TWO) as (port, _):
-        monkeypatch.setattr(upstream, "PORT", port)
-        assert await told(ONE, TWO) == MESSAGE + b"!"
+        assert await told(ONE, TWO, port=port) == MESSAGE + b"!"
 
 
-async def test_no_server_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_server_no_answer() -> None:
     assert await told() is None
-    monkeypatch.setattr(upstream, "MAX_PENDING", 0)
-    assert await told(ONE) is None
+    assert await told(ONE, max_pending=0) is None
 
 
 def test_the_servers_of_the_host(tmp_path: Path) -> None:

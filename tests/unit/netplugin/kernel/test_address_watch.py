@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from unittest.mock import Mock
 
 import pytest
 
@@ -23,7 +24,7 @@ async def test_changes_are_told_before_and_after_a_failure(
             if (failure := await changes.get()) is not None:
                 raise failure
 
-    watch = AddressWatch(follow, Pace(0, 0))
+    watch = AddressWatch(Mock(address_changes=follow), Pace(0, 0))
     first = watch.changed()
     async with background("addresses", watch.run()):
         await first.wait()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from core.errors import HostError
-from netplugin.kernel import pod_links
+from netplugin.kernel.links import pod_links
 from netplugin.kernel.netns import KernelLinks
 from tests.unit.netplugin.agent import eventually
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import OrchestratorUnavailable
-from netplugin.kube.access import Credentials, KubeAccess, Pem
+from netplugin.kube.access import Credentials, Issued, KubeAccess, Pem
 from netplugin.kube.config import KubeConfig
 from netplugin.kube.discovery import access_of
 from tests.bed.certificates import make_certificates
@@ -98,3 +98,42 @@ def test_certificates_may_be_texts(certificates: Path) -> None:
     before = set(os.listdir("/tmp"))  # noqa: PTH208 - names alone
     assert isinstance(own.tls("https://192.0.2.1"), ssl.SSLContext)
     assert not {one for one in set(os.listdir("/tmp")) - before if one.startswith("tmp")}  # noqa: PTH208 - names alone
+
+
+class Issuing:
+    """Issues what a test puts there."""
+
+    name = "a test"
+
+    def __init__(self, *credentials: Issued) -> None:
+        self.there = list(credentials)
+
+    async def issued(self) -> Issued:
+        return self.there[0]
+
+    def refused(self, used: Issued) -> bool:
+        del self.there[0]
+        return used is not self.there[0]
+
+
+async def test_issued_credentials_are_those_of_the_next_request(certificates: Path) -> None:
+    first = Issued(token="first")
+    cert, key = ((certificates / f"client.{end}").read_text() for end in ("pem", "key"))
+    held = Credentials(ca=Pem(str(certificates / "ca.pem")))
+    issuer = Issuing(first, Issued(cert=cert, key=key))
+    own = KubeAccess(servers=("https://192.0.2.1",), credentials=held, issuer=issuer)
+    assert own.identity == "what a test issues"
+    assert await own.renew() is first
+    assert own.bearer() == "first"
+    anonymous = own.tls("https://192.0.2.1")
+    assert own.refused(first)
+    await own.renew()
+    assert own.bearer() == ""
+    assert own.tls("https://192.0.2.1") is not anonymous
+
+
+async def test_lasting_credentials_are_not_issued_anew(tmp_path: Path) -> None:
+    own = access(tmp_path, K8S_TOKEN="own")
+    assert await own.renew() is None
+    assert not own.refused(None)
+    assert own.bearer() == "own"

@@ -16,9 +16,9 @@ from typing import Any, Final
 import pytest
 from pydantic import BaseModel
 
-from netplugin.world import kube_pods
-from netplugin.world.kube_objects import ServiceObject, SliceObject
-from netplugin.world.kube_policies.objects import NetworkPolicy
+from netplugin.world.kubernetes import kube_pods
+from netplugin.world.kubernetes.kube_objects import ServiceObject, SliceObject
+from netplugin.world.kubernetes.policy_objects import NetworkPolicy
 
 ROOT: Final = Path(__file__).parents[4]
 FIELDS: Final[dict[str, list[str]]] = json.loads(

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from core.errors import HostError
-from netplugin.kube import cache
 from netplugin.kube.cache import FILE, FORMAT, Cached, KubeCache
 
 
@@ -78,10 +77,8 @@ def test_a_file_that_is_no_database_counts_as_absent(
     assert kept.load("services") == Cached("8", ())
 
 
-def test_too_much_is_not_kept(
-    kept: KubeCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cache, "LARGEST", 64 * 1024)
+def test_too_much_is_not_kept(tmp_path: Path) -> None:
+    kept = KubeCache(file(tmp_path).parent, largest=64 * 1024)
     kept.save("services", "7", {"a": b'{"a": 1}'})
     with pytest.raises(HostError, match="full"):
         kept.save("services", "8", {str(one): b'"%s"' % (b"x" * 1000) for one in range(100)})

@@ -21,8 +21,8 @@ from netplugin.kube.feed import KubeFeed
 from netplugin.kube.resources import ENDPOINTS, NODES, SERVICES, SLICES, Resource
 from netplugin.kube.services import ZONE, ServiceHandler
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.dns_records import Asker
-from netplugin.world.kube_services import KubeService
+from netplugin.world.dns.dns_records import Asker
+from netplugin.world.kubernetes.kube_services import KubeService
 from ofnet.changes import ObjectKind
 from ofnet.tables import TableId
 from ofnet.world import Bridge, FwdMode

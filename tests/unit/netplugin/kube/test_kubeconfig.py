@@ -10,6 +10,7 @@ from netplugin.kube import kubeconfig
 from netplugin.kube.access import KubeAccess, Pem
 from netplugin.kube.config import KubeConfig
 from netplugin.kube.discovery import access_of
+from netplugin.kube.exec_plugin import ExecPlugin
 
 FILE = """
 apiVersion: v1
@@ -28,6 +29,11 @@ users:
   user: {{{user}}}
 """
 CLUSTER = "server: 'https://192.0.2.1:6443/', certificate-authority: pki/ca.crt"
+EXEC = (
+    "exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: aws, args: [eks, get-token],"
+    " env: [{name: AWS_PROFILE, value: agent}], installHint: 'install\n aws', "
+    "interactiveMode: IfAvailable, provideClusterInfo: true}"
+)
 
 
 def load(directory: Path, user: str, cluster: str = CLUSTER, text: str = FILE) -> KubeAccess:
@@ -56,10 +62,34 @@ def test_a_token_may_be_a_file(tmp_path: Path) -> None:
     assert load(tmp_path, "tokenFile: t").credentials.token_file == f"{tmp_path}/t"
 
 
+def test_a_program_may_issue_credentials(tmp_path: Path) -> None:
+    extension = "extensions: [{name: client.authentication.k8s.io/exec, extension: {audience: a}}]"
+    found = load(tmp_path, EXEC, f"{CLUSTER}, tls-server-name: kube, {extension}").issuer
+    assert isinstance(found, ExecPlugin)
+    assert found.version == "client.authentication.k8s.io/v1beta1"
+    assert (found.command, found.arguments) == ("aws", ("eks", "get-token"))
+    assert (found.environment, found.hint) == ({"AWS_PROFILE": "agent"}, "install aws")
+    assert found.cluster == {
+        "server": "https://192.0.2.1:6443/",
+        "tls-server-name": "kube",
+        "config": {"audience": "a"},
+    }
+
+
+def test_the_path_of_a_program_is_relative_to_the_file(tmp_path: Path) -> None:
+    found = load(tmp_path, EXEC.replace("aws,", "bin/aws,").replace("true", "false")).issuer
+    assert isinstance(found, ExecPlugin)
+    assert (found.command, found.cluster) == (f"{tmp_path}/bin/aws", None)
+
+
 @pytest.mark.parametrize(
     ("user", "cluster", "text"),
     [
-        ("exec: {command: aws}", CLUSTER, "exec of user agent is not supported"),
+        ("exec: {command: aws}", CLUSTER, "apiVersion"),
+        (EXEC.replace("v1beta1", "v1alpha1"), CLUSTER, "apiVersion"),
+        (EXEC.replace("aws", "''"), CLUSTER, "command"),
+        (EXEC.replace("IfAvailable", "Always"), CLUSTER, "interactiveMode"),
+        (f"{EXEC}, token: a", CLUSTER, "exec of user agent beside token: which one is valid"),
         ("auth-provider: {name: gcp}", CLUSTER, "auth-provider of user agent is not supported"),
         ("token: a", "server: 'https://c', insecure-skip-tls-verify: true", "not supported"),
         ("token: a", "server: c", "'c' does not begin with https://"),

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from ipaddress import IPv4Address
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from netplugin.kube.access import KubeAccess
 from netplugin.kube.api import KubeApi
 from netplugin.kube.pods import PodHandler, PodPlacement
 from netplugin.kube.resources import NAMESPACES, Resource, pods_of
-from netplugin.world.kube_objects import KubeObject
+from netplugin.world.kubernetes.kube_objects import KubeObject
 from tests.bed.kubernetes import pod
 from tests.unit.netplugin.records import asking, interface
 
@@ -125,6 +126,31 @@ async def test_a_pod_chooses_no_tenant_where_that_is_forbidden(
     assert "pod asks for a tenant that its namespace has not" in caplog.text
     known.put("namespaces", shop(io_contiv_tenant="red"))
     assert (await pods.place(REQUEST)).spec.tenant == "red"
+
+
+async def test_annotations_ask_where_the_runtime_does_not(
+    server: Server, known: PodHandler
+) -> None:
+    wishes = {
+        "io.contiv.ip": "10.1.1.7",
+        "io.contiv.ip6": "2001:db8::7",
+        "io.contiv.mac": "52:54:00:12:34:56",
+        "io.contiv.sticky": "true",
+    }
+    known.put("pods", said("web-1", pod("n1", "u1", annotations=wishes)))
+    known.put("namespaces", shop())
+    found = await placement(server, known).place(REQUEST)
+    assert (str(found.ipv4), str(found.ipv6)) == ("10.1.1.7", "2001:db8::7")
+    assert (found.spec.mac, found.spec.keep) == ("52:54:00:12:34:56", "shop/web-1")
+    asked = replace(asking(REQUEST, mac="02:aa:00:00:00:01"), ipv4=IPv4Address("10.1.1.9"))
+    found = await placement(server, known).place(asked)
+    assert (str(found.ipv4), found.spec.mac) == ("10.1.1.9", "02:aa:00:00:00:01")
+    further = asking(REQUEST, ifname="net1", endpoint="c1@net1")
+    found = await placement(server, known).place(further)
+    assert (found.ipv4, found.spec.mac, found.spec.keep) == (None, "", "")
+    known.put("pods", said("web-1", pod("n1", "u1", annotations={"io.contiv.ip": "x"})))
+    with pytest.raises(Invalid, match=r"pod shop/web-1: annotation io\.contiv\.ip"):
+        await placement(server, known).place(REQUEST)
 
 
 async def test_the_endpoint_has_the_pods_labels_and_its_name(

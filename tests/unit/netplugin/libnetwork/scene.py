@@ -11,7 +11,7 @@ from typing import Any
 from netplugin.libnetwork.endpoints import NetworkDriver
 from netplugin.libnetwork.engine import Container, Engine, EngineFailed, EngineNetwork, EngineState
 from netplugin.libnetwork.network_file import NetworkFiles
-from netplugin.libnetwork.networks import Networks
+from netplugin.libnetwork.networks import NetworkNames
 from netplugin.libnetwork.pools import IpamDriver
 from netplugin.startup.docker import handlers
 from state.records import NetworkRecord
@@ -112,7 +112,7 @@ class Drivers:
 
     agent: Agent
     engine: FakeEngine
-    names: Networks
+    names: NetworkNames
     files: NetworkFiles
     driver: NetworkDriver
     ipam: IpamDriver
@@ -138,7 +138,7 @@ async def drivers(
     async with running(outside, networks) as agent:
         files, engine = NetworkFiles(directory), FakeEngine()
         await files.load()
-        names = Networks(files, agent.world, agent.records, engine, record_wait=record_wait)
+        names = NetworkNames(files, agent.world, agent.records, engine, record_wait=record_wait)
         ipam = IpamDriver(outside.master, agent.world, in_swarm=in_swarm)
         yield Drivers(
             agent=agent,

@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import Conflict, ContivError, Exhausted, HostError, NotFound
 from netplugin.cni.interface_spec import Delivery
-from netplugin.pods.journal_entry import EntryState
+from netplugin.pods.registry.journal_entry import EntryState
 from tests.unit.netplugin.agent import NOTHING_LEFT, Outside, eventually, left_nothing, running
 from tests.unit.netplugin.libnetwork.scene import Drivers, drivers
 from tests.unit.netplugin.records import network

@@ -1,7 +1,7 @@
 """What follows the engine: docker's networks, containers, and endpoints that it forgot."""
 
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -15,8 +15,8 @@ from netplugin.libnetwork.endpoint_check import EndpointCheck
 from netplugin.libnetwork.engine import EngineFailed
 from netplugin.libnetwork.network_file import KnownNetwork, NetworkFiles
 from netplugin.libnetwork.sync import EngineSync, Followers
-from netplugin.world.bare_names import ALIASES
-from netplugin.world.dns_records import Asker
+from netplugin.world.dns.bare_names import ALIASES
+from netplugin.world.dns.dns_records import Asker
 from state.docker_networks import DockerPlace, body_of
 from state.records import DocknetRecord
 from tests.unit.netplugin.agent import Outside, eventually, left_nothing, request
@@ -38,7 +38,9 @@ class Following:
     docknets: Docknets
     sync: EngineSync
     now: list[float]
-    faults: dict[str, list[str]] = field(default_factory=dict)
+
+    def faults(self, subject: str) -> list[str]:
+        return self.it.agent.progress.faults(subject)
 
     async def look(self, after: float = 0.0) -> bool:
         """Look at the engine after so many seconds."""
@@ -49,10 +51,7 @@ class Following:
 @pytest.fixture
 async def following(outside: Outside, tmp_path: Path) -> AsyncIterator[Following]:
     async with drivers(outside, tmp_path) as it:
-        now, faults = [1000.0], dict[str, list[str]]()
-
-        def tell(subject: str, told: Iterable[str]) -> None:
-            faults[subject] = list(told)
+        now, progress = [1000.0], it.agent.progress
 
         def clock() -> float:
             return now[0]
@@ -60,19 +59,19 @@ async def following(outside: Outside, tmp_path: Path) -> AsyncIterator[Following
         registry, world = it.agent.registry, it.agent.world
         endpoint_check = EndpointCheck(
             registry,
-            it.agent.pods.release,
-            lambda told: tell("endpoints", told),
+            it.agent.pods,
+            progress,
             grace=LEAK_GRACE,
             clock=clock,
         )
-        docknets = Docknets(it.engine, world, lambda told: tell("networks", told), clock=clock)
+        docknets = Docknets(it.engine, world, progress, clock=clock)
         followers = Followers(
             containers=Containers(registry, world, outside.master),
             endpoint_check=endpoint_check,
             docknets=docknets,
         )
         sync = EngineSync(it.engine, it.names, it.driver, followers, it.agent.records, clock=clock)
-        yield Following(it=it, docknets=docknets, sync=sync, now=now, faults=faults)
+        yield Following(it=it, docknets=docknets, sync=sync, now=now)
 
 
 async def one_endpoint(following: Following, endpoint: str = "e1") -> None:
@@ -174,12 +173,12 @@ async def test_what_cannot_be_done_is_a_fault(following: Following) -> None:
     engine = following.it.engine
     engine.other_names.add("n1")
     assert await following.look()
-    assert following.faults["networks"] == [
+    assert following.faults("docker networks") == [
         "docker network n1: another driver has a network of that name, remove it"
     ]
     engine.other_names.clear()
     await following.look()
-    assert following.faults["networks"] == []
+    assert following.faults("docker networks") == []
 
 
 # -- containers ------------------------------------------------------------------------------------
@@ -255,7 +254,7 @@ async def test_a_container_without_an_endpoint_here_is_a_fault(following: Follow
     following.it.engine.put(engine_network("d1", endpoints=frozenset({"e" * 64})))
     await following.look()
     await following.look(LEAK_GRACE)
-    (fault,) = following.faults["endpoints"]
+    (fault,) = following.faults("docker endpoints")
     assert "endpoint eeeeeeeeeeee is not on this host" in fault
 
 

@@ -103,6 +103,14 @@ def test_the_address_of_a_pod_that_runs_on_is_given_to_no_other(blocks: AddressB
     assert given(blocks) == "b"
 
 
+def test_addresses_of_ipv6_alone_are_given(blocks: AddressBlocks) -> None:
+    granted = tuple((N1, HeldAddress("", one, "h/l/1")) for one in ("fd00::1", "fd00::2"))
+    told = BlocksAnswer("l", 1, True, 100.0, granted, False)
+    blocks.answered(0.0, told, [(N1, "", "fd00::1")])
+    assert [one.ipv6 for one in (blocks.give(N1),) if one] == ["fd00::2"]
+    assert blocks.give(N1) is None
+
+
 def test_networks_without_pods_are_given_back_after_a_while(
     blocks: AddressBlocks, clock: Clock
 ) -> None:

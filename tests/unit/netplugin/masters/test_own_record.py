@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -14,7 +15,7 @@ from core.tasks import background
 from daemons import machine_addresses
 from daemons.machine_addresses import MachineAddresses
 from netplugin.masters.own_record import OwnRecord
-from netplugin.world import port_names
+from netplugin.world.bridges import port_names
 from state.records import HostRecord
 from tests.unit.netplugin.agent import eventually
 
@@ -36,7 +37,7 @@ async def test_links_of_the_agent_and_of_services_are_left_out(
         return MachineAddresses(tuple(link for link in LINKS if not is_left_out(link)), ("hop",))
 
     monkeypatch.setattr(machine_addresses, "read", read)
-    own = OwnRecord(RECORD, lambda: PORTS)
+    own = OwnRecord(RECORD, Mock(ports=lambda: PORTS))
     await own.look()
     assert own.current().addresses == ("eth0", "br-ex")
     assert own.current().next_hops == ("hop",)
@@ -54,7 +55,7 @@ async def test_each_change_is_looked_at_and_a_failure_keeps_what_was_known(
         return MachineAddresses(held[0])
 
     monkeypatch.setattr(machine_addresses, "read", read)
-    loops, own = begin_loops(), OwnRecord(RECORD, dict)
+    loops, own = begin_loops(), OwnRecord(RECORD, Mock(ports=dict))
     async with background("follow", own.follow(lambda: changes.next, 60)):
         await eventually(lambda: own.current().addresses == ("192.0.2.1",))
         held[0] = ("192.0.2.1", "192.0.2.2")

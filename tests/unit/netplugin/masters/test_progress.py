@@ -167,9 +167,11 @@ async def test_faults_are_named_and_forgotten(outside: Outside) -> None:
         first, second = agent.progress.standing.errors
         assert first == "/nets/bad: not JSON"
         assert second.startswith("/nets/n2: record of n2.default: ")
+        assert agent.progress.summary() == ["records: 2, see `netctl host inspect`"]
         unreadable.clear()
         agent.records.apply(Removed("/nets/n2", network("n2")))
         assert agent.progress.standing.errors == ()
+        assert agent.progress.summary() == []
 
 
 async def test_a_tunnel_that_cannot_be_made_is_named(outside: Outside) -> None:

@@ -1,17 +1,14 @@
 """What the store is told of this agent."""
 
+from dataclasses import replace
+from ipaddress import IPv6Address
+
 from core import keys
 from core.ids import HostLabel
 from core.tasks import supervisor
 from netplugin.masters.label_claim import claim_label
-from netplugin.masters.registration import (
-    host_record,
-    instances,
-    register,
-)
+from netplugin.masters.registration import AgentRegistrations, host_record, instances
 from objdb.memory import MemoryBackend
-from objdb.registration import TTL
-from objdb.shared_lease import SharedLease
 from state import schema
 from state.records import HostRecord
 from tests.unit.netplugin.agent import eventually
@@ -42,6 +39,13 @@ def test_the_services_are_the_originals_with_the_ports_in_use() -> None:
     assert {(i.hostname, i.version, i.ttl) for i in found} == {("label", "1.2", 10)}
 
 
+def test_a_host_with_tunnels_of_both_families_names_both() -> None:
+    settings = replace(SETTINGS, vtep_ip6=IPv6Address("fd77::1"))
+    assert host_record(settings, [], "1", "id1").vtep_ips == ("192.0.2.2", "fd77::1")
+    ends = [(one.service, one.address) for one in instances(settings, [], "1")]
+    assert ends == [("netplugin.vtep", "192.0.2.2"), ("netplugin.vtep", "fd77::1")]
+
+
 async def test_services_last_as_long_as_the_agent_and_the_host_record_longer() -> None:
     backend = MemoryBackend()
     prefixes = [keys.services(name) for name in ("netplugin", "netplugin.vtep")]
@@ -51,10 +55,9 @@ async def test_services_last_as_long_as_the_agent_and_the_host_record_longer() -
 
     async with supervisor() as sup:
         await claim_label(backend, host_record(SETTINGS, [], "1", "id1"))
-        lease = SharedLease(backend, TTL)
-        found = register(backend, lease, instances(SETTINGS, [40001, 40002], "1"), sup)
-        for one in found:
-            await one.synced()
+        services = AgentRegistrations(backend, sup)
+        services.register(instances(SETTINGS, [40001, 40002], "1"))
+        await eventually(lambda: services.states() == {"registered": 3, "all": 3})
         assert len(backend.leases) == 1
         assert registered() == {
             "/contiv.io/service/netplugin/192.0.2.1:40001",

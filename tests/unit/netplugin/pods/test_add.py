@@ -9,8 +9,8 @@ import pytest
 
 from core import keys
 from core.errors import Exhausted, NotFound, SwitchUnavailable
-from netplugin.pods.journal_entry import EntryState
-from netplugin.world import port_names
+from netplugin.pods.registry.journal_entry import EntryState
+from netplugin.world.bridges import port_names
 from ofnet.world import Bridge, FwdMode
 from state.records import Encap, GlobalRecord
 from state.watch import SyncedTo
@@ -111,11 +111,11 @@ async def test_a_network_may_come_after_netmasters_answer(outside: Outside) -> N
         assert outside.ovsdb.ports()[result.host_ifname].tag == 9
 
 
-async def test_a_network_whose_tag_has_changed_gets_its_row_anew(outside: Outside) -> None:
+async def test_a_port_has_the_tag_that_its_network_has_by_then(outside: Outside) -> None:
     async with running(outside) as agent:
         gate = outside.faults.stop("create")
         asked = asyncio.gather(agent.pods.add(request()))
-        await outside.faults.until("row")
+        await outside.faults.until("create")
         agent.learn("k", network(tag=7))
         gate.set()
         (result,) = await asked
@@ -182,7 +182,7 @@ async def test_where_a_switch_delivers_unasked_flows_come_before_the_port(
         await agent.reconciler.flush()
         flows = outside.faults.stop(f"flows {Bridge.VLAN}")
         adding = asyncio.gather(agent.pods.add(request()))
-        await outside.faults.until("link")
+        await outside.faults.until("create")
         agent.world.put(vlan)
         agent.records.apply(SyncedTo(keys.NETWORKS, 1))
         await outside.faults.quiet()

@@ -6,12 +6,12 @@ import pytest
 
 from core.errors import HostError
 from netplugin.cni.interface_spec import Delivery
-from netplugin.kernel.pod_links import PodLink
-from netplugin.kernel.pod_places import PodPlace
+from netplugin.kernel.links.pod_links import PodLink
+from netplugin.kernel.links.pod_places import PodPlace
 from netplugin.ovsdb import PortSpec
 from netplugin.pods.adoption import MarkedPort, adopted
-from netplugin.pods.journal_entry import EntryState
-from netplugin.world import port_names
+from netplugin.pods.registry.journal_entry import EntryState
+from netplugin.world.bridges import port_names
 from ofnet.world import Bridge
 from state.records import EndpointRecord
 from tests.unit.netplugin.agent import Outside, eventually, request

@@ -11,7 +11,7 @@ import pytest
 from core.errors import HostError
 from netplugin.cni import results
 from netplugin.cni.errors import BadCall, InterfaceDiffers
-from netplugin.cni.net_config import RateLimit
+from netplugin.cni.net_config import BandwidthLimit
 from netplugin.cni.request import PodRequest
 from ofnet.world import Bridge
 from state.watch import Removed
@@ -152,7 +152,7 @@ async def test_a_runtime_that_remembers_otherwise(
 
 async def test_a_lost_limit_of_what_a_pod_receives_is_named(outside: Outside) -> None:
     async with running(outside) as agent:
-        asked = await added(agent, asking(request(), receive_limit=RateLimit(10_000, 0)))
+        asked = await added(agent, asking(request(), receive_limit=BandwidthLimit(10_000, 0)))
         await agent.calls.checks.check(asked)
         there = agent.outside.links.there
         link = there["vvport1"]

@@ -27,13 +27,8 @@ ADDRESS = "nw_dst=10.1.0.1 "
 @asynccontextmanager
 async def claiming(agent: Agent) -> AsyncIterator[None]:
     """Run the claims of an agent."""
-    claims = Claims(
-        agent.pod_services.host,
-        agent.pod_ports,
-        lambda faults: agent.progress.set_faults("claims", faults),
-        agent.progress.claimed,
-        ClaimTiming(pace=Pace(0.01, 0.01)),
-    )
+    timing = ClaimTiming(pace=Pace(0.01, 0.01))
+    claims = Claims(agent.pod_services.host, agent.pod_ports, timing)
     async with background("claims", claims.run()):
         yield
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from core.errors import HostError, MasterUnavailable
-from netplugin.kernel.pod_links import PodLink
+from netplugin.kernel.links.pod_links import PodLink
 from netplugin.pods.garbage_collection import GarbageCollector
-from netplugin.pods.journal_entry import EntryState
-from netplugin.world import port_names
+from netplugin.pods.registry.journal_entry import EntryState
+from netplugin.world.bridges import port_names
 from state.records import NetworkType
 from state.watch import Changed, Removed
 from tests.unit.netplugin.agent import (

@@ -10,7 +10,7 @@ from core.change_notifier import ChangeNotifier
 from core.errors import Invalid, MasterUnavailable
 from core.tasks import background
 from netplugin.pods.labels import PodLabels
-from netplugin.world.kube_pods import KubePod, endpoint_labels
+from netplugin.world.kubernetes.kube_pods import KubePod, endpoint_labels
 from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running, stays
 from tests.unit.netplugin.records import asking, key
 

@@ -1,6 +1,5 @@
 """Pods send what the links carry, also when these change; what does not fit is said."""
 
-from functools import partial
 from ipaddress import IPv4Address, IPv4Network
 
 import pytest
@@ -8,8 +7,8 @@ import pytest
 from core.errors import HostError, SwitchRefused, UsageError
 from core.tasks import background
 from netplugin.ovsdb import PortSpec
-from netplugin.pods.mtu import PodMtus, Underlay
-from netplugin.world import port_names
+from netplugin.pods.mtu import PodMtus, UnderlayMtu
+from netplugin.world.bridges import port_names
 from ofnet.world import Bridge, HostPort
 from state.records import Encap
 from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running
@@ -21,10 +20,9 @@ def pod_mtus(agent: Agent, *, uplinks: tuple[str, ...] = (), wanted: int | None 
     """Return MTUs that have not been read yet."""
     return PodMtus(
         agent.pod_services.host,
-        vtep_ip=IPv4Address("192.0.2.1"),
+        vtep_ips=(IPv4Address("192.0.2.1"),),
         uplinks=uplinks,
         wanted=wanted,
-        report_faults=partial(agent.progress.set_faults, "MTU"),
     )
 
 
@@ -39,12 +37,13 @@ def mtus_of_pods(outside: Outside) -> set[int]:
 @pytest.mark.parametrize(
     ("underlay", "vxlan", "vlan"),
     [
-        (Underlay(1500), 1450, 1500),
-        (Underlay(1460, (9000,)), 1410, 9000),
-        (Underlay(9000, (1500, 1400)), 8950, 1400),
+        (UnderlayMtu(1500), 1450, 1500),
+        (UnderlayMtu(1460, (9000,)), 1410, 9000),
+        (UnderlayMtu(9000, (1500, 1400)), 8950, 1400),
+        (UnderlayMtu(1500, (), 70), 1430, 1500),
     ],
 )
-def test_what_the_links_carry(underlay: Underlay, vxlan: int, vlan: int) -> None:
+def test_what_the_links_carry(underlay: UnderlayMtu, vxlan: int, vlan: int) -> None:
     assert (underlay.carries(Bridge.VXLAN), underlay.carries(Bridge.VLAN)) == (vxlan, vlan)
 
 

@@ -8,11 +8,11 @@ import pytest
 from core.errors import (
     SwitchRefused,
 )
-from netplugin.cni.net_config import RateLimit
-from netplugin.pods.journal_entry import EntryState
+from netplugin.cni.net_config import BandwidthLimit
 from netplugin.pods.pod_ports import RECLAIMED
-from netplugin.world import port_names
-from netplugin.world.conversion import LocalPort
+from netplugin.pods.registry.journal_entry import EntryState
+from netplugin.world.bridges import port_names
+from netplugin.world.bridges.conversion import LocalPort
 from ofnet.world import Bridge
 from state.records import Encap
 from tests.bed.waiting import WITHIN
@@ -27,6 +27,7 @@ from tests.unit.netplugin.agent import (
     running,
 )
 from tests.unit.netplugin.records import HOST, asking, endpoint, group, key, network
+from tests.unit.netplugin.worlds import four_of
 
 pytestmark = pytest.mark.usefixtures("hurried")
 
@@ -165,7 +166,7 @@ async def test_the_record_of_an_add_in_progress_is_the_newest(outside: Outside) 
         (result,) = await added
         port = agent.world.endpoints.port(key("c1"))
         assert port == LocalPort(record=outside.master.endpoints[key("c1")], ofport=1, number=1)
-        assert str(result.ipv4.ip) == port.record.ip_address
+        assert str(four_of(result)) == port.record.ip_address
         assert port.record.homing_host == HOST
 
 
@@ -190,9 +191,11 @@ async def test_a_pod_of_a_group_has_its_limits_from_the_start(outside: Outside) 
 async def test_a_pod_has_the_stricter_of_its_groups_limit_and_its_own(outside: Outside) -> None:
     async with running(outside) as agent:
         agent.learn("g", group(bandwidth="10 mbps", burst=2000))
-        await agent.pods.add(asking(in_group(request(), "web"), limit=RateLimit(1000, 100)))
-        await agent.pods.add(asking(in_group(request("c2"), "web"), limit=RateLimit(90_000, 9)))
-        await agent.pods.add(asking(request("c3"), limit=RateLimit(5, 1)))
+        await agent.pods.add(asking(in_group(request(), "web"), limit=BandwidthLimit(1000, 100)))
+        await agent.pods.add(
+            asking(in_group(request("c2"), "web"), limit=BandwidthLimit(90_000, 9))
+        )
+        await agent.pods.add(asking(request("c3"), limit=BandwidthLimit(5, 1)))
         assert limits(agent) == (1000, 100)
         assert limits(agent, "vvport2") == (10485, 2000)
         assert limits(agent, "vvport3") == (5, 1)
@@ -244,9 +247,9 @@ async def test_limits_changed_by_hand_are_corrected(outside: Outside) -> None:
 async def test_a_group_that_is_heard_of_during_the_add_limits_its_pod(outside: Outside) -> None:
     async with running(outside) as agent:
         agent.sup.supervise("endpoint ports", agent.pod_ports.run())
-        gate = outside.faults.stop("inside")
+        gate = outside.faults.stop("journal present")
         added = asyncio.gather(agent.pods.add(in_group(request(), "web")))
-        await outside.faults.until("inside")
+        await outside.faults.until("journal present")
         await eventually(lambda: "vvport1" in outside.ovsdb.ports())
         agent.learn("g", group(bandwidth="10 mbps", burst=2000))
         await eventually(lambda: limits(agent) == (10485, 2000))
@@ -286,11 +289,11 @@ async def test_a_pod_is_on_the_vlan_of_its_own_group(outside: Outside) -> None:
         assert [row.tag for row in outside.ovsdb.ports().values()] == [700, 100]
 
 
-async def test_a_group_heard_of_with_the_grant_gets_its_pod_another_row(outside: Outside) -> None:
+async def test_a_group_heard_of_with_the_grant_gives_its_pod_the_vlan(outside: Outside) -> None:
     async with running(outside) as agent:
         gate = outside.faults.stop("create")
         added = asyncio.gather(agent.pods.add(in_group(request(), "web")))
-        await outside.faults.until("row")
+        await outside.faults.until("create")
         agent.learn("g", group(tag=700))
         gate.set()
         (result,) = await added

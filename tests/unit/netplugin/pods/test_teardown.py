@@ -1,6 +1,5 @@
 """What a DEL leaves for later is done, in time, and in an order that lets ADDs pass."""
 
-import itertools
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,11 +9,11 @@ import pytest
 
 from core.errors import HostError, MasterUnavailable, SwitchUnavailable
 from core.tasks import supervisor
-from netplugin.kernel.pod_links import PodLink
+from netplugin.kernel.links.pod_links import PodLink
 from netplugin.ovsdb import PortSpec
-from netplugin.pods.journal_entry import EntryState, JournalEntry
-from netplugin.pods.teardown import Teardown
-from netplugin.world import port_names
+from netplugin.pods.registry.journal_entry import EntryState, JournalEntry
+from netplugin.pods.teardown import AT_ONCE, Teardown
+from netplugin.world.bridges import port_names
 from ofnet.world import Bridge
 from tests.unit.netplugin.agent import Outside, build_agent, eventually
 from tests.unit.netplugin.records import endpoint, interface, key
@@ -151,23 +150,34 @@ async def test_who_waits_for_the_end_is_told_what_is_missing(outside: Outside) -
         await scene.teardown.wait_finished(key("never"), 0.0)
 
 
-async def test_ports_go_one_at_a_time_with_a_breath_between(outside: Outside) -> None:
+async def test_ports_that_wait_go_together_some_at_a_time(outside: Outside) -> None:
     async with running(outside) as scene:
-        await scene.have(1, 2, 3)
-        times: list[float] = []
+        many = range(1, 2 + 2 * AT_ONCE)
+        await scene.have(*many)
+        gone: list[int] = []
         lose = outside.ovsdb.lose
 
         def noted(*names: str) -> None:
-            times.append(time.monotonic())
+            gone.append(len(names))
             lose(*names)
 
         outside.ovsdb.lose = noted  # type: ignore[method-assign]
-        for number in (1, 2, 3):
+        for number in many:
             scene.teardown.schedule(entry(number))
         await eventually(lambda: scene.left() == [])
-        gaps = [b - a for a, b in itertools.pairwise(times)]
-        assert len(gaps) == 2
-        assert min(gaps) >= outside.timing.pods.port_gap
+        assert gone == [1, AT_ONCE, AT_ONCE], "only the first one had nothing to wait for"
+        assert outside.faults.reached["unlink"] == len(gone)
+
+
+async def test_a_link_that_stays_holds_no_other_up(outside: Outside) -> None:
+    async with running(outside) as scene:
+        await scene.have(1, 2)
+        outside.faults.failing["unlink"] = HostError("not now")
+        for number in (1, 2):
+            scene.teardown.schedule(entry(number))
+        await eventually(lambda: not outside.ovsdb.ports())
+        outside.faults.failing.clear()
+        await eventually(lambda: scene.left() == [])
 
 
 async def test_ports_wait_while_an_add_waits_for_its_own(outside: Outside) -> None:
@@ -177,20 +187,21 @@ async def test_ports_wait_while_an_add_waits_for_its_own(outside: Outside) -> No
             with scene.teardown.paused():
                 scene.teardown.schedule(entry(1))
                 scene.teardown.schedule(entry(2))
-                await eventually(lambda: not outside.links.there)
+                await eventually(lambda: not outside.master.endpoints)
             await outside.faults.quiet(0.05)
-            assert len(outside.ovsdb.ports()) == 2
+            assert len(outside.ovsdb.ports()) == len(outside.links.there) == 2
         await eventually(lambda: scene.left() == [])
 
 
 async def test_a_new_add_goes_before_the_second_of_two_ports(outside: Outside) -> None:
-    outside.set_timing(port_gap=0.03)
     async with running(outside) as scene:
         await scene.have(1, 2)
+        gate = outside.faults.stop("unlink")
         scene.teardown.schedule(entry(1))
         scene.teardown.schedule(entry(2))
         await eventually(lambda: len(outside.ovsdb.ports()) == 1)
         with scene.teardown.paused():
+            gate.set()
             await outside.faults.quiet(0.08)
             assert len(outside.ovsdb.ports()) == 1
         await eventually(lambda: scene.left() == [])

@@ -18,9 +18,12 @@ from tests.unit.netplugin.starts import GLOBAL, put
 
 
 async def resync_of(agent: Agent) -> None:
-    await resync(
-        agent.context, agent.clients, agent.dataplane, agent.host_services, agent.pod_services
-    )
+    """Go on as `netplugin.startup.daemon` does, up to the servers."""
+    subsystems = agent.clients, agent.dataplane, agent.host_services, agent.pod_services
+    await resync(agent.context, *subsystems)
+    for one in subsystems:
+        agent.context.start(one.tasks())
+    await agent.pod_services.adoption.sweep()
 
 
 @asynccontextmanager

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from core.errors import UsageError
-from netplugin.bridges.uplinks import BOND
-from netplugin.kernel.host_links import Nic
+from netplugin.bridges.uplink.uplinks import BOND
+from netplugin.kernel.links.host_links import Nic
 from netplugin.ovsdb import PortSpec
 from netplugin.startup.dataplane import uplink_macs
 from objdb.memory import MemoryBackend

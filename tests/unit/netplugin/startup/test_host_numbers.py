@@ -5,12 +5,12 @@ import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from core.metrics import Metric
-from netplugin.startup import host_numbers
 from netplugin.startup import metric_names as names
 from netplugin.startup.host_numbers import HostNumbers
 
@@ -36,7 +36,7 @@ class Switch:
             "dpctl/ct-get-maxconns": "3000000\n",
         }
 
-    async def __call__(self, command: str) -> str:
+    async def call(self, command: str, *_arguments: str) -> str:
         answer = self.answers[command]
         if isinstance(answer, Exception):
             raise answer
@@ -108,7 +108,6 @@ async def test_numbers_that_are_none_are_left_out(
 async def test_what_hangs_is_left_out_and_not_asked_again(
     tmp_path: Path, conntrack: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_numbers, "LIMIT", 0.0)
     answered, asked = threading.Event(), []
 
     def statvfs(path: object) -> None:
@@ -120,7 +119,7 @@ async def test_what_hangs_is_left_out_and_not_asked_again(
         raise AssertionError
 
     monkeypatch.setattr(os, "statvfs", statvfs)
-    numbers = HostNumbers(tmp_path, silent, conntrack=conntrack)
+    numbers = HostNumbers(tmp_path, Mock(call=silent), conntrack=conntrack, limit=0.0)
     try:
         for _ in range(3):
             found = await read(numbers)

@@ -21,11 +21,12 @@ from core.tasks import background
 from daemons.health import Health
 from daemons.listen_address import ListenAddress
 from daemons.metrics_page import MetricsPage
+from netplugin.diagnostics import large_json
 from netplugin.dns.nameserver import NameServer
 from netplugin.dns.rate_limit import RateLimit
-from netplugin.startup import inspect, large_json
+from netplugin.startup import inspect
 from netplugin.startup.inspect import Inspector
-from netplugin.world.conversion import LocalPort
+from netplugin.world.bridges.conversion import LocalPort
 from ofnet.inspection import AgentIdentity
 from ofnet.world import Bridge
 from state.records import GlobalRecord
@@ -44,12 +45,12 @@ def identity(bridge: Bridge) -> AgentIdentity:
 def application(agent: Agent, metrics: MetricsPage | None = None) -> web.Application:
     inspector = Inspector(
         agents=agent.reconciler._agents,
-        identity=identity,
+        membership=Mock(identity=identity),
         names=NameServer(agent.world.names, RateLimit(0, lambda: 0.0)),
         pods=agent.pods,
         bgp=agent.bgp,
         collected={"pod gone": 2},
-        kubernetes=lambda: {"complete": True},
+        kubernetes=Mock(report=lambda: {"complete": True}),
         metrics=metrics,
     )
     return inspect.application(Health({}), inspector)
@@ -295,7 +296,7 @@ async def test_a_route_that_fails_is_told_in_the_log(caplog: pytest.LogCaptureFi
 async def test_a_trace_answers_a_question_alone(body: bytes, status: int) -> None:
     tracer = AsyncMock()
     tracer.trace.return_value = {"host": "h1"}
-    parts = dict.fromkeys(("agents", "identity", "names", "pods", "bgp", "collected"), Mock())
+    parts = dict.fromkeys(("agents", "membership", "names", "pods", "bgp", "collected"), Mock())
     inspector = Inspector(**parts, tracer=tracer)
     question = make_mocked_request("POST", "/trace")
     question._read_bytes = body

@@ -2,19 +2,22 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
 
 from core.errors import SwitchUnavailable
 from core.metrics import Histogram, Metric
-from daemons.request_stats import RequestStats
+from netplugin.flow_records.recorder import FlowRecorder
+from netplugin.flow_records.ring import Ring
 from netplugin.masters.leader import LeaderClient
+from netplugin.masters.registration import AgentRegistrations
 from netplugin.startup import metric_names as names
+from netplugin.startup.membership import ClusterMembership
 from netplugin.startup.metrics import AgentMetrics
+from netplugin.startup.tunnel_health import build_tunnel_health
 from objdb.memory import MemoryBackend
-from objdb.registration import TTL
-from objdb.shared_lease import SharedLease
 from ofnet.world import Bridge
 from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running
 
@@ -29,25 +32,29 @@ HOST = {
     *(names.LOOKUPS, names.CACHED),
 }
 """Read by `netplugin.startup.host_numbers`."""
+FLOWS = {
+    *(names.FLOWS_KEPT, names.FLOWS_MADE, names.FLOWS_LOST),
+    *(names.FLOWS_EXPORTED, names.FLOWS_NOT_EXPORTED),
+}
 BGP = {names.BGP_UP, names.BGP_ROUTES, names.BGP_ANNOUNCED, names.BGP_SESSIONS}
 
 
 def source(agent: Agent) -> AgentMetrics:
     leader = Mock(spec=LeaderClient)
     leader.leader = "10.0.0.1:9999"
-    return AgentMetrics(
-        version="1",
-        requests=RequestStats(),
-        calls=RequestStats(),
-        dataplane=agent.dataplane,
-        host_services=agent.host_services,
-        pod_services=agent.pod_services,
-        lease=SharedLease(MemoryBackend(), TTL),
-        registrations=[],
+    context, clients, dataplane = agent.context, agent.clients, agent.dataplane
+    membership = ClusterMembership(
+        context=context,
+        clients=clients,
+        dataplane=dataplane,
+        own=Mock(),
         leader=leader,
-        supervisor=agent.sup,
-        loops=agent.context.loops,
+        control=Mock(),
+        services=AgentRegistrations(MemoryBackend(), agent.sup),
     )
+    tunnels = build_tunnel_health(context, clients, dataplane, agent.mtus)
+    parts = (clients, dataplane, agent.host_services, agent.pod_services, membership, tunnels)
+    return AgentMetrics(context=context, subsystems=parts)
 
 
 async def values(metrics: AgentMetrics) -> Mapping[Metric, Mapping[tuple[str, ...], object]]:
@@ -63,9 +70,23 @@ async def number(metrics: AgentMetrics, metric: Metric, *labels: str) -> float:
 async def test_every_metric_is_read_and_with_the_labels_it_declares() -> None:
     async with running(Outside.new()) as agent:
         found = await values(source(agent))
-        assert set(found) == set(names.METRICS) - KUBERNETES - BGP - HOST - {names.EXPIRY}
+        assert set(found) == set(names.METRICS) - KUBERNETES - BGP - HOST - FLOWS - {names.EXPIRY}
         for metric, samples in found.items():
             assert all(len(labels) == len(metric.labels) for labels in samples), metric.name
+
+
+async def test_records_of_flows_are_counted_where_they_are_made() -> None:
+    async with running(Outside.new()) as agent:
+        recorder = Mock(spec=FlowRecorder)
+        recorder.ring = Ring()
+        recorder.ring.made["dropped"] = 3
+        recorder.lost = {"room": 0, "dump": 1, "drop": 2}
+        dataplane = replace(agent.dataplane, flow_recorder=recorder)
+        found = {one.metric: dict(one.values) for one in await dataplane.readings()}
+        assert found[names.FLOWS_KEPT] == {(): 0}
+        assert found[names.FLOWS_MADE] == {("dropped",): 3}
+        assert found[names.FLOWS_LOST] == {("room",): 0, ("dump",): 1, ("drop",): 2}
+        assert dataplane.flow_tasks()["flow records"] == recorder.run
 
 
 async def test_an_add_leaves_its_stages_and_its_endpoint() -> None:

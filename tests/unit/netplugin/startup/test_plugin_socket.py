@@ -3,6 +3,7 @@
 import socket
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,11 +21,8 @@ async def test_a_socket_that_somebody_removed_is_a_fault(
     built: list[HostCheck] = []
     monkeypatch.setattr(host_checks, "HostChecks", lambda checks, *_, **__: built.extend(checks))
 
-    async def ask_master() -> None:
-        """Answer."""
-
     async with running(outside) as agent:
-        host_checks.build_host_checks(outside.settings, agent.clients, agent.dataplane, ask_master)
+        host_checks.build_host_checks(agent.context, agent.clients, agent.dataplane, Mock())
         (probe,) = (one.probe for one in built if one.name == "plugin socket")
         with pytest.raises(HostError, match="restart netplugin"):
             await probe()

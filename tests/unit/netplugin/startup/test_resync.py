@@ -5,12 +5,12 @@ import pytest
 from core import keys
 from core.errors import SwitchRefused
 from core.tasks import background
-from netplugin.kernel.pod_links import PodLink
+from netplugin.kernel.links.pod_links import PodLink
 from netplugin.ovsdb import PortSpec
-from netplugin.startup.context import Timing
+from netplugin.startup.context import AgentTiming
 from netplugin.startup.resync import _wait_for_flows
-from netplugin.world import port_names
-from netplugin.world.conversion import LocalPort
+from netplugin.world.bridges import port_names
+from netplugin.world.bridges.conversion import LocalPort
 from ofnet.world import Bridge
 from tests.unit.netplugin.agent import (
     Agent,
@@ -143,7 +143,7 @@ async def test_a_start_ends_when_the_flows_are_there(outside: Outside) -> None:
 async def test_a_switch_that_is_not_there_yet_is_waited_for(
     outside: Outside, caplog: pytest.LogCaptureFixture
 ) -> None:
-    outside.timing = Timing(switch_wait=0.01)
+    outside.timing = AgentTiming(switch_wait=0.01)
     for switch in outside.switches.values():
         switch.go(online=False)
     store = await stored()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from ipaddress import ip_address
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -41,21 +42,25 @@ def asked(**more: Any) -> Any:
     return read({"enter": {"endpoint": "web"}, "to": str(SERVER), **more})
 
 
+def guard(note: str) -> Any:
+    return SimpleNamespace(note=note.format)
+
+
 def of_family(version: int) -> Iterable[Datagrams]:
     assert version == 4
     return [sent(), sent()]
 
 
 async def test_notes_are_of_who_sends_and_who_shall_get_it() -> None:
-    found = Asides(lambda endpoint: f"guard of {endpoint}", of_family)
+    found = Asides(guard("guard of {}"), of_family)
     assert await found.of(asked()) == ["guard of web"]
     assert await found.of(asked(protocol=6, port=53)) == ["guard of web"]
     assert await found.of(asked(protocol=17, port=53)) == ["guard of web", TOLD]
-    assert await Asides(lambda _: "", of_family).of(asked()) == []
+    assert await Asides(guard(""), of_family).of(asked()) == []
 
 
 async def test_what_cannot_be_read_is_no_note() -> None:
     def broken(_version: int) -> Iterable[Datagrams]:
         raise HostError("no module")
 
-    assert await Asides(lambda _: "", broken).of(asked(protocol=17, port=53)) == []
+    assert await Asides(guard(""), broken).of(asked(protocol=17, port=53)) == []

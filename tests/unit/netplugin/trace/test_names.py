@@ -6,9 +6,9 @@ import pytest
 
 from core.ids import GroupKey
 from netplugin.trace import names
-from netplugin.world.kube_policies.objects import NETWORK_POLICIES
-from netplugin.world.kube_policies.policies import KubePolicies
-from netplugin.world.kube_policies.rules import PodAddress, PolicyPod
+from netplugin.world.kubernetes.kube_policies import KubePolicies
+from netplugin.world.kubernetes.policy_objects import NETWORK_POLICIES
+from netplugin.world.kubernetes.rules import PodAddress, PolicyPod
 from ofnet.changes import KINDS, ObjectId, ObjectKind
 from ofnet.world import FwdMode, PolicyClass, PolicyStage, Rule, Verdict, World
 

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from core.errors import Invalid, SwitchUnavailable
-from netplugin.trace import tracer
 from netplugin.trace.dataplane_checks import DataplaneChecks
 from netplugin.trace.request import read
 from netplugin.trace.tracer import Tracer
-from netplugin.world.conversion import LocalPort
+from netplugin.world.bridges.conversion import LocalPort
 from ofnet.trace.journey import follow
 from ofnet.trace.packets import Talk, from_endpoint, question
 from ofnet.trace.tracking import LookedUp
 from ofnet.world import Bridge
 from tests.unit.netplugin.agent import Agent, Outside, running
 from tests.unit.netplugin.records import HOST, PEER, endpoint, host, key
+from tests.unit.ofnet.worlds import ip_of
 
 Spoil = Callable[[str], str]
 
@@ -47,7 +47,7 @@ class Switch:
         assert command == "ofproto/trace"
         bridge = self._agent.dataplane.agents[Bridge(words[0])]
         pod = bridge.world.local[key("c1")]
-        to = bridge.world.local[key("c2")].ip
+        to = ip_of(bridge.world.local[key("c2")])
         packet = from_endpoint(bridge.world, pod, Talk(to=to))
         asked = question(pod, to) if "arp_op" in words[1] else packet
         assert asked is not None
@@ -78,6 +78,7 @@ async def traced(outside: Outside) -> AsyncIterator[tuple[Tracer, Switch, Agent]
                 control=switch,
                 checks=checks,
                 policies=agent.world.pod_policies.policies,
+                pause=0.0,
             ),
             switch,
             agent,
@@ -101,10 +102,7 @@ async def test_a_way_without_faults(outside: Outside) -> None:
     assert out["answer"]["ipv4_src"] == "10.1.0.2"
 
 
-async def test_a_flow_that_the_switch_lacks_is_named(
-    outside: Outside, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tracer, "PAUSE", 0.0)
+async def test_a_flow_that_the_switch_lacks_is_named(outside: Outside) -> None:
     async with traced(outside) as (made, switch, _):
         switch.spoil = lambda answer: (
             answer.replace(
@@ -120,8 +118,7 @@ async def test_a_flow_that_the_switch_lacks_is_named(
     assert fault.endswith(f"(endpoint {key('c2')})")
 
 
-async def test_a_foreign_flow_is_named(outside: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracer, "PAUSE", 0.0)
+async def test_a_foreign_flow_is_named(outside: Outside) -> None:
     strange = " 5. ip, priority 999, cookie 0x0"
     async with traced(outside) as (made, switch, _):
         switch.spoil = lambda answer: answer.replace(" 5. ", f"{strange}\n 5. ")
@@ -129,10 +126,7 @@ async def test_a_foreign_flow_is_named(outside: Outside, monkeypatch: pytest.Mon
     assert found["faults"] == ["the switch has a flow that is not wanted: table=5, priority=999,ip"]
 
 
-async def test_a_change_on_its_way_is_no_fault(
-    outside: Outside, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tracer, "PAUSE", 0.0)
+async def test_a_change_on_its_way_is_no_fault(outside: Outside) -> None:
     answers = []
 
     def late(answer: str) -> str:

@@ -2,7 +2,7 @@
 
 from ipaddress import ip_address
 
-from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
+from netplugin.world.kubernetes.kube_services import KubePort, KubeService, KubeTarget
 
 WEB = KubeService(
     namespace="shop",

@@ -3,7 +3,7 @@
 from ipaddress import IPv4Address, ip_address
 from typing import Any
 
-from netplugin.world.kube_services import (
+from netplugin.world.kubernetes.kube_services import (
     KubePort,
     KubeService,
     KubeTarget,

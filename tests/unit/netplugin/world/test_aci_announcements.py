@@ -1,13 +1,15 @@
 """Whose endpoints are announced once a fabric has been told of a profile."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 
-from core.ids import GroupKey, GroupName, TenantName
+from core.ids import GroupName, TenantName
 from netplugin.world.aci_announcements import AciAnnouncements
-from netplugin.world.bridge_state import BridgeState
-from netplugin.world.forwarding_mode import ForwardingMode
+from netplugin.world.bridges.bridge_state import BridgeState
+from netplugin.world.bridges.change_signal import ChangeSignal
+from netplugin.world.bridges.forwarding_mode import ForwardingMode
 from ofnet.world import Bridge, FwdMode
 from state.intents import Profile
 from state.records import GroupRecord
@@ -22,12 +24,10 @@ KNOWN: dict[str, GroupRecord] = {
 
 
 def announcements(infra: str = "aci") -> AciAnnouncements:
-    def known(key: GroupKey) -> GroupRecord | None:
-        return KNOWN.get(key)
-
+    known = Mock(group=KNOWN.get)
     forwarding = ForwardingMode(FwdMode.ROUTING)
     forwarding.put(replace(settings(), infra_type=infra))
-    return AciAnnouncements(known, forwarding, BridgeState(Bridge.VLAN, lambda: None))
+    return AciAnnouncements(known, forwarding, BridgeState(Bridge.VLAN, ChangeSignal()))
 
 
 @pytest.fixture

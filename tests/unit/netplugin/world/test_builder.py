@@ -8,10 +8,10 @@ import pytest
 
 from core.errors import Invalid
 from core.ids import EndpointKey, GroupName, TenantName
+from netplugin.world.bridges.conversion import LocalPort
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.conversion import LocalPort
-from netplugin.world.dns_records import Asker
-from netplugin.world.kube_services import KubeService
+from netplugin.world.dns.dns_records import Asker
+from netplugin.world.kubernetes.kube_services import KubeService
 from ofnet.changes import Changes, ObjectKind
 from ofnet.world import Bridge, FwdMode, HostPort
 from state.intents import Fact, Launch, Profile

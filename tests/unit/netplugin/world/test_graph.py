@@ -7,7 +7,7 @@ import pytest
 
 from core.errors import Invalid
 from core.ids import NetworkName, TenantName
-from netplugin.world.dns_records import Asker
+from netplugin.world.dns.dns_records import Asker
 from state.intents import Fact
 from state.records import ServiceRecord
 from tests.unit.netplugin.records import NET, PEER, endpoint, host, key, network
@@ -28,7 +28,9 @@ SERVICE = ServiceRecord(
     [
         network(gateway="x"),
         replace(endpoint(host=PEER), ip_address="10.1.0.x"),
-        replace(host(vtep_ip="::1"), uplink_macs=("52:54:00:00:00:01",), control_ip="192.0.2.9"),
+        replace(
+            host(vtep_ip="nowhere"), uplink_macs=("52:54:00:00:00:01",), control_ip="192.0.2.9"
+        ),
         replace(SERVICE, ports=("80",)),
     ],
     ids=lambda record: type(record).__name__,

@@ -13,15 +13,15 @@ from typing import Final
 import pytest
 
 from core.ids import NetworkName, TenantName
-from netplugin.world.bridge_state import BridgeState
+from netplugin.world.bridges.bridge_state import BridgeState
+from netplugin.world.bridges.networks import NetworkChange, Networks
+from netplugin.world.bridges.spared import Spared
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.endpoint_table import EndpointRow, EndpointTable
-from netplugin.world.endpoints import Endpoints
-from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
-from netplugin.world.networks import NetworkChange, Networks
+from netplugin.world.cluster_endpoints.endpoint_table import EndpointRow, EndpointTable
+from netplugin.world.cluster_endpoints.endpoints import Endpoints
+from netplugin.world.kubernetes.kube_services import KubePort, KubeService, KubeTarget
 from netplugin.world.peers import Peers
-from netplugin.world.services import Services
-from netplugin.world.spared import Spared
+from netplugin.world.services.bridge_services import Services
 from ofnet.world import (
     AccessPort,
     Bridge,
@@ -243,6 +243,7 @@ QUERIES: Final[set[Callable[..., object]]] = {
     Peers.record,
     Peers.put_bgp,  # concern the BGP session, no flow
     Peers.remove_bgp,
+    Peers.apart,
     Peers.count,
     Peers.tunnel_ends,
     Services.update_bridges,  # realises changes that were notified when they came

@@ -7,12 +7,13 @@ import pytest
 
 from core.errors import Invalid
 from core.ids import HostLabel
-from netplugin.world.bridge_state import BridgeState
+from netplugin.world.bridges.bridge_state import BridgeState
+from netplugin.world.bridges.change_signal import ChangeSignal
 from netplugin.world.peers import Peers
 from ofnet.bgp.peering import Peering
 from ofnet.changes import Changes, ObjectKind
 from ofnet.world import Bridge, FwdMode, World
-from state.records import BgpRecord
+from state.records import BgpRecord, HostRecord
 from tests.unit.netplugin.records import HOST, PEER, host
 
 
@@ -29,7 +30,7 @@ def bgp(hostname: str = HOST, **more: str) -> BgpRecord:
 
 @pytest.fixture
 def vlan() -> BridgeState:
-    return BridgeState(Bridge.VLAN, changed=lambda: None)
+    return BridgeState(Bridge.VLAN, ChangeSignal())
 
 
 @pytest.fixture
@@ -47,6 +48,51 @@ def test_the_ends_of_tunnels_are_other_hosts(hosts: Peers) -> None:
     hosts.remove(PEER)
     assert hosts.tunnel_ends() == {}
     assert hosts.count() == 3
+
+
+def both(label: str, four: str, six: str) -> HostRecord:
+    return replace(host(label, four), vtep_ip6=six)
+
+
+@pytest.mark.parametrize(
+    ("own", "ends", "apart"),
+    [
+        (host(HOST, "192.0.2.1"), {"four": "192.0.2.4", "both": "192.0.2.6"}, {"six"}),
+        (host(HOST, "fd77::1"), {"six": "fd77::5", "both": "fd77::6"}, {"four"}),
+        (
+            both(HOST, "192.0.2.1", "fd77::1"),
+            {"four": "192.0.2.4", "six": "fd77::5", "both": "192.0.2.6"},
+            set(),
+        ),
+    ],
+    ids=["v4", "v6", "both"],
+)
+def test_tunnels_end_at_addresses_of_a_family_that_both_have(
+    hosts: Peers, own: HostRecord, ends: dict[str, str], apart: set[str]
+) -> None:
+    others = host("four", "192.0.2.4"), host("six", "fd77::5"), both("both", "192.0.2.6", "fd77::6")
+    for record in (*others, own, replace(own, label=HostLabel("old-label")), host("none", "::1")):
+        hosts.put(record)
+    assert {label: str(end) for label, end in hosts.tunnel_ends().items()} == ends
+    assert hosts.apart() == apart
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ("fd77::1", "FD77::1"),
+        ("fd77::1", "fd77:0:0:0:0:0:0:1"),
+        ("fd77::1", "fd77::1%eth0"),
+        ("192.0.2.1", "::ffff:192.0.2.1"),
+    ],
+)
+def test_no_tunnel_ends_at_this_host_however_its_address_is_written(
+    hosts: Peers, own: str, said: str
+) -> None:
+    for record in (host(HOST, own), host("other", said)):
+        hosts.put(record)
+    assert hosts.tunnel_ends() == {}
+    assert hosts.apart() == set()
 
 
 def test_the_vlan_bridge_knows_what_other_hosts_send_by(hosts: Peers, vlan: BridgeState) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from core.errors import Invalid
-from core.ids import NetworkId, TenantName
+from core.ids import POD_NAME, POD_NAMESPACE, NetworkId, TenantName
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.kube_pods import POD_NAME, POD_NAMESPACE, PORT
-from netplugin.world.kube_policies.objects import ADMIN_POLICIES, NETWORK_POLICIES
+from netplugin.world.kubernetes.kube_pods import PORT
+from netplugin.world.kubernetes.policy_objects import ADMIN_POLICIES, NETWORK_POLICIES
 from ofnet.changes import ObjectKind
 from ofnet.world import Bridge, FwdMode, PolicyStage, PolicySubject
 from state.records import Encap, EndpointRecord

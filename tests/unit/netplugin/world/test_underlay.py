@@ -59,7 +59,8 @@ def test_of_another_host_no_more_counts_than_where_it_is_reached() -> None:
 
 def test_each_change_is_told_once_and_the_set_is_kept() -> None:
     told: list[int] = []
-    known = KnownUnderlay(HostLabel("h1"), lambda: told.append(1))
+    known = KnownUnderlay(HostLabel("h1"))
+    known.observe(lambda: told.append(1))
     for _ in range(2):
         known.put_host(host("h2", "10.1.0.7"))
         known.set_needed("store", [STORE])

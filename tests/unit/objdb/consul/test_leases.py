@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from core.errors import ContivError, StoreDenied, StoreUnavailable
-from objdb.access import Access
+from objdb.access import StoreAccess
 from objdb.consul.agents import ConsulAgent, ConsulAgents
 from objdb.consul.leases import ConsulLeases
 from objdb.failover import Failover, NoAnswer
@@ -72,7 +72,7 @@ class Agents(ConsulAgents):
     """One agent."""
 
     def __init__(self, agent: Agent) -> None:
-        self.access = Access(endpoints=(agent.address,))
+        self.access = StoreAccess(endpoints=(agent.address,))
         self.context = None
         Failover.__init__(self, [agent])
 

@@ -4,37 +4,37 @@ import json
 
 import pytest
 
-from objdb.etcd.compaction import Checkpoint, Step, decode, encode, next_step
+from objdb.etcd.compaction import Checkpoint, CompactionStep, decode, encode, next_step
 
 PERIOD = 600.0
 STORED = Checkpoint(revision=40, time=1_000.0)
 
 
-def step(now: float, stored: Checkpoint | None = STORED, revision: int = 90) -> Step:
+def step(now: float, stored: Checkpoint | None = STORED, revision: int = 90) -> CompactionStep:
     return next_step(stored, Checkpoint(revision, now), PERIOD)
 
 
 def test_the_first_leader_notes_where_the_store_is() -> None:
-    assert step(1_000.0, None) == Step(store=Checkpoint(90, 1_000.0))
+    assert step(1_000.0, None) == CompactionStep(store=Checkpoint(90, 1_000.0))
 
 
 def test_another_leader_waits_for_the_rest_of_the_period() -> None:
-    assert step(1_450.0) == Step(wait=150.0)
+    assert step(1_450.0) == CompactionStep(wait=150.0)
 
 
 @pytest.mark.parametrize("now", [1_600.0, 9_999.0])
 def test_a_revision_that_is_a_period_old_is_compacted(now: float) -> None:
-    assert step(now) == Step(compact=40, store=Checkpoint(90, now))
+    assert step(now) == CompactionStep(compact=40, store=Checkpoint(90, now))
 
 
 def test_a_time_to_come_is_replaced_and_the_revision_kept() -> None:
     corrected = step(400.0)
-    assert corrected == Step(store=Checkpoint(40, 400.0))
+    assert corrected == CompactionStep(store=Checkpoint(40, 400.0))
     assert step(1_000.0, corrected.store).compact == 40
 
 
 def test_a_revision_to_come_is_of_another_history() -> None:
-    assert step(9_999.0, revision=39) == Step(store=Checkpoint(39, 9_999.0))
+    assert step(9_999.0, revision=39) == CompactionStep(store=Checkpoint(39, 9_999.0))
 
 
 @pytest.mark.parametrize("clocks", [(0.0, 0.0), (0.0, 5_000.0), (-5_000.0, 0.0, 7.0), (3_600.0,)])

@@ -15,9 +15,9 @@ from objdb.etcd.watch_stream import (
     MAX_MISSED_HEARTBEATS,
     MAX_UNREAD,
     TO_ALL,
+    EtcdWatch,
     StreamBroken,
     TooSlow,
-    Watch,
     WatchRefused,
     WatchStreams,
 )
@@ -80,13 +80,13 @@ class Site:
     async def metadata(self) -> tuple[tuple[str, str], ...]:
         return self.token
 
-    async def open(self, stack: AsyncExitStack | None = None) -> Watch:
+    async def open(self, stack: AsyncExitStack | None = None) -> EtcdWatch:
         watching = self._streams.watch(
             cast("EtcdMember", self.member), rpc.WatchCreateRequest(key=b"k")
         )
         return await (stack or self._stack).enter_async_context(watching)
 
-    async def created(self, number: int, stack: AsyncExitStack | None = None) -> Watch:
+    async def created(self, number: int, stack: AsyncExitStack | None = None) -> EtcdWatch:
         watch = await self.open(stack)
         await self.member.calls[-1].create(number)
         assert (await watch.read()).created

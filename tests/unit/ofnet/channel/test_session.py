@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from ofnet.changes import ObjectKind
-from ofnet.channel import wire, workload
+from ofnet.channel import wire
 from ofnet.channel.requests import MAX_DUMP, FlowsRefused
-from ofnet.channel.session import MAX_UNSENT, SwitchSession, Timing
+from ofnet.channel.session import MAX_UNSENT, ChannelTiming, SwitchSession
 from ofnet.channel.workload import Workload
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
@@ -64,7 +64,7 @@ class Peer:
 
     def __init__(
         self,
-        timing: Timing | None = None,
+        timing: ChannelTiming | None = None,
         *,
         workload: Workload | None = None,
         max_dump: int = MAX_DUMP,
@@ -72,7 +72,7 @@ class Peer:
         self.recorder = Recorder()
         self.transport = FakeTransport()
         self.session = SwitchSession(
-            self.recorder, timing or Timing(), workload or Workload(), max_dump=max_dump
+            self.recorder, timing or ChannelTiming(), workload or Workload(), max_dump=max_dump
         )
         self.transport.connect(self.session)
 
@@ -118,7 +118,7 @@ async def test_handshake() -> None:
 async def test_a_peer_that_is_refused_is_told_nothing() -> None:
     recorder, transport = Recorder(), FakeTransport()
     recorder.refused = "another user"
-    transport.connect(SwitchSession(recorder, Timing(), Workload()))
+    transport.connect(SwitchSession(recorder, ChannelTiming(), Workload()))
     assert transport.is_closing()
     assert not transport.sent()
     await recorder.gone.wait()
@@ -331,19 +331,19 @@ async def test_a_lost_connection_fails_what_waits() -> None:
 
 
 async def test_an_answer_that_does_not_come_ends_the_connection() -> None:
-    peer = Peer(Timing(reply=0.01)).ready()
+    peer = Peer(ChannelTiming(reply=0.01)).ready()
     with pytest.raises(SwitchUnavailable, match=r"did not answer within 0\.0102 s"):
         await peer.session.write_flows(FLOWS, [])
     assert "no answer in time" in await peer.lost()
 
 
 async def test_a_silent_switch_gets_an_echo_request_and_is_dropped() -> None:
-    peer = Peer(Timing(handshake=1.0, echo=0.01, silence=0.05)).ready()
+    peer = Peer(ChannelTiming(handshake=1.0, echo=0.01, silence=0.05)).ready()
     assert "silent" in await asyncio.wait_for(peer.lost(), WITHIN)
     assert wire.ECHO_REQUEST in {message.type for message in peer.transport.sent()}
 
 
-QUICK = Timing(handshake=1.0, echo=0.01, silence=0.05, reply=0.05)
+QUICK = ChannelTiming(handshake=1.0, echo=0.01, silence=0.05, reply=0.05)
 
 
 async def asked_for_long(peer: Peer) -> None:
@@ -353,11 +353,8 @@ async def asked_for_long(peer: Peer) -> None:
         asked += sum(message.type == wire.ECHO_REQUEST for message in await peer.request())
 
 
-async def test_a_switch_at_work_may_be_silent_on_all_its_bridges(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(workload, "PER_FLOW", 1000.0)
-    work = Workload()
+async def test_a_switch_at_work_may_be_silent_on_all_its_bridges() -> None:
+    work = Workload(per_flow=1000.0)
     idle, busy = (Peer(QUICK, workload=work).ready() for _ in range(2))
     writing = asyncio.gather(busy.session.write_flows(FLOWS, GONE))
     [*_, barrier] = await busy.request()
@@ -374,11 +371,8 @@ async def test_a_switch_at_work_may_be_silent_on_all_its_bridges(
         assert "silent" in await asyncio.wait_for(peer.lost(), WITHIN)
 
 
-async def test_a_request_waits_for_the_work_of_another_bridge(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(workload, "PER_FLOW", 1000.0)
-    work = Workload()
+async def test_a_request_waits_for_the_work_of_another_bridge() -> None:
+    work = Workload(per_flow=1000.0)
     peer = Peer(QUICK, workload=work).ready()
     asking = asyncio.gather(peer.session.groups())
     [request] = await peer.request()
@@ -390,9 +384,8 @@ async def test_a_request_waits_for_the_work_of_another_bridge(
     assert not found
 
 
-async def test_a_dump_may_take_its_time_for_all_flows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workload, "PER_FLOW", 1000.0)
-    peer = Peer(QUICK).ready()
+async def test_a_dump_may_take_its_time_for_all_flows() -> None:
+    peer = Peer(QUICK, workload=Workload(per_flow=1000.0)).ready()
     counting = asyncio.gather(peer.session.counts(ObjectKind.RULE))
     request = await peer.asked_to_dump(flows=1)
     await asyncio.wait_for(asked_for_long(peer), WITHIN)
@@ -456,7 +449,7 @@ async def test_a_bundle_that_waits_fails_with_the_connection() -> None:
 
 
 async def test_a_handshake_that_does_not_end_is_dropped() -> None:
-    peer = Peer(Timing(handshake=0.01))
+    peer = Peer(ChannelTiming(handshake=0.01))
     assert "handshake not completed" in await asyncio.wait_for(peer.lost(), WITHIN)
 
 

@@ -15,7 +15,7 @@ from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 from ofnet.openflow.actions import DROP, Output
 from ofnet.openflow.match import Match
-from ofnet.pipelines import policy_class
+from ofnet.pipelines.features import policy_class
 from ofnet.tables import TableId
 from ofnet.world import FwdMode, PolicyClass, World
 from tests.unit.ofnet.channel.wire import packet_in_bytes

@@ -12,7 +12,7 @@ from os_ken.lib.packet import icmpv6, ipv6, packet
 from ofnet.openflow import packets
 from ofnet.openflow.oxm import mac_bytes
 from tests.unit.ofnet import frames
-from tests.unit.ofnet.worlds import address, mac
+from tests.unit.ofnet.worlds import address, address6, mac
 
 REQUEST = frames.arp(1, address(2).packed)
 
@@ -153,7 +153,36 @@ def test_the_checksum_of_a_reply() -> None:
     assert reply[14:34].hex() == "45000073000040004011b861c0a80001c0a800c7"
 
 
-@given(st.binary(max_size=80), st.sampled_from([b"", b"\x08\x06", b"\x08\x00", b"\x81\x00"]))
+QUERY6 = frames.udp6(1, 2, 53, b"who?")
+
+
+def test_what_udp_carries_over_ipv6() -> None:
+    assert packets.udp_payload(QUERY6) == b"who?"
+    assert packets.udp_payload(QUERY6 + bytes(18)) == b"who?"
+    assert packets.is_udp_to(QUERY6, 53)
+    assert not packets.is_udp_to(QUERY6, 54)
+    assert packets.destination(QUERY6) == address6(2)
+    extended = QUERY6[:20] + b"\x2c" + QUERY6[21:]
+    version = QUERY6[:14] + b"\x40" + QUERY6[15:]
+    short = QUERY6[:58] + b"\0\x07" + QUERY6[60:]
+    for frame in (QUERY6[:-1], packets.tagged(QUERY6, 7), extended, version, short, QUERY6[:54]):
+        assert packets.udp_payload(frame) is None
+
+
+def test_a_reply_over_ipv6_has_the_ends_swapped_and_a_sum() -> None:
+    reply = packets.udp_reply(QUERY6, b"me")
+    ethernet, ip, udp, payload = packet.Packet(reply).protocols
+    assert (ethernet.dst, ethernet.src) == (mac(1), mac(2))
+    assert (ip.dst, ip.src, ip.hop_limit) == (str(address6(1)), str(address6(2)), 64)
+    assert (udp.dst_port, udp.src_port, payload) == (40000, 53, b"me")
+    pseudo = address6(2).packed + address6(1).packed + bytes((0, 0, 0, 10, 0, 0, 0, 17))
+    assert packets.checksum(pseudo + reply[54:]) == 0
+
+
+@given(
+    st.binary(max_size=80),
+    st.sampled_from([b"", b"\x08\x06", b"\x08\x00", b"\x81\x00", b"\x86\xdd"]),
+)
 def test_no_frame_raises(noise: bytes, ethertype: bytes) -> None:
     frame = noise[:12].ljust(12, b"\x02") + ethertype + noise[12:]
     packets.parse_arp(frame)

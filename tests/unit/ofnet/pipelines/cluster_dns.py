@@ -7,14 +7,15 @@ from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import PORT_CONTROLLER
-from ofnet.pipelines.cluster_dns import ENDS
-from ofnet.pipelines.name_port import stand_in
-from ofnet.trace.evaluator import Packet, Verdict, evaluate, tables_of
+from ofnet.pipelines.features.cluster_dns import ENDS
+from ofnet.pipelines.features.name_port import stand_in
+from ofnet.trace.evaluator import Packet, tables_of
 from ofnet.world import (
     Bridge,
     FwdMode,
     World,
 )
+from tests.model.switch import Verdict, evaluate
 from tests.unit.ofnet.pipelines.interception import PODS, dns
 from tests.unit.ofnet.pipelines.name_port import PORT, tcp
 from tests.unit.ofnet.worlds import address, local

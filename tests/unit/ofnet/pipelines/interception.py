@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ofnet.openflow import oxm
-from ofnet.pipelines.stages import DNS_PORT
+from ofnet.pipelines.packet_path.stages import DNS_PORT
 from ofnet.trace.evaluator import Packet, Value
 from ofnet.world import Bridge, FwdMode, Uplink
 from tests.unit.ofnet.worlds import address, local, mac, world

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ofnet.openflow import oxm
-from ofnet.pipelines.stages import DNS_PORT
+from ofnet.pipelines.packet_path.stages import DNS_PORT
 from ofnet.trace.evaluator import Packet, Value
 from ofnet.world import NamePort
 from tests.unit.ofnet.pipelines.interception import dns

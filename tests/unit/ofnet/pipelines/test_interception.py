@@ -8,9 +8,10 @@ from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import PORT_CONTROLLER
-from ofnet.pipelines.stages import DNS_RETURN_VLAN, ROUTER_MAC
-from ofnet.trace.evaluator import Packet, Value, Verdict, evaluate, tables_of
+from ofnet.pipelines.packet_path.stages import DNS_RETURN_VLAN, ROUTER_MAC
+from ofnet.trace.evaluator import Packet, Value, tables_of
 from ofnet.world import ArpMode, Bridge, FwdMode, World
+from tests.model.switch import Verdict, evaluate
 from tests.unit.ofnet.pipelines.interception import MODES, PODS, dns
 from tests.unit.ofnet.worlds import HOST_PORT, address, local, mac, remote
 

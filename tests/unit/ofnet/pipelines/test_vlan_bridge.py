@@ -20,6 +20,7 @@ from tests.unit.ofnet.pipelines.scene import (
     world,
 )
 from tests.unit.ofnet.walk import Packet, send
+from tests.unit.ofnet.worlds import ip_of
 
 SECOND = Uplink(ofport=10, mac="52:54:00:00:00:03")
 
@@ -56,7 +57,7 @@ def test_every_uplink_is_one() -> None:
 
 def test_flooded_arp_takes_its_normal_way() -> None:
     of = replace(bridged(), arp_mode=ArpMode.FLOOD)
-    question = arp(ANN, BOB.ip)
+    question = arp(ANN, ip_of(BOB))
     assert send(of, Bridge.VLAN, question) == [(PORT_NORMAL, question)]
 
 

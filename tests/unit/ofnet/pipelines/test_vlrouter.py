@@ -7,7 +7,7 @@ import pytest
 
 from ofnet.changes import ObjectKind
 from ofnet.openflow.actions import PORT_CONTROLLER, PORT_IN_PORT, OutputFirst
-from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.tables import TableId
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, Router, Rule, Uplink, World
 from tests.unit.ofnet.pipelines.scene import (

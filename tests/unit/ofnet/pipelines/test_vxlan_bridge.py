@@ -20,7 +20,7 @@ from tests.unit.ofnet.pipelines.scene import (
     world,
 )
 from tests.unit.ofnet.walk import Packet, send
-from tests.unit.ofnet.worlds import vtep
+from tests.unit.ofnet.worlds import ip_of, vtep
 
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 VNI, OTHER_VNI = 10001, 10002
@@ -83,7 +83,7 @@ def test_what_comes_from_no_pod_and_no_tunnel_ends() -> None:
 
 
 def test_flooded_arp_reaches_everybody() -> None:
-    question = arp(ANN, BOB.ip)
+    question = arp(ANN, ip_of(BOB))
     ports = {port for port, _ in sent(question, replace(bridged(), arp_mode=ArpMode.FLOOD))}
     assert ports == {ANN.ofport, BOB.ofport, TUNNEL}
 

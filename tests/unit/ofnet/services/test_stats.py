@@ -7,8 +7,9 @@ from ofnet.world import FwdMode
 from tests.unit.ofnet.fake_switch import reply
 from tests.unit.ofnet.pipelines.scene import BOB, FAR, world
 from tests.unit.ofnet.serving import VIP, flows_of_services, having, service
+from tests.unit.ofnet.worlds import ip_of
 
-SERVICE = service(BOB.ip, FAR.ip)
+SERVICE = service(ip_of(BOB), ip_of(FAR))
 WORLD = having(world(FwdMode.ROUTING), SERVICE)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from core.errors import Invalid
 from ofnet.openflow import oxm
-from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.trace import packets
 from ofnet.trace.evaluator import Packet
 from ofnet.trace.packets import Talk

@@ -63,3 +63,31 @@ def test_json_is_what_the_server_sent(netctl: Netctl) -> None:
 def test_a_refusal_is_shown(netctl: Netctl) -> None:
     netctl.master.refusal = "Leader not found"
     assert netctl("ipam", "check", "--fix").code == 3
+
+
+def test_what_is_kept_is_a_table(netctl: Netctl) -> None:
+    netctl.master.kept = [
+        {
+            "key": "default:n1:shop:db-0",
+            "tenantName": "default",
+            "networkName": "n1",
+            "name": "shop/db-0",
+            "ipAddress": "10.1.1.9",
+            "ipv6Address": "",
+            "macAddress": "",
+            "host": "h1",
+            "awaySeconds": 0.0,
+        }
+    ]
+    done = netctl("ipam", "kept")
+    assert done.out.splitlines()[2].split() == ["default", "n1", "shop/db-0", "10.1.1.9", "h1"]
+    assert netctl.master.asked_kept == [{"tenantName": "default"}]
+    netctl("ipam", "kept", "--all")
+    assert netctl.master.asked_kept[1:] == [{}]
+
+
+def test_release_names_network_and_pod(netctl: Netctl) -> None:
+    done = netctl("ipam", "release", "-t", "blue", "n1", "shop/db-0")
+    assert (done.code, done.out) == (0, "Released what was kept for shop/db-0\n")
+    assert netctl.master.released == ["blue:n1:shop:db-0"]
+    assert netctl("ipam", "release", "n1").code == 1

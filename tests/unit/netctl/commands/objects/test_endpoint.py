@@ -31,7 +31,8 @@ FOUND = {
     "addresses": ["10.1.1.1", "fd00::1"],
     "mac": "02:02:0a:01:01:01",
     "container": "0123456789abcdef",
-    "containerName": "shop/web-1",
+    "containerName": "web-1",
+    "labels": {"io.kubernetes.pod.namespace": "shop", "io.kubernetes.pod.name": "web-1"},
 }
 
 
@@ -48,10 +49,13 @@ def test_a_list_shows_where_endpoints_are(netctl: Netctl) -> None:
 
 @pytest.mark.parametrize(
     ("pod", "shown"),
-    [("web-1", 1), ("web-*", 1), ("shop/*", 1), ("shop/web-1", 1), ("web", 0), ("blog/web-1", 0)],
+    [
+        *(("web-1", 1), ("web-*", 1), ("shop/*", 1), ("shop/web-1", 1), ("hop/web-1", 0)),
+        *(("web", 0), ("blog/web-1", 0), ("left", 1), ("l*", 1), ("*", 2)),
+    ],
 )
 def test_a_list_is_of_pods_of_a_name(netctl: Netctl, pod: str, shown: int) -> None:
-    netctl.master.found = [FOUND]
+    netctl.master.found = [FOUND, {**FOUND, "labels": {}, "containerName": "left"}]
     assert netctl("endpoint", "ls", "-q", "--pod", pod).out.count("\n") == shown
 
 

@@ -80,3 +80,29 @@ def test_a_name_is_required(verb: str, netctl: Netctl) -> None:
 def test_inspect_prints_all_of_it(netctl: Netctl) -> None:
     netctl.master.inspected["endpointGroups", "default:g1"] = {"Oper": {"pktTag": 1}}
     assert netctl("group", "inspect", "g1").out == '{\n  "Oper": {\n    "pktTag": 1\n  }\n}\n'
+
+
+def test_set_changes_what_is_excluded(netctl: Netctl) -> None:
+    done = netctl("group", "set", "-t", "blue", "--exclude=10.0.0.2", "--exclude=10.0.0.8/29", "g1")
+    said = "Excluding 10.0.0.2, 10.0.0.8/29 from blue:g1; what of it is in use stays so, "
+    assert (done.code, done.out) == (0, f"{said}netctl ipam check lists it\n")
+    assert netctl("network", "set", "--exclude=", "n1").out == "Excluding nothing from default:n1\n"
+    assert netctl.master.patched == [
+        ("endpointGroups", "blue:g1", {"exclude": ["10.0.0.2", "10.0.0.8/29"]}),
+        ("networks", "default:n1", {"exclude": []}),
+    ]
+
+
+def test_set_without_a_flag_changes_nothing(netctl: Netctl) -> None:
+    done = netctl("group", "set", "g1")
+    assert (done.code, netctl.master.patched) == (1, [])
+    assert "Nothing to set" in done.message
+
+
+def test_create_sends_what_is_excluded(netctl: Netctl) -> None:
+    netctl("group", "create", "--exclude=10.0.0.2", "n1", "g1")
+    netctl("network", "create", "-s", "10.0.0.0/24", "--exclude=10.0.0.9-10.0.0.12", "n1")
+    assert [body["exclude"] for _, _, body in netctl.master.written] == [
+        ("10.0.0.2",),
+        ("10.0.0.9-10.0.0.12",),
+    ]

@@ -70,6 +70,15 @@ def test_ls_all_shows_those_of_every_tenant(stocked: Netctl) -> None:
     )
 
 
+def test_a_wide_list_has_the_tags_that_were_granted(stocked: Netctl) -> None:
+    for number, one in enumerate(NETWORKS, 1):
+        oper = {"pktTag": number, "numEndpoints": number * 10}
+        stocked.master.inspected["networks", one["key"]] = {"Config": one, "Oper": oper}
+    head, _, *rows = stocked("net", "ls", "-a", "-o", "wide").out.splitlines()
+    assert head.split()[-3:] == ["Granted", "tag", "Endpoints"]
+    assert [row.split()[-2:] for row in rows] == [["1", "10"], ["2", "20"], ["3", "30"]]
+
+
 @pytest.mark.parametrize(
     ("words", "names"),
     [([], ["n3", "v6"]), (["-t", "blue"], ["n1"]), (["--all"], ["n3", "v6", "n1"])],

@@ -56,3 +56,25 @@ def test_inspect_prints_all_of_it(netctl: Netctl) -> None:
     netctl.master.inspected["tenants", "blue"] = {"Config": {"key": "blue"}, "Oper": {}}
     done = netctl("tenant", "inspect", "blue")
     assert done.out == '{\n  "Config": {\n    "key": "blue"\n  },\n  "Oper": {}\n}\n'
+
+
+def test_quotas_are_set_by_flags_and_shown_without(netctl: Netctl) -> None:
+    netctl("tenant", "create", "--networks=5", "--addresses-in-use=500", "blue")
+    assert netctl.master.written == [
+        (
+            "tenants",
+            "blue",
+            {"tenantName": "blue", "networkQuota": 5, "usedAddressQuota": 500},
+        )
+    ]
+    done = netctl("tenant", "quota", "--rules=0", "--endpoints=9", "blue")
+    assert (done.code, done.out) == (0, "")
+    assert netctl.master.patched == [("tenants", "blue", {"ruleQuota": 0, "endpointQuota": 9})]
+    quotas = {"endpoints": {"used": 3, "allowed": 9}}
+    netctl.master.inspected["tenants", "blue"] = {"Oper": {"quotas": quotas}}
+    shown = netctl("tenant", "quota", "blue").out.splitlines()
+    assert [line.split() for line in shown] == [
+        ["Of", "Used", "Allowed"],
+        ["--", "----", "-------"],
+        ["endpoints", "3", "9"],
+    ]

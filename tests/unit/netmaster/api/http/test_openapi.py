@@ -13,6 +13,7 @@ from core.version import VERSION
 from netmaster.api.http import openapi
 from netmaster.api.route_table import ROUTE_FINDER, ROUTES, document
 from netmaster.api.v1.objects import OBJECT_CLASSES
+from netmaster.api.v2.examples import EXAMPLES
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +84,13 @@ def test_a_generated_client_can_change_one_field_of_every_kind(served: dict[str,
             assert "default" not in typed
 
 
+def test_objects_have_no_alternatives(served: dict[str, Any]) -> None:
+    """Of which generators of clients make no class."""
+    for name, schema in served["components"]["schemas"].items():
+        if "properties" in schema:
+            assert not {"anyOf", "oneOf", "allOf"} & schema.keys(), name
+
+
 def test_failures_of_v2_are_one_problem(served: dict[str, Any]) -> None:
     problem = {"$ref": "#/components/responses/Problem"}
     for path, item in served["paths"].items():
@@ -102,6 +110,25 @@ def test_bodies_of_v2_are_named(served: dict[str, Any]) -> None:
         if set(media["schema"]) != {"$ref"}
     ]
     assert inline == []
+
+
+def test_clients_are_told_where_to_ask_and_how_to_sign_in(served: dict[str, Any]) -> None:
+    (server,) = served["servers"]
+    assert server["url"] == "/", "any netmaster answers for itself"
+    schemes = served["components"]["securitySchemes"]
+    assert schemes["token"] | {"description": ""} == {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-Auth-Token",
+        "description": "",
+    }
+    assert {name for one in served["security"] for name in one} == set(schemes)
+
+
+@pytest.mark.parametrize("plural", EXAMPLES)
+def test_bodies_of_v2_have_examples(served: dict[str, Any], plural: str) -> None:
+    content = served["paths"][f"/api/v2/{plural}"]["post"]["requestBody"]["content"]
+    assert content["application/json"]["example"] == EXAMPLES[plural]
 
 
 def test_a_name_stands_for_one_schema() -> None:

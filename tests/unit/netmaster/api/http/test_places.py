@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemons.peers import Role
+from daemons.certificates.peers import Role
 from netmaster.api.http.places import PlaceLimits, Places
 from netmaster.api.http.problems import TooManyAtOnce
 from netmaster.auth.roles import Identity

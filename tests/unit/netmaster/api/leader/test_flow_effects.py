@@ -8,9 +8,9 @@ import pytest
 from contivmodel.objects import Tenant
 from netmaster.api.leader import flow_effects
 from netmaster.api.leader.agents import Answers
-from netmaster.plan import effects
-from netmaster.plan.effects import ChangePreview
 from netmaster.plan.objects import network, tenant
+from netmaster.plan.reachability import effects
+from netmaster.plan.reachability.effects import ChangePreview
 from state import intents
 from tests.unit.netmaster.scene import Scene, a_network
 

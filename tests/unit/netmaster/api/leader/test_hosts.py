@@ -9,7 +9,7 @@ from core import keys
 from core.errors import Conflict, NotFound
 from core.ids import HostLabel
 from netmaster.api.leader.hosts import HostsApi
-from netmaster.cleanup import Cleanups
+from netmaster.hosts.cleanup import Cleanups
 from netmaster.plan.change_log import LEADER
 from netmaster.plan.endpoints import dead_hosts
 from netmaster.plan.endpoints.dead_hosts import Observed

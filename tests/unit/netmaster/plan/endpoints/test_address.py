@@ -105,7 +105,8 @@ def test_an_address_is_reserved_once(scene: Scene) -> None:
     assert scene.allocate() == "10.1.1.2/24"
     scene.endpoint("c1", ip_address="10.1.1.77")
     asked = AllocAddressRequest(network_id="n1.default", preferred="10.1.1.77")
-    assert scene.refused(address.allocate, asked, NOW) == "ip address 10.1.1.77 is not available"
+    text = "ip address 10.1.1.77 is not available: container cn-c1 on host h1 has it"
+    assert scene.refused(address.allocate, asked, NOW) == text
     assert scene.lists()[2] == 3
 
 

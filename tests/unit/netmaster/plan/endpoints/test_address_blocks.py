@@ -78,6 +78,20 @@ def test_both_families_come_in_pairs(scene: Scene) -> None:
     ]
 
 
+def test_a_network_of_ipv6_alone_has_blocks(scene: Scene) -> None:
+    scene.network("six", "", ipv6_subnet="2001:db8::/125")
+    reply = renew(scene, wanted={"six.default": "20"})
+    assert [(one.ipv4, one.ipv6) for one in reply.granted] == [
+        ("", "2001:db8::1"),
+        ("", "2001:db8::2"),
+        ("", "2001:db8::3"),
+    ], "half of seven"
+    request = wanted("c1", "six", ipv6_address="2001:db8::2", host=H1)
+    scene.do(endpoint.create, request.model_copy(update={"block": reply.token}), NOW)
+    assert blocked(scene, NetworkId("six.default")) == {"2001:db8::1", "2001:db8::3"}
+    assert list(ipam_check.findings(scene.view, NOW)) == []
+
+
 def test_a_host_gets_half_of_what_is_free_at_most(scene: Scene) -> None:
     scene.network("few", "10.3.1.0/29")
     assert len(renew(scene, wanted={"few.default": "20"}).granted) == 3

@@ -84,7 +84,8 @@ def test_endpoints_that_cannot_be(scene: Scene, asked: dict[str, str], text: str
 def test_a_requested_address_is_given_once(scene: Scene) -> None:
     assert scene.endpoint("c1", ip_address="10.1.1.150").ip_address == "10.1.1.150"
     refusal = scene.refused(endpoint.create, wanted("c2", ip_address="10.1.1.150"), NOW)
-    assert refusal == "ip address 10.1.1.150 is not available"
+    held = "ip address 10.1.1.150 is not available: container cn-c1 on host h1 has it"
+    assert refusal == held
     scene.delete_endpoint("c1")
     assert scene.endpoint("c2", ip_address="10.1.1.150").mac_address == "02:02:0a:01:01:96"
 
@@ -138,7 +139,10 @@ def test_a_requested_ipv6_address(scene: Scene) -> None:
     record = scene.do(endpoint.create, asked, NOW)
     assert record.ipv6_address == "2001:db8::42"
     for address, text in (
-        ("2001:db8::42", "ip address 2001:db8::42 is not available"),
+        (
+            "2001:db8::42",
+            "ip address 2001:db8::42 is not available: container cn-c1 on host h1 has it",
+        ),
         ("2001:db8::1", "ip address 2001:db8::1 is not available"),
         ("2001:db8::", "ip address 2001:db8:: is not available"),
         ("2001:dead::1", "hostIP 2001:dead::1 is exceeding beyond subnet 2001:db8::/120"),

@@ -3,13 +3,17 @@
 import pytest
 
 from contivmodel.objects import Global, Link
+from core import keys
+from core.addresses import ipv6, ipv6_text, mac6_text
 from core.ids import NetworkId
+from netmaster.plan.endpoints import endpoint
 from netmaster.plan.objects import globals as settings
-from netmaster.plan.objects import network, tenant
-from netmaster.plan.show import inspect
+from netmaster.plan.objects import group, network, tenant
+from netmaster.plan.show import endpoint_pages, inspect
 from netmaster.stored import Write
 from state.records import Encap, GrantOwner, GrantRecord
-from tests.unit.netmaster.scene import NOW, Scene, a_network
+from state.schema import SchemaStamp
+from tests.unit.netmaster.scene import NOW, Scene, a_group, a_network, wanted
 
 
 def _nid(name: str) -> NetworkId:
@@ -345,3 +349,89 @@ def test_inspect_shows_tags_counts_and_endpoints(scene: Scene) -> None:
         "numEndpoints": 1,
         "pktTag": 1,
     }
+
+
+SIX = {"ipv6_subnet": "fd00:3::/64", "ipv6_gateway": "fd00:3::1"}
+
+
+def test_a_network_of_ipv6_alone(scene: Scene) -> None:
+    scene.network("six", "", **SIX)
+    record = scene.view.networks[_nid("six")]
+    assert (record.subnet, record.subnet_len, record.first, record.last) == ("", 0, "", "")
+    assert (record.v4, str(record.v6)) == (None, "fd00:3::/64")
+    assert set(scene.view.addresses[record.id].grants) == {"fd00:3::1"}
+    one, two = scene.endpoint("c1", "six"), scene.endpoint("c2", "six")
+    assert (one.ip_address, one.ipv6_address, two.ipv6_address) == ("", "fd00:3::2", "fd00:3::3")
+    assert one.mac_address != two.mac_address
+    assert {mac[:6] for mac in (one.mac_address, two.mac_address)} == {"02:06:"}
+    scene.reload()
+    assert scene.view.networks[_nid("six")] == record
+    oper = inspect.network(scene.view, "default:six")
+    assert "availableIPAddresses" not in oper or not oper["availableIPAddresses"]
+    scene.delete_endpoint("c1", "six")
+    assert set(scene.view.addresses[record.id].grants) == {"fd00:3::1", "fd00:3::3"}
+
+
+def test_two_endpoints_of_ipv6_alone_never_have_one_mac_address(scene: Scene) -> None:
+    scene.network("six", "", **SIX)
+    scene.endpoint("c1", "six", ipv6_address="fd00:3::1:0:0:5")
+    twin = ipv6_text(ipv6_of_same_mac("fd00:3::1:0:0:5", "fd00:3::2:0:0:0"))
+    text = scene.refused(endpoint.create, wanted("c2", "six", ipv6_address=twin), NOW)
+    assert text.endswith(f"which goes with {twin}, is in use")
+
+
+def ipv6_of_same_mac(address: str, block: str) -> int:
+    """Return the address of a /96 that has the MAC address of another one."""
+    wanted_mac, base = mac6_text(ipv6(address)), ipv6(block)
+    low = int(wanted_mac.replace(":", "")[4:], 16) ^ int(mac6_text(base).replace(":", "")[4:], 16)
+    return base + low
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ({"gateway": "10.1.1.1"}, "gateway 10.1.1.1 has no subnet to be in"),
+        ({"nw_type": "infra"}, "infra network six needs a subnet of IPv4"),
+        ({"ipv6_subnet": ""}, "subnet string invalid format"),
+    ],
+)
+def test_what_a_network_of_ipv6_alone_has_not(
+    scene: Scene, asked: dict[str, str], text: str
+) -> None:
+    assert scene.refused(network.create, a_network("six", "", **(SIX | asked))) == text
+
+
+def test_no_network_of_ipv6_alone_while_older_daemons_read_the_store(scene: Scene) -> None:
+    scene.view.apply([Write(keys.SCHEMA, SchemaStamp(1), new=False)])
+    assert "upgrade them" in scene.refused(network.create, a_network("six", "", **SIX))
+
+
+def test_networks_of_ipv6_alone_do_not_overlap(scene: Scene) -> None:
+    scene.network("six", "", **SIX)
+    asked = a_network("wide", "", ipv6_subnet="fd00:3::/48")
+    assert scene.refused(network.create, asked) == (
+        "network six conflicts with subnetv6  fd00:3::/48"
+    )
+
+
+def test_what_needs_ipv4_is_refused_on_a_network_of_ipv6_alone(scene: Scene) -> None:
+    scene.network("six", "", **SIX)
+    asked = a_group("g", "six", ip_pool="10.1.1.5-10.1.1.9")
+    assert "has no IPv4 subnet" in scene.refused(group.create, asked)
+    scene.service_lb("web", "six")
+    (service,) = scene.view.services.values()
+    assert service.ip_address == "fd00:3::2"
+
+
+def test_a_network_says_which_family_comes_first(scene: Scene) -> None:
+    scene.network("dual", **SIX, first_family="ipv6")
+    scene.endpoint("c1", "dual")
+    scene.reload()
+    assert scene.view.networks[_nid("dual")].ipv6_first
+    (endpoint_of,) = scene.view.endpoints.values()
+    shown = endpoint_pages.shown(scene.view, endpoint_of)
+    assert shown["addresses"] == ["fd00:3::2", "10.1.1.1"]
+    asked = a_network("n2", "10.2.1.0/24", first_family="ipv6")
+    assert scene.refused(network.create, asked) == (
+        "firstFamily is ipv6, and network n2 has no ipv6Subnet"
+    )

@@ -53,7 +53,9 @@ def test_an_address_that_is_held_is_refused(scene: Scene, wanted: str) -> None:
     scene.endpoint("c1")
     scene.service_lb("s1", ip_address="10.1.1.50")
     asked = a_service("s2", ip_address=wanted)
-    assert scene.refused(service.create, asked) == f"ip address {wanted} is not available"
+    refusal = scene.refused(service.create, asked)
+    by = ": container cn-c1 on host h1 has it" if wanted == "10.1.1.1" else ""
+    assert refusal == f"ip address {wanted} is not available{by}"
 
 
 def test_an_address_of_a_pool_is_refused(scene: Scene) -> None:

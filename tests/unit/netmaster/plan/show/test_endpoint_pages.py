@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from core.errors import Invalid
+from core.ids import endpoint_name
+from netmaster.plan.endpoints import endpoint
 from netmaster.plan.show.endpoint_pages import EndpointQuery, page, query
-from tests.unit.netmaster.scene import Scene
+from tests.unit.netmaster.scene import NOW, Scene, wanted
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +74,6 @@ def test_pages_show_each_endpoint_once(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("sort", "field"),
     [
-        ("name", "containerName"),
-        ("-name", "containerName"),
         ("address", "addresses"),
         ("-address", "addresses"),
         ("host", "host"),
@@ -92,6 +92,14 @@ def test_pages_are_in_the_order_that_is_asked_for(scene: Scene, sort: str, field
     wanted = sorted(shown, key=lambda one: (one[field], one["key"]), reverse=sort.startswith("-"))
     assert shown == wanted
     assert sorted(one["endpointID"] for one in shown) == list("abcd")
+
+
+@pytest.mark.parametrize("sort", ["name", "-name"])
+def test_pages_are_in_the_order_of_names(scene: Scene, sort: str) -> None:
+    read = page(scene.view, query({"sort": [sort]}))["items"]
+    names = [endpoint_name(one["containerName"], one["labels"]) for one in read]
+    assert names == sorted(names, reverse=sort.startswith("-"))
+    assert "shop/web-1" in names
 
 
 def test_the_total_is_of_what_is_asked_for(scene: Scene) -> None:
@@ -130,3 +138,12 @@ def test_a_query_that_makes_no_sense_is_refused(
 ) -> None:
     with pytest.raises(Invalid, match=message):
         query(asked)
+
+
+def test_dockers_slash_is_no_part_of_a_name() -> None:
+    scene = Scene()
+    scene.network("n1")
+    asked = wanted("a").model_copy(update={"common_name": "/left"})
+    scene.do(endpoint.create, asked, NOW)
+    (shown,) = page(scene.view, query({"name": ["/lef"]}))["items"]
+    assert shown["containerName"] == "left"

@@ -6,8 +6,9 @@ import pytest
 
 from core.errors import Invalid, NotFound
 from core.ids import HostLabel
+from netmaster.plan.endpoints import endpoint
 from netmaster.plan.show.trace_ends import Scope, resolve
-from tests.unit.netmaster.scene import Scene
+from tests.unit.netmaster.scene import NOW, Scene, wanted
 
 SCOPE = Scope(vteps={HostLabel("h1"): "192.0.2.1", HostLabel("h2"): "192.0.2.2"})
 
@@ -20,6 +21,7 @@ def scene() -> Scene:
     scene.endpoint("a", host="h1")
     scene.endpoint("b", host="h2")
     scene.service_lb("web", ip_address="10.1.1.99")
+    scene.do(endpoint.create, wanted("d").model_copy(update={"common_name": "/docked"}), NOW)
     scene.tenant("blue")
     scene.network("n1", tenant_name="blue")
     scene.endpoint("b", tenant="blue", host="h1")
@@ -32,6 +34,8 @@ def scene() -> Scene:
         ("n1.default-a", "endpoint n1.default-a on host h1"),
         ("10.1.1.2", "endpoint n1.default-b on host h2"),
         ("cn-a", "endpoint n1.default-a on host h1"),
+        ("docked", "endpoint n1.default-d on host h1"),
+        ("/docked", "endpoint n1.default-d on host h1"),
         ("blue/cn-b", "endpoint n1.blue-b on host h1"),
         ("web", "service web:default"),
         ("default/web", "service web:default"),

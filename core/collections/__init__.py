@@ -1,0 +1,1 @@
+"""Data structures: bitmaps, copies that share, indexes, kept results, grace periods. Pure."""

@@ -1,0 +1,1 @@
+"""Listeners: limits of their connections, TLS policy, unix sockets."""

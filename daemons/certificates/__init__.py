@@ -1,0 +1,1 @@
+"""Certificates and TLS: requests, files, peers' identities, contexts, faults."""

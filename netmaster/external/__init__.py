@@ -1,0 +1,1 @@
+"""What lies outside of the store: Docker's networks, the ACI gateway, changes that need them."""

@@ -1,0 +1,1 @@
+"""Who may talk to whom, and how a change alters that. Pure."""

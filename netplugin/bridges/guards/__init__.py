@@ -1,0 +1,1 @@
+"""The guards: what pods must not reach, and what was dropped."""

@@ -1,0 +1,1 @@
+"""Services of Kubernetes for the host itself and the outside: rules, health checks, datagrams."""

@@ -1,0 +1,1 @@
+"""The host's uplink, and the reconciler of uplink and tunnel ports."""

@@ -1,0 +1,1 @@
+"""Tunnels to other hosts: their ports, the MACs of next hops, probes, path MTU."""

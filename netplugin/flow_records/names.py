@@ -1,0 +1,95 @@
+"""Gives names to the ends of flows, and reasons to drops (pure).
+
+In come records of endpoints and the flow that dropped a packet; out come names as records have
+them. The World's own words for a flow are `netplugin.trace.names`'.
+"""
+
+from typing import Final
+
+from core.ids import POD_NAME, POD_NAMESPACE, split_network_id
+from netplugin.diagnostics.policy_log import rule_names
+from netplugin.trace import names
+from netplugin.world.kubernetes.kube_policies import KubePolicies
+from ofnet.changes import ObjectKind
+from ofnet.drops import DroppedPacket
+from ofnet.tables import TableId
+from ofnet.world import World
+from state.flow_records import EndNames
+from state.policy_rules import PROTOCOLS
+from state.records import EndpointRecord
+
+_PROTOCOL_NAMES: Final = {
+    **{number: name for name, number in PROTOCOLS.items() if name},
+    58: "icmpv6",
+    132: "sctp",
+}
+_BY_OWNER: Final = {
+    ObjectKind.RULE: "policy",
+    ObjectKind.POLICY_ENTRY: "kubernetes-policy",
+    ObjectKind.BARRED: "barred",
+    ObjectKind.MANAGEMENT: "guard",
+    ObjectKind.MANAGEMENT_PORT: "guard",
+}
+_BY_TABLE: Final = {
+    TableId.INPUT: "spoofed",
+    TableId.VLAN: "unknown-port",
+    TableId.INGRESS_GROUP: "unknown-source",
+    TableId.SRV_PROXY_DNAT: "no-such-port",
+    TableId.SERVICES: "invalid",
+    TableId.KUBE_POLICY: "invalid",
+    TableId.IP: "no-route",
+    TableId.MAC_DEST: "no-route",
+    TableId.HOST_SNAT: "no-route",
+}
+REFUSED: Final = "no-provider"
+
+
+def protocol(number: int) -> str:
+    """Return the name of a protocol, or its number as text."""
+    return _PROTOCOL_NAMES.get(number, str(number))
+
+
+def of_endpoint(record: EndpointRecord) -> EndNames:
+    """Return the names of an endpoint."""
+    network, tenant = split_network_id(record.network)
+    labels = record.labels or {}
+    return EndNames(
+        tenant=tenant,
+        network=network,
+        group=record.group_key.partition(":")[0],
+        namespace=labels.get(POD_NAMESPACE, ""),
+        pod=labels.get(POD_NAME, ""),
+        endpoint=record.key,
+        container=record.common_name or record.container_id or record.endpoint_id,
+        labels=labels,
+    )
+
+
+def reason(packet: DroppedPacket) -> str:
+    """Return why a packet was dropped, in a word."""
+    kind = packet.owner.kind
+    if kind is ObjectKind.SERVICE and packet.refused:
+        return REFUSED
+    return _BY_OWNER.get(kind) or _BY_TABLE.get(packet.table, "other")
+
+
+def policy_and_rule(packet: DroppedPacket, kube: KubePolicies, world: World) -> tuple[str, str]:
+    """Return the policy that dropped a packet and its rule, "" for what has none.
+
+    A policy of Kubernetes is `<kind> <namespace>/<name>`; several that share a match are joined by
+    commas.
+    """
+    kind, name = packet.owner
+    if kind is ObjectKind.RULE:
+        named = rule_names(name)
+        return named["policy"], named["rule"]
+    entry = world.policy_entries.get(name) if kind is ObjectKind.POLICY_ENTRY else None
+    if entry is None:
+        return "", ""
+    rule, policies = kube.origin(entry.match)
+    return ", ".join(policies), rule
+
+
+def because(packet: DroppedPacket, kube: KubePolicies, world: World) -> str:
+    """Return for what the flow is there that dropped a packet, in words."""
+    return names.of(packet.owner, kube, world)

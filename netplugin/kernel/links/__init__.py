@@ -1,0 +1,1 @@
+"""Links and addresses of this host and of pods, and the network namespaces they are in."""

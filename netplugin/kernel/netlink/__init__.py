@@ -1,0 +1,1 @@
+"""Netlink: requests that change the kernel, and the events it sends."""

@@ -1,0 +1,1 @@
+"""Packets that this host sends and receives by sockets: ARP, ICMP, heartbeats."""

@@ -1,0 +1,1 @@
+"""The agent's routing table, what watches it, and how this host learns its own routes."""

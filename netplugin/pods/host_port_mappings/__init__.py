@@ -1,0 +1,1 @@
+"""Host ports of pods: the rules in iptables, and what keeps them."""

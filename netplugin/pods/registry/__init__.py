@@ -1,0 +1,1 @@
+"""What this host knows of its endpoints, and what its parts share."""

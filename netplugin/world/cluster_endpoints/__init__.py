@@ -1,0 +1,1 @@
+"""The endpoints of the cluster: one table, and those on this host's bridges. Pure."""

@@ -1,0 +1,1 @@
+"""Contiv's own policies and rules, for this host's switches. Pure."""

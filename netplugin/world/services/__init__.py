@@ -1,0 +1,1 @@
+"""Services and their providers, on each bridge of this host. Pure."""

@@ -1,0 +1,1 @@
+"""Packets that the agent answers or sends itself: ARP, DNS, gratuitous ARPs."""

@@ -1,0 +1,1 @@
+"""The features: each makes the flows of one subject. Pure."""

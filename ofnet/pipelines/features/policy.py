@@ -1,0 +1,152 @@
+"""Rules of policies as flows of table 5, the same in all four pipelines.
+
+A rule without addresses applies to IPv4 and IPv6; ICMP then means ICMPv6 in the latter. (The
+original's rules apply to IPv4 alone, and all IPv6 passes.) Rules do not apply to neighbour
+discovery, as they do not apply to ARP.
+
+Groups with the same policies share the flows of their rules
+(`ofnet.pipelines.features.policy_class`).
+
+A rule with `log` reports packets to the agent (`ofnet.policy_log`): all that it denies, and of what
+it allows, by table 18, the first packets of TCP connections and what is not TCP.
+"""
+
+# Priorities in table 5. A rule's is 10 plus its own (1..100), so the greatest of a policy's rules
+# wins, and every rule is above the table's miss, which passes: without a matching rule everything
+# is allowed. Neighbour discovery is above all rules (200): a policy that denies everything must not
+# cut pods off from learning MACs, which would break the traffic that other rules allow.
+#
+# A packet is reported once, where it is decided first: a host allows what its own pods send, and
+# does not report what arrives, which the sender's host has reported (ADR 6). What is denied goes no
+# further. The switch reports within a meter for each rule, and asks the agent nothing: a flood
+# through a rule with `log` costs the data path a meter, and the agent what the meter lets through.
+#
+# In table 18 each rule has its own match again, at up to four priorities: first packets of TCP,
+# other TCP, what else pods of this host send, and the rest. They are above those of all lesser
+# rules, so that a packet meets those of the rule that table 5 chose.
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network, IPv6Network
+from typing import Final
+
+from ofnet.changes import ObjectKind
+from ofnet.flows import Flow
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import DROP, Instructions, Lookup, Report, goto
+from ofnet.openflow.fields import DESTINATION_GROUP, RX_VTEP, SOURCE_GROUP, Bits, Flags
+from ofnet.openflow.match import Match, MatchFields
+from ofnet.openflow.meters import Meter
+from ofnet.pipelines.features.feature import Feature
+from ofnet.tables import Priority, TableId
+from ofnet.world import Rule, World
+
+_PASS: Final = goto(TableId.SRV_PROXY_SNAT)
+_ON: Final = Lookup(TableId.SRV_PROXY_SNAT)
+_NEW_CONNECTION: Final = Flags(value=0x02, mask=0x12)
+_ANY: Final = Bits(0, 0)
+_LEVELS: Final = 4
+"""The priorities that a rule has in table 18."""
+
+
+def neighbour_discovery() -> Iterator[Flow]:
+    """Yield the flows that pass IPv6 neighbour discovery, whatever rules and policies are.
+
+    Policies of Kubernetes would drop it: to connection tracking it is invalid.
+    """
+    for kind in (oxm.ND_SOLICIT, oxm.ND_ADVERT):
+        match = Match(eth_type=oxm.ETH_IPV6, ip_proto=oxm.PROTO_ICMP6, icmpv6_type=kind)
+        yield Flow(ObjectKind.PIPELINE, TableId.POLICY, Priority.NEIGHBOURS, match, _PASS)
+        where = TableId.SRV_PROXY_SNAT, Priority.KUBE_NEIGHBOURS
+        yield Flow(ObjectKind.PIPELINE, *where, match, goto(TableId.MAC_DEST))
+
+
+def flows(rule: Rule, _world: World) -> Iterator[Flow]:
+    """Yield the flow of a rule for each address family it applies to."""
+    families = {type(one) for one in (rule.source, rule.destination)}
+    if IPv6Network not in families:
+        yield from _of_family(rule, oxm.ETH_IPV4)
+    if IPv4Network not in families:
+        yield from _of_family(rule, oxm.ETH_IPV6)
+
+
+def _of_family(rule: Rule, eth_type: int) -> Iterator[Flow]:
+    fields: MatchFields = {**_groups(rule), **_ends(rule, eth_type), **_transport(rule, eth_type)}
+    priority = Priority.PORT + rule.priority
+    act = _PASS if rule.allow else DROP
+    if rule.log:
+        report = Report(Meter.of_reports(rule.id))
+        act = goto(TableId.POLICY_LOG) if rule.allow else Instructions((report,))
+        yield from _reports(rule, fields, report) if rule.allow else ()
+    yield Flow(ObjectKind.RULE, TableId.POLICY, priority, Match(**fields), act)
+
+
+def _reports(rule: Rule, fields: MatchFields, report: Report) -> Iterator[Flow]:
+    """Yield the flows of table 18 for what a rule allows."""
+    sent_here: MatchFields = {**fields, "metadata": fields.get("metadata", _ANY) | RX_VTEP.put(0)}
+    reported = Instructions((report, _ON))
+    passed = Instructions((_ON,))
+    tcp: MatchFields = {"ip_proto": oxm.PROTO_TCP}
+    if rule.protocol in {0, oxm.PROTO_TCP}:
+        first: MatchFields = {**sent_here, **tcp, "tcp_flags": _NEW_CONNECTION}
+        yield _report(rule, 3, first, reported)
+    if not rule.protocol:
+        yield _report(rule, 2, {**fields, **tcp}, passed)
+    if rule.protocol != oxm.PROTO_TCP:
+        yield _report(rule, 1, sent_here, reported)
+    yield _report(rule, 0, fields, passed)
+
+
+def _report(rule: Rule, level: int, fields: MatchFields, act: Instructions) -> Flow:
+    priority = Priority.PORT + _LEVELS * rule.priority + level
+    return Flow(ObjectKind.RULE, TableId.POLICY_LOG, priority, Match(**fields), act)
+
+
+def _groups(rule: Rule) -> MatchFields:
+    between = _ANY
+    if rule.src_group:
+        between |= SOURCE_GROUP.put(rule.src_group)
+    if rule.dst_group:
+        between |= DESTINATION_GROUP.put(rule.dst_group)
+    fields: MatchFields = {"metadata": between} if between.mask else {}
+    if rule.src_class:
+        fields["reg2"] = rule.src_class
+    if rule.dst_class:
+        fields["reg3"] = rule.dst_class
+    return fields
+
+
+def _ends(rule: Rule, eth_type: int) -> MatchFields:
+    fields: MatchFields = {"eth_type": eth_type}
+    if isinstance(rule.source, IPv4Network):
+        fields["ipv4_src"] = oxm.shortest(rule.source)
+    elif rule.source is not None:
+        fields["ipv6_src"] = oxm.shortest(rule.source)
+    if isinstance(rule.destination, IPv4Network):
+        fields["ipv4_dst"] = oxm.shortest(rule.destination)
+    elif rule.destination is not None:
+        fields["ipv6_dst"] = oxm.shortest(rule.destination)
+    return fields
+
+
+def _transport(rule: Rule, eth_type: int) -> MatchFields:
+    if not rule.protocol:
+        return {}
+    fields: MatchFields = {"ip_proto": rule.protocol}
+    if eth_type == oxm.ETH_IPV6 and rule.protocol == oxm.PROTO_ICMP:
+        fields["ip_proto"] = oxm.PROTO_ICMP6
+    if rule.protocol == oxm.PROTO_TCP:
+        if rule.src_port:
+            fields["tcp_src"] = rule.src_port
+        if rule.dst_port:
+            fields["tcp_dst"] = rule.dst_port
+        if rule.tcp_flags is not None:
+            fields["tcp_flags"] = rule.tcp_flags
+    elif rule.protocol == oxm.PROTO_UDP:
+        if rule.src_port:
+            fields["udp_src"] = rule.src_port
+        if rule.dst_port:
+            fields["udp_dst"] = rule.dst_port
+    return fields
+
+
+FEATURE: Final[Feature] = {ObjectKind.RULE: flows}

@@ -1,0 +1,1 @@
+"""The stages that each packet passes in all pipelines, whatever the features. Pure."""

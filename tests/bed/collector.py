@@ -1,0 +1,57 @@
+"""A collector of IPFIX for tests: nfdump's nfcapd, and what it has understood."""
+
+import csv
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bed.netns import Namespace
+from tests.bed.waiting import eventually
+
+ROTATION = 2
+"""Seconds for which nfcapd keeps flows to itself: its least."""
+
+
+@dataclass(frozen=True)
+class Collector:
+    """A collector that runs, its folder and what it says."""
+
+    folder: Path
+    log: Path
+
+    def flows(self) -> list[dict[str, str]]:
+        """Return the flows of all files that are complete."""
+        found: list[dict[str, str]] = []
+        for file in sorted(self.folder.glob("nfcapd.2*")):
+            command = ["nfdump", "-r", str(file), "-o", "csv"]
+            text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            rows = text.partition("Summary")[0].splitlines()
+            found += [row for row in csv.DictReader(rows) if row["sa"]]
+        return found
+
+    def faults(self) -> list[str]:
+        """Return what it says of messages that are bad or missing."""
+        return [
+            line
+            for line in self.log.read_text(errors="replace").splitlines()
+            if "Flows:" in line
+            and ("Sequence Errors: 0," not in line or not line.endswith("Bad Packets: 0"))
+        ]
+
+
+@contextmanager
+def collecting(folder: Path, address: str, port: int, namespace: Namespace) -> Iterator[Collector]:
+    """Run nfcapd inside a namespace until the end."""
+    folder.mkdir()
+    log = folder / "log"
+    command = ["nfcapd", "-w", str(folder), "-b", address, "-p", str(port), "-t", str(ROTATION)]
+    process = namespace.popen(command, log=log)
+    try:
+        eventually(lambda: "Startup nfcapd" in log.read_text(), "the collector listens")
+        yield Collector(folder, log)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()

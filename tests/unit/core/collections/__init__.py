@@ -1,0 +1,1 @@
+"""Unit tests of `core/collections`, path for path."""

@@ -1,0 +1,1 @@
+"""Unit tests of `core/net`, path for path."""

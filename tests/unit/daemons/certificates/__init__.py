@@ -1,0 +1,1 @@
+"""Unit tests of `daemons/certificates`, path for path."""

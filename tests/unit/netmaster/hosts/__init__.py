@@ -1,0 +1,1 @@
+"""Unit tests of `netmaster/hosts`, path for path."""

@@ -1,0 +1,1 @@
+"""Unit tests of `netmaster/plan/reachability`, path for path."""

@@ -1,0 +1,235 @@
+"""The pod guard knows masters, store and this host, follows them, and can be opened."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from ipaddress import ip_address
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from core import keys
+from core.change_notifier import ChangeNotifier
+from core.tasks import background
+from netplugin.bridges.guards.pod_guard import PodGuard
+from netplugin.kernel.firewall.firewall_watch import FirewallWatch
+from netplugin.settings import Settings
+from netplugin.world.bridges.management_ends import ManagementEnds
+from netplugin.world.builder import WorldBuilder
+from objdb.api import Change, Delete, Put
+from objdb.connect import StoreAddress, StoreKind
+from objdb.memory import MemoryBackend
+from ofnet.world import Bridge, FwdMode, ManagementPort
+from state import codec
+from state.records import ServiceInstance
+from tests.unit.netplugin.agent import eventually
+from tests.unit.netplugin.fakes import FakeFirewall, Faults
+from tests.unit.netplugin.records import HOST, PEER, endpoint, host
+from tests.unit.netplugin.starts import SETTINGS
+
+STORE = StoreAddress(StoreKind.ETCD, ("192.0.2.50:2400", "[2001:db8::50]:2400"), secure=False)
+GUARDED = replace(SETTINGS, store=STORE)
+
+
+@dataclass(slots=True)
+class Kernel:
+    """The addresses of this host."""
+
+    held: set[str] = field(default_factory=lambda: {"192.0.2.1", "192.0.2.255"})
+    notifier: ChangeNotifier = field(default_factory=ChangeNotifier)
+    readings: int = 0
+    most: int = 0
+    """How many readings there are now, and how many there were at once."""
+
+    async def addresses(self, _left_out: object) -> set[str]:
+        self.readings += 1
+        self.most = max(self.most, self.readings)
+        read = set(self.held)
+        await asyncio.sleep(0.001)  # the kernel is asked in another thread
+        self.readings -= 1
+        return read
+
+    @property
+    def watches(self) -> Any:
+        changed = SimpleNamespace(changed=lambda: self.notifier.next)
+        return SimpleNamespace(firewall=FirewallWatch(), addresses=changed)
+
+
+@dataclass(slots=True)
+class Scene:
+    store: MemoryBackend
+    kernel: Any
+    world: WorldBuilder
+
+    def addresses(self, bridge: Bridge = Bridge.VXLAN) -> set[str]:
+        return set(self.world.take(bridge)[0].management)
+
+    def ports(self, bridge: Bridge = Bridge.VXLAN) -> set[int]:
+        return {port.port for port in self.world.take(bridge)[0].management_ports.values()}
+
+    async def register(
+        self, service: str, address: str, port: int, addresses: tuple[str, ...] = ()
+    ) -> None:
+        instance = ServiceInstance(service=service, address=address, port=port, addresses=addresses)
+        put = Put(keys.service(service, address, port), codec.encode(instance))
+        await self.store.commit([Change((), (put,))])
+
+    async def leave(self, service: str, address: str, port: int) -> None:
+        await self.store.commit([Change((), (Delete(keys.service(service, address, port)),))])
+
+
+@asynccontextmanager
+async def running(settings: Settings = GUARDED) -> AsyncIterator[Scene]:
+    scene = Scene(MemoryBackend(), Kernel(), WorldBuilder(HOST, FwdMode.ROUTING))
+    await scene.register(keys.SERVICE_NETMASTER, "192.0.2.10", 9997)
+    guard = PodGuard(
+        settings,
+        scene.world.management,
+        scene.store,
+        scene.kernel,
+        FakeFirewall(Faults()),
+        watches=scene.kernel.watches,
+        known=scene.world.underlay,
+    )
+    await guard.start()
+    async with background("pod guard", guard.run()) as task:
+        yield scene
+        assert not task.done()
+    await scene.store.close()
+
+
+async def test_all_is_known_from_the_start() -> None:
+    async with running() as scene:
+        for bridge in Bridge:
+            assert scene.addresses(bridge) >= {
+                *("192.0.2.1/32", "192.0.2.255/32", "127.0.0.0/8", "255.255.255.255/32"),
+                *("192.0.2.10/32", "192.0.2.50/32", "2001:db8::50/128"),
+                *("224.0.0.0/4", "ff00::/8"),
+            }
+            assert scene.ports(bridge) >= {9999, 9997, 9001, 9090, 9002, 9003, 6633, 6634, 6640}
+            assert scene.ports(bridge) >= {2379, 2380, 2400, 4789, 4790}
+            assert 8500 not in scene.ports(bridge), "the store is etcd"
+
+
+async def test_masters_come_and_go() -> None:
+    async with running() as scene:
+        await scene.register(keys.SERVICE_NETMASTER_RPC, "192.0.2.11", 9301)
+        await eventually(lambda: "192.0.2.11/32" in scene.addresses())
+        assert 9301 in scene.ports()
+        await scene.leave(keys.SERVICE_NETMASTER_RPC, "192.0.2.11", 9301)
+        await eventually(lambda: "192.0.2.11/32" not in scene.addresses())
+        assert 9301 not in scene.ports()
+        assert 9001 in scene.ports()
+
+
+def _has(scene: Scene, address: str) -> bool:
+    return address in scene.addresses()
+
+
+async def test_addresses_are_read_once_at_a_time() -> None:
+    # of two readings side by side, the older one could be set last
+    async with running(replace(GUARDED, audit_interval=0)) as scene:
+        for number in range(20):
+            address = f"192.0.2.{number + 100}"
+            scene.kernel.held = {address}
+            scene.kernel.notifier.notify()
+            await eventually(partial(_has, scene, f"{address}/32"))
+        assert scene.kernel.most == 1
+
+
+async def test_an_address_that_this_host_gets_later() -> None:
+    async with running() as scene:
+        scene.kernel.held.add("203.0.113.7")
+        scene.kernel.notifier.notify()
+        await eventually(lambda: "203.0.113.7/32" in scene.addresses())
+        scene.kernel.held.remove("203.0.113.7")
+        scene.kernel.notifier.notify()
+        await eventually(lambda: "203.0.113.7/32" not in scene.addresses())
+
+
+async def test_other_hosts_by_their_records() -> None:
+    async with running() as scene:
+        record = replace(host(), label=PEER, control_ip="192.0.2.20", vtep_ip="192.0.2.21")
+        scene.world.put(record)
+        assert scene.addresses() >= {"192.0.2.20/32", "192.0.2.21/32"}
+        # two hosts may share an address for a while
+        scene.world.put(replace(record, label=HOST, vtep_ip="192.0.2.22"))
+        scene.world.remove(record)
+        assert "192.0.2.21/32" not in scene.addresses()
+        assert "192.0.2.20/32" in scene.addresses()
+
+
+async def test_of_ipv6_every_address_of_hosts_and_masters_is_known() -> None:
+    """Their daemons may listen there, and pods reach it."""
+    async with running() as scene:
+        further = ("2001:db8::20", "192.0.2.99")
+        scene.world.put(replace(host(), label=PEER, addresses=further))
+        assert "2001:db8::20/128" in scene.addresses()
+        assert "192.0.2.99/32" not in scene.addresses()
+        await scene.register(
+            keys.SERVICE_NETMASTER_RPC, "192.0.2.11", 9301, addresses=("2001:db8::11",)
+        )
+        await eventually(lambda: "2001:db8::11/128" in scene.addresses())
+
+
+async def test_a_site_opens_ports() -> None:
+    opened = frozenset({ManagementPort(6, 9090), ManagementPort(17, 9090)})
+    async with running(replace(GUARDED, pod_host_ports=opened)) as scene:
+        assert 9090 not in scene.ports()
+        assert 9999 in scene.ports()
+
+
+async def test_without_the_guard_nothing_is_closed_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        async with running(replace(GUARDED, pod_guard=False)) as scene:
+            scene.world.put(host())
+            assert (scene.addresses(), scene.ports()) == (set(), set())
+            management = scene.world.management
+            assert management.closed == ManagementEnds()
+            assert management.known.cover(ip_address("192.0.2.10"), "TCP", 9997), "taken by nobody"
+    assert "pod guard is OFF" in caplog.text
+
+
+async def test_what_is_set_before_the_start_is_closed_by_it() -> None:
+    builder = WorldBuilder(HOST, FwdMode.BRIDGE)
+    builder.put(replace(host(), control_ip="192.0.2.20"))
+    assert builder.take(Bridge.VLAN)[0].management == {}
+    builder.management.close(frozenset())
+    assert "192.0.2.20/32" in builder.take(Bridge.VLAN)[0].management
+
+
+async def test_hosts_addresses_on_infra_networks_are_known_in_every_tenant() -> None:
+    async with running() as scene:
+        infra = replace(endpoint(9, host=PEER), endpoint_id=str(PEER))
+        scene.world.put(infra)
+        scene.world.put(endpoint(8, host=PEER))
+        assert f"{infra.ip_address}/32" in scene.addresses()
+        assert f"{endpoint(8).ip_address}/32" not in scene.addresses()
+        scene.world.remove(infra)
+        assert f"{infra.ip_address}/32" not in scene.addresses()
+
+
+async def test_what_comes_by_a_pods_link_is_left_to_the_switch(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    firewall = FakeFirewall(Faults())
+    settings = replace(GUARDED, pod_guard=False)
+    scene = Scene(MemoryBackend(), Kernel(), WorldBuilder(HOST, FwdMode.ROUTING))
+    guard = PodGuard(
+        settings,
+        scene.world.management,
+        scene.store,
+        scene.kernel,
+        firewall,
+        watches=scene.kernel.watches,
+        known=scene.world.underlay,
+    )
+    await guard.start()
+    assert [rule.match for rule in firewall.rules] == [("-i", "vvport+"), ("-i", "hport+")]
+    assert caplog.messages

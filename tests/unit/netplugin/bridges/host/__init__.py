@@ -1,0 +1,1 @@
+"""Unit tests of `netplugin/bridges/host`, path for path."""

@@ -1,0 +1,141 @@
+"""What a host needs for itself is known before the store is, and excepted from routes to pods."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from ipaddress import IPv4Address, ip_address, ip_network
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from core import keys
+from core.errors import HostError
+from core.tasks import background
+from netplugin.bridges.host.underlay_routes import UnderlayRoutes
+from objdb.api import Change, Put
+from objdb.connect import StoreAddress, StoreKind
+from objdb.memory import MemoryBackend
+from state import codec
+from state.records import ServiceInstance
+from state.underlay import Kind, UnderlayAddress
+from tests.unit.netplugin.agent import Outside, eventually, idle_watches
+
+OWN = {"192.168.2.10", "10.0.0.1"}
+HOP = ip_address("192.168.2.254")
+NAMES = {"etcd.example": {"192.0.2.7"}, "api.example": {"192.0.2.8", "::1"}}
+
+
+async def resolve(host: str) -> set[str]:
+    return NAMES.get(host, {host} if host[0].isdigit() else set())
+
+
+@pytest.fixture(autouse=True)
+def name_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    servers = (ip_address("192.0.2.53"), ip_address("127.0.0.53"))
+    monkeypatch.setattr("netplugin.bridges.host.underlay_routes.servers_of_host", lambda: servers)
+    return iter(())
+
+
+@pytest.fixture
+def routes(outside: Outside) -> UnderlayRoutes:
+    store = StoreAddress(StoreKind.ETCD, ("etcd.example:2379", "192.0.2.6:2379"), secure=False)
+    first = (ip_network("10.9.0.0/16"),)
+    settings = replace(outside.settings, store=store, pod_prefixes=first)
+    outside.settings = replace(settings, ctrl_ip=IPv4Address("10.0.0.1"))
+    outside.links.led[ip_address("192.0.2.1")] = "eth0", HOP
+    return UnderlayRoutes(outside.settings, outside.links, resolve=resolve, servers=["api.example"])
+
+
+def texts(outside: Outside) -> set[str]:
+    return {str(one) for one in outside.links.spared}
+
+
+KNOWN = {*OWN, "192.0.2.6", "192.0.2.7", "192.0.2.8", "192.0.2.53", str(HOP)}
+
+
+async def test_all_that_needs_no_store_is_excepted_at_once(
+    outside: Outside, routes: UnderlayRoutes
+) -> None:
+    outside.links.spared = {ip_address("192.0.2.99")}  # a master's, set by the agent before
+    await routes.prepare()
+    assert texts(outside) == {*KNOWN, "192.0.2.99"}
+    assert outside.links.first == [ip_network("10.9.0.0/16")]
+    kinds = {str(one.address): one.kind for one in routes.known._needed["next hops"]}
+    assert kinds == {str(HOP): Kind.NEXT_HOP}
+
+
+async def test_masters_come_from_the_store_before_any_route(
+    outside: Outside, routes: UnderlayRoutes
+) -> None:
+    store = MemoryBackend()
+    one = ServiceInstance(service=keys.SERVICE_NETMASTER, address="192.0.2.9", port=9999)
+    key = keys.service(one.service, one.address, one.port)
+    puts = (Put(key, codec.encode(one)), Put(f"{key}0", b"garbage"))
+    await store.commit([Change((), puts)])
+    await routes.prepare()
+    await routes.start(store)
+    assert texts(outside) == {*KNOWN, "192.0.2.9"}
+    await store.close()
+
+
+async def test_exceptions_end_when_all_hosts_and_masters_are_known(
+    outside: Outside, routes: UnderlayRoutes
+) -> None:
+    outside.links.spared = {ip_address("192.0.2.99")}
+    faults: list[list[str]] = []
+    world = SimpleNamespace(complete=False)
+    context: Any = SimpleNamespace(
+        world=world,
+        ovsdb=SimpleNamespace(ports=lambda _bridge: {"contivh0"}),
+        host_ports=SimpleNamespace(
+            subnets=lambda: [ip_network("10.1.0.0/16"), ip_network("192.0.2.52/31")],
+            subnets_changed=asyncio.Event,
+            pods=lambda: [ip_address("10.1.0.7")],
+        ),
+        watches=idle_watches(outside.links),
+        board=SimpleNamespace(set_faults=lambda _subject, found: faults.append(list(found))),
+        interval=0.01,
+    )
+    await routes.prepare()
+    async with background("underlay", routes.run(context)):
+        await eventually(lambda: len(faults) > 2)
+        assert "192.0.2.99" in texts(outside), "the store has not been read"
+        world.complete = True
+        await eventually(lambda: len(faults) > 4)
+        assert "192.0.2.99" in texts(outside), "masters are not known"
+        routes.known.set_needed("masters", [UnderlayAddress(HOP, Kind.CONTROL, "m")])
+        await eventually(lambda: "192.0.2.99" not in texts(outside))
+        assert faults[-1] == []
+        outside.links.led[ip_address("10.1.0.1")] = outside.links.led[ip_address("10.1.0.7")] = (
+            "eth0",
+            None,
+        )
+        await eventually(lambda: faults[-1] != [])
+        assert "leads 10.1.0.0/16, 10.1.0.7 to eth0, not to pods" in faults[-1][0]
+        # an address of this host's own, as that of BGP, leads to itself
+        del outside.links.led[ip_address("10.1.0.7")]
+        outside.links.held.add("10.1.0.1")
+        routes.known.set_needed("masters", [UnderlayAddress(HOP, Kind.CONTROL, "n")])
+        await eventually(lambda: faults[-1] == [])
+
+
+async def test_what_others_remove_comes_back_and_a_failure_is_tried_again(
+    outside: Outside, routes: UnderlayRoutes
+) -> None:
+    await routes.converge()
+    outside.links.spared.clear()
+    await routes.settle()
+    assert texts(outside) == set(), "a pod that comes reads no routes"
+    await routes.converge()
+    assert texts(outside) == KNOWN
+    outside.faults.failing["routing"] = HostError("busy")
+    routes.known.set_others(
+        "host h2", [UnderlayAddress(ip_address("192.0.2.2"), Kind.TUNNEL, "h2")]
+    )
+    with pytest.raises(HostError, match="busy"):
+        await routes.settle()
+    outside.faults.failing.clear()
+    await asyncio.gather(routes.settle(), routes.settle())
+    assert texts(outside) == {*KNOWN, "192.0.2.2"}
+    assert outside.faults.reached["routing"] == 6, "after a failure all are set, once"

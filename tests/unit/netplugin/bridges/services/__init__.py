@@ -1,0 +1,1 @@
+"""Unit tests of `netplugin/bridges/services`, path for path."""

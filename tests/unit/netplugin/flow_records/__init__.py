@@ -1,0 +1,1 @@
+"""Unit tests of `netplugin/flow_records`, path for path."""

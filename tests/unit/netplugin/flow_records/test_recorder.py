@@ -1,0 +1,147 @@
+"""Records of connections and drops, from dumps and reports, with the names that a World gives."""
+
+import pytest
+
+from ofnet.changes import ObjectId, ObjectKind
+from ofnet.drops import DroppedPacket
+from ofnet.policy_log import LoggedEnd
+from ofnet.tables import TableId
+from ofnet.world import Bridge
+from tests.unit.netplugin.flow_records.recorded import POD1, POD2, VIP, Scene, flow
+from tests.unit.ofnet.worlds import NET, address, local, remote
+
+THERE, BACK = (POD1, 40000, POD2, 80), (POD2, 80, POD1, 40000)
+
+
+def test_a_connection_has_one_record_that_grows_and_ends() -> None:
+    scene = Scene()
+    sent = flow("vvport1", THERE, (9, 900))
+    (one,) = scene.look(sent, flow("vxlan_sys_4789", BACK, (4, 400)))
+    assert (one.source.address, one.source.port, one.destination.port) == (POD1, 40000, 80)
+    assert (one.source.names.pod, one.source.names.namespace) == ("pod1", "shop")
+    assert (one.destination.names.group, one.destination.names.tenant) == ("front", "default")
+    assert (one.packets, one.answer_packets) == (10, 5)
+    assert one.first == scene.now - 0.5
+    (same,) = scene.look(flow("vvport1", THERE, (20, 2000)), flow("vxlan_sys_4789", BACK, (4, 400)))
+    assert same is one
+    assert (one.packets, one.bytes, one.answer_packets, one.ended) == (21, 2074, 5, False)
+    scene.look()
+    assert one.ended
+    (_, again) = scene.look(sent)
+    assert again is not one
+    assert not again.ended
+
+
+def test_another_hosts_connection_is_its_own() -> None:
+    scene = Scene()
+    theirs = (POD2, 40000, POD1, 80)
+    answered = (POD1, 80, POD2, 40000)
+    assert not scene.look(
+        flow("vxlan_sys_4789", theirs, (9, 900)), flow("vvport1", answered, (9, 900))
+    )
+    outside = (("192.0.2.1", 40000, POD1, 80), (POD1, 80, "192.0.2.1", 40000))
+    (one,) = scene.look(flow("vvport1", outside[1], (1, 1)))
+    assert one.source.address == "192.0.2.1"
+    assert one.answer_packets == 2
+
+
+def test_a_service_is_named_and_its_client_is_the_source() -> None:
+    scene = Scene()
+    # the provider has the greater port
+    asked, served = (POD1, 700, VIP, 80), (POD1, 700, POD2, 8080)
+    lines = (
+        flow("vvport1", asked, (9, 900)),
+        flow("vvport1", served, (9, 900), stage="0x4"),
+        flow("vxlan_sys_4789", (POD2, 8080, POD1, 700), (5, 500)),
+    )
+    (one,) = scene.look(*lines)
+    assert (one.source.port, one.destination.address, one.destination.port) == (700, POD2, 8080)
+    assert (one.service, one.service_address, one.service_port) == ("web:default", VIP, 80)
+    assert (one.packets, one.answer_packets) == (10, 6)
+    assert scene.look(*lines) == [one]
+    scene.look()
+    assert one.ended
+
+
+def test_what_reaches_no_provider_is_a_connection_to_the_service() -> None:
+    scene = Scene()
+    line = flow("vvport1", (POD1, 40000, VIP, 80), (2, 200))
+    (one,) = scene.look(line)
+    assert (one.destination.address, one.packets) == (VIP, 3)
+    assert scene.look(line) == [one]
+
+
+def test_what_is_of_no_pod_and_what_stays_on_a_link_is_no_record() -> None:
+    scene = Scene()
+    lines = [
+        flow("eth9", THERE, (1, 1)),
+        flow("vvport1", ("192.0.2.1", 1, "192.0.2.2", 2), (1, 1)),
+        flow("vvport1", (POD1, 1, "224.0.0.1", 2), (1, 1)),
+        flow("vvport1", (POD1, 1, "169.254.1.1", 2), (1, 1)),
+    ]
+    assert not scene.look(*lines)
+
+
+def dropped(port: int, owner: ObjectId, table: TableId, *, refused: bool = False) -> DroppedPacket:
+    return DroppedPacket(
+        bridge=Bridge.VXLAN,
+        table=table,
+        owner=owner,
+        refused=refused,
+        protocol=6,
+        source=LoggedEnd(address=address(1), port=port, endpoint=local(1).key, network=NET),
+        destination=LoggedEnd(address=address(2), port=80, endpoint=remote(2).key, network=NET),
+    )
+
+
+RULE = ObjectId(ObjectKind.RULE, "default:web:default:doors:default:doors:7:inTx:x")
+
+
+@pytest.mark.parametrize(
+    ("owner", "table", "refused", "reason", "policy"),
+    [
+        (RULE, TableId.POLICY, False, "policy", ("doors", "7")),
+        (ObjectId(ObjectKind.LOCAL, "x"), TableId.INPUT, False, "spoofed", ("", "")),
+        (ObjectId(ObjectKind.MANAGEMENT, "10.0.0.1"), TableId.DST_GRP, False, "guard", ("", "")),
+        (ObjectId(ObjectKind.SERVICE, "web:default"), TableId(3), True, "no-provider", ("", "")),
+        (ObjectId(ObjectKind.SERVICE, "web:default"), TableId(3), False, "no-such-port", ("", "")),
+        (ObjectId(ObjectKind.PIPELINE), TableId.MAC_DEST, False, "no-route", ("", "")),
+    ],
+)
+def test_a_drop_has_a_reason(
+    owner: ObjectId, table: TableId, reason: str, policy: tuple[str, str], *, refused: bool
+) -> None:
+    scene = Scene()
+    scene.recorder.note(dropped(1, owner, table, refused=refused))
+    (one,) = scene.recorder.ring.records()
+    assert (one.verdict, one.reason, one.protocol) == ("dropped", reason, "tcp")
+    assert (one.policy, one.rule) == policy
+    assert one.destination.names.pod == "pod2"
+
+
+def test_drops_of_the_same_ends_are_one_record_until_they_cease() -> None:
+    scene = Scene()
+    for port in (1, 1, 2):
+        scene.recorder.note(dropped(port, RULE, TableId.POLICY))
+    first, second = scene.look()
+    assert (first.packets, second.packets, first.ended) == (2, 1, False)
+    scene.now += 60
+    scene.look()
+    assert first.ended
+    scene.recorder.note(dropped(1, RULE, TableId.POLICY))
+    assert len(scene.recorder.ring) == 3
+
+
+def test_drops_that_were_not_reported_are_counted() -> None:
+    scene = Scene()
+    agent = scene.recorder._agents[Bridge.VXLAN]
+    assert not agent.is_drop(1)
+    line = "recirc_id(0),ipv4(src=1.1.1.1), packets:{}, bytes:1, x(rule_cookie=0x1,)\n"
+    scene.look(line.format(5))
+    assert scene.recorder.lost == {"room": 0, "dump": 0, "drop": 0}
+    agent.is_drop = lambda cookie: cookie == 1  # type: ignore[method-assign]
+    scene.recorder.note(dropped(1, RULE, TableId.POLICY))
+    scene.look(line.format(9))
+    assert scene.recorder.lost["drop"] == 3
+    scene.look(line.format(2))
+    assert scene.recorder.lost["drop"] == 5

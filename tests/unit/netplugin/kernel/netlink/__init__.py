@@ -1,0 +1,1 @@
+"""Unit tests of `netplugin/kernel/netlink`, path for path."""

@@ -1,0 +1,1 @@
+"""Unit tests of `netplugin/kernel/packets`, path for path."""

@@ -1,0 +1,1 @@
+"""Unit tests of `netplugin/kernel/routes`, path for path."""

@@ -1,0 +1,1 @@
+"""Unit tests of `netplugin/pods/host_port_mappings`, path for path."""

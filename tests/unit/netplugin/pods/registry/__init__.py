@@ -1,0 +1,1 @@
+"""Unit tests of `netplugin/pods/registry`, path for path."""

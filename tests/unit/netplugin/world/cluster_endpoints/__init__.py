@@ -1,0 +1,1 @@
+"""Unit tests of `netplugin/world/cluster_endpoints`, path for path."""

@@ -1,0 +1,1 @@
+"""Unit tests of `netplugin/world/contiv_policies`, path for path."""

@@ -1,0 +1,1 @@
+"""Unit tests of `netplugin/world/dns`, path for path."""

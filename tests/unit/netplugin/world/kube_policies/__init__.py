@@ -1,1 +1,0 @@
-"""Unit tests of `netplugin/world/kube_policies`, path for path."""

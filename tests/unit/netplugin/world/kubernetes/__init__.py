@@ -1,0 +1,1 @@
+"""Unit tests of `netplugin/world/kubernetes`, path for path."""

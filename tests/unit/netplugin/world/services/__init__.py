@@ -1,0 +1,1 @@
+"""Unit tests of `netplugin/world/services`, path for path."""

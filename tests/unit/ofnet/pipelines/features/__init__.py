@@ -1,0 +1,1 @@
+"""Unit tests of `ofnet/pipelines/features`, path for path."""

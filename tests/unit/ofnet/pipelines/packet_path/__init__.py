@@ -1,0 +1,1 @@
+"""Unit tests of `ofnet/pipelines/packet_path`, path for path."""
