@@ -93,6 +93,7 @@ NodeBindings = Annotated[str, _text(rf"(?:{_NODE}(?:,{_NODE})*)?", longest=BINDI
 PathBindings = Annotated[str, _text(rf"(?:{_PATH}(?:,{_PATH})*)?", longest=BINDINGS_BYTES)]
 Direction = Annotated[str, _text(r"in|out")]
 RuleAction = Annotated[str, _text(r"allow|deny")]
+Enforcement = Annotated[str, _text(r"(?:audit|enforcing)?")]
 Quota = Annotated[int, Check(minimum=0, maximum=MAX_QUOTA)]
 Priority = Annotated[int, Check(minimum=1, maximum=100, fill=1)]
 Port = Annotated[int, Check(minimum=0, maximum=65_535)]

@@ -16,6 +16,7 @@ from contivmodel.checks import (
     Direction,
     Dscp,
     Encapsulation,
+    Enforcement,
     Family,
     ForwardMode,
     GatewayName,
@@ -210,12 +211,17 @@ class PolicyLinks(WireModel):
 
 
 class Policy(RestObject):
-    """Rules for the endpoints of all groups that name the policy."""
+    """Rules for the endpoints of all groups that name the policy.
+
+    `enforcement`, which the original does not have, is "audit" while all its rules have `audit`,
+    those that are added too. "enforcing" takes it off all of them, and is shown until that is done.
+    """
 
     kind: ClassVar[str] = "policy"
     plural: ClassVar[str] = "policys"
     key_fields: ClassVar[tuple[str, ...]] = ("tenant_name", "policy_name")
 
+    enforcement: Enforcement = field("enforcement")
     policy_name: Name = field("policyName")
     tenant_name: Name = field("tenantName")
     link_sets: PolicyLinkSets = field("link-sets", default_factory=PolicyLinkSets)
@@ -238,6 +244,8 @@ class Rule(RestObject):
     """Allows or denies traffic into (`in`) or out of (`out`) a policy's groups.
 
     `log`, which the original does not have, records what it decides; it is not shown unless set.
+    Nor has the original `audit`, which has the rule decide nothing: what it would deny is recorded,
+    and the other rules decide.
     """
 
     kind: ClassVar[str] = "rule"
@@ -245,6 +253,7 @@ class Rule(RestObject):
     key_fields: ClassVar[tuple[str, ...]] = ("tenant_name", "policy_name", "rule_id")
 
     action: RuleAction = field("action")
+    audit: bool = field("audit", default=False)
     direction: Direction = field("direction")
     from_endpoint_group: OptionalName = field("fromEndpointGroup")
     from_ip_address: AddressMatch = field("fromIpAddress")

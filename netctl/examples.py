@@ -73,7 +73,8 @@ EXAMPLES: Final = {
         "network set --exclude= frontend",
     ),
     "network rm": ("network rm frontend", "network rm --what-if frontend"),
-    "policy create": ("policy create web-in",),
+    "policy audit": ("policy audit web-in", "policy audit --off web-in"),
+    "policy create": ("policy create web-in", "policy create --audit web-in"),
     "policy inspect": ("policy inspect web-in",),
     "policy kube-rules": (
         "policy kube-rules --namespace=shop --pod=web-1",

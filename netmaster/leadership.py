@@ -416,6 +416,7 @@ class Leadership:
             "address blocks reclaimed": address_blocks.reclaim,
             "groups synced with their profiles": netprofile.sync_groups,
             "rules of deleted policies removed": policy.sweep,
+            "rules of policies under audit set": policy.set_audited,
         }
 
     async def _on(self, happened: Input) -> None:

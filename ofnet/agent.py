@@ -375,8 +375,12 @@ class BridgeAgent:
         vrfs = policy_log.vrfs_of(packet, mode, self._world)
         found = policy_log.read(packet, rules, self.directory, vrfs)
         self.stats["PolicyPktLogged" if found is not None else "PolicyPktInvalid-ERROR"] += 1
-        if found is not None and self._notice is not None:
-            self._notice(found)
+        if found is None or self._notice is None:
+            return
+        # what a rule with `audit` would deny passes, and meets the rule on both hosts
+        if found.rule.audit and found.source.endpoint in self._world.remote:
+            return
+        self._notice(found)
 
     # -- before a comparison -------------------------------------------------------------------
 

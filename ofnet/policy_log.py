@@ -1,4 +1,4 @@
-"""Reads what a switch reports of rules with `log`: which rule, which ends. Pure.
+"""Reads what a switch reports of rules with `log` or `audit`: which rule, which ends. Pure.
 
 In come packets that `ofnet.pipelines.features.policy` has reported, with the flow that did it and
 what the tables knew of the packet; out go `LoggedPacket`s, to which
@@ -49,7 +49,7 @@ class LoggedEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedPacket:
-    """A packet that a rule with `log` denied, or the first of a connection that it allowed."""
+    """A packet that a rule denied or would deny, or the first of a connection that it allowed."""
 
     rule: Rule
     protocol: int
@@ -94,11 +94,14 @@ def _reports(flow: Flow) -> bool:
 
 
 def packets_by_rule(rules: Mapping[int, Rule], counted: Iterable[FlowCount]) -> dict[str, int]:
-    """Return how many packets met the flows that report, by the rules' ids."""
+    """Return how many packets met the flows that report, by the rules' ids.
+
+    Not so for rules with `audit`, which some packets meet on two hosts.
+    """
     found: dict[str, int] = {}
     for flow in counted:
         rule = rules.get(flow.cookie)
-        if rule is not None and flow.packets:
+        if rule is not None and flow.packets and not rule.audit:
             found[rule.id] = found.get(rule.id, 0) + flow.packets
     return found
 

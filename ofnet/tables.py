@@ -130,7 +130,7 @@ class TableId(IntEnum):
     HOST_ANSWERS = 16
     HAIRPIN_SOURCE = 17
     POLICY_LOG = 18
-    """New connections that a rule with `log` allows."""
+    """New connections that a rule with `log` allows, or one with `audit` would deny."""
 
     SHORT_PREFIXES = 22
     """IPv6 prefixes learned by BGP that are too short for the priorities of table 7."""
@@ -234,7 +234,7 @@ _DELIVERED: Final = frozenset(
 
 _OF_RULES: Final = frozenset(
     {"eth_type", "metadata", "ip_proto", "tcp_flags", "tcp_src", "tcp_dst", "udp_src", "udp_dst"}
-    | {"ipv4_src", "ipv4_dst", "ipv6_src", "ipv6_dst", "reg2", "reg3"}
+    | {"ipv4_src", "ipv4_dst", "ipv6_src", "ipv6_dst", "reg2", "reg3", "reg4"}
 )
 _TRACKED: Final = frozenset({"ct_state", "ct_nw_proto", "ct_tp_dst"})
 """The fields that identify requests to services, and answers of their providers."""
@@ -338,7 +338,7 @@ _DECLARED: Final = (
     Table(
         id=TableId.POLICY,
         matches=_OF_RULES | {"ip_frag", "icmpv6_type"},
-        actions=frozenset({"report", "reg2", "reg3", "lookup"}),
+        actions=frozenset({"report", "reg2", "reg3", "reg4", "lookup"}),
         next=frozenset({TableId.SRV_PROXY_SNAT, TableId.HOST_SNAT, TableId.POLICY_LOG}),
         resumes=frozenset({TableId.POLICY}),
         misses=_everywhere(goto(TableId.SRV_PROXY_SNAT)),
@@ -445,8 +445,8 @@ _DECLARED: Final = (
     Table(
         id=TableId.POLICY_LOG,
         matches=_OF_RULES,
-        actions=frozenset({"report", "lookup"}),
-        resumes=frozenset({TableId.SRV_PROXY_SNAT}),
+        actions=frozenset({"report", "reg4", "lookup"}),
+        resumes=frozenset({TableId.SRV_PROXY_SNAT, TableId.POLICY}),
     ),
     Table(
         id=TableId.SHORT_PREFIXES,

@@ -290,7 +290,8 @@ class Rule:
 
     `priority` is 1..100; the greatest wins. Both addresses are of one family. Ports and flags apply
     to the protocols that have them. With `log` the agent is told of what it denies, and of new
-    connections that it allows.
+    connections that it allows. With `audit` it decides nothing: packets that it would decide go on
+    to the rules below it; with `log` too, the agent is told of what it would deny.
     """
 
     id: str
@@ -307,6 +308,7 @@ class Rule:
     dst_port: int = 0
     tcp_flags: Flags | None = None
     log: bool = False
+    audit: bool = False
 
 
 class PolicyStage(IntEnum):

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from state.flow_records import FORWARDED, End, FlowRecord
+from state.flow_records import DROPPED, FORWARDED, End, FlowRecord
 
 MOST: Final = 5000
 """Conversations that a host tells, at most: those with the most connections."""
@@ -44,7 +44,7 @@ def of_records(records: Iterable[FlowRecord], tenant: str) -> Counter[Conversati
     """Return how many connections of a tenant there were of each conversation.
 
     Of ends of other tenants there is the address alone. What was dropped for another reason than a
-    policy is left out.
+    policy is left out, and so is what would have been: the connection has a record of its own.
     """
     own = frozenset({tenant})
     return Counter(
@@ -56,7 +56,8 @@ def of_records(records: Iterable[FlowRecord], tenant: str) -> Counter[Conversati
             one.verdict != FORWARDED,
         )
         for one in records
-        if tenant in one.tenants and (one.verdict == FORWARDED or one.reason in BY_POLICY)
+        if tenant in one.tenants
+        and (one.verdict == FORWARDED or (one.verdict == DROPPED and one.reason in BY_POLICY))
     )
 
 

@@ -16,6 +16,10 @@ from core.numbers import bounded
 
 FORWARDED: Final = "forwarded"
 DROPPED: Final = "dropped"
+AUDITED: Final = "audited"
+"""A rule with `audit` would have dropped it; what became of it another record says."""
+
+VERDICTS: Final = (FORWARDED, DROPPED, AUDITED)
 NAMES: Final = ("tenant", "network", "group", "namespace", "pod", "endpoint", "container")
 
 
@@ -48,6 +52,8 @@ class End:
 @dataclass(slots=True, kw_only=True)
 class FlowRecord:
     """A connection that a host forwarded, or what it dropped of one; times are seconds of UTC.
+
+    Or what a rule with `audit` would have dropped of one: a record beside that of the connection.
 
     Packets and bytes are those of `source`, the `answer_…` those of `destination`. `service` is the
     key of the service whose address the source sent to, with that address and port; `destination`
@@ -211,12 +217,12 @@ _OF_ENDS: Final = {
     "`key=value`, `key!=value`",
 }
 FILTERS: Final[Mapping[str, str]] = {
-    "verdict": f"`{FORWARDED}` or `{DROPPED}`",
+    "verdict": f"`{FORWARDED}`, `{DROPPED}`, or `{AUDITED}`: a rule with `audit` would drop it",
     "reason": "dropped for this reason, as `policy`, `spoofed`, `no-route`",
     "protocol": "of this protocol: `tcp`, `udp`, `icmp`, or its number",
     "service": "to the service of this key",
-    "policy": "dropped by the policy of this name",
-    "rule": "dropped by the rule with this id",
+    "policy": "dropped or audited by the policy of this name",
+    "rule": "dropped or audited by the rule with this id",
     "tenant": "an end of which is of this tenant",
     "since": "with packets at or after this time, as 2026-11-26T09:30:00Z",
     "until": "begun at or before this time",
@@ -239,8 +245,8 @@ def chooser(asked: Mapping[str, str]) -> Fits:
 def _one(name: str, text: str) -> Fits:
     if len(text) > _LONGEST:
         raise Malformed(f"parameter {name} is longer than {_LONGEST} characters")
-    if name == "verdict" and text not in {FORWARDED, DROPPED}:
-        raise Malformed(f"parameter verdict={text} is neither {FORWARDED} nor {DROPPED}")
+    if name == "verdict" and text not in VERDICTS:
+        raise Malformed(f"parameter verdict={text} is none of {', '.join(VERDICTS)}")
     if name in _EXACT:
         return lambda record: getattr(record, name) == text
     if name == "tenant":

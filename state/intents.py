@@ -112,6 +112,7 @@ def decode_rule(key: str, value: bytes) -> PolicyRule:
             source=fields.text("fromIpAddress"),
             destination=fields.text("toIpAddress"),
             log=fields.flag("log"),
+            audit=fields.flag("audit"),
         )
     except ValueError as exc:
         raise Invalid(f"record {key}: {exc}") from exc

@@ -60,6 +60,7 @@ class PolicyRule:
     source: Span | None = None
     destination: Span | None = None
     log: bool = False
+    audit: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,7 @@ class OfnetRule:
 
     Groups are ids, addresses are written `a` or `a/len`, `priority` is 1..100, the highest first.
     Ports apply to TCP and UDP only. `log`: what it decides is recorded; not so for answers.
+    `audit`: it decides nothing, and what it would deny is recorded if it has `log`.
     """
 
     rule_id: str
@@ -82,6 +84,7 @@ class OfnetRule:
     tcp_flags: str = ""
     action: Action
     log: bool = False
+    audit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,7 @@ def policy_rule(
     source: str,
     destination: str,
     log: bool = False,
+    audit: bool = False,
 ) -> PolicyRule:
     """Return a rule from the fields of its REST object; "" means not given.
 
@@ -126,6 +130,7 @@ def policy_rule(
         source=parse_match(source) if source else None,
         destination=parse_match(destination) if destination else None,
         log=log,
+        audit=audit,
     )
 
 
@@ -214,7 +219,8 @@ def _request_rules(rule_id: str, rule: PolicyRule, ends: _Ends) -> Iterator[Ofne
             dst_port=rule.port,
             tcp_flags=NEW_CONNECTION if rule.protocol == TCP and not rule.port else "",
             action=rule.action,
-            log=rule.log,
+            log=rule.log or (rule.audit and rule.action == "deny"),
+            audit=rule.audit,
         )
 
 
@@ -230,6 +236,7 @@ def _reply_rules(rule_id: str, rule: PolicyRule, ends: _Ends) -> Iterator[OfnetR
             protocol=rule.protocol,
             src_port=rule.port,
             action=rule.action,
+            audit=rule.audit,
         )
 
 

@@ -115,9 +115,11 @@ export function portOf({ protocol, destination }) {
   return `${protocol}${destination.port ? `/${destination.port}` : ""}`;
 }
 
+const SIGNS = { forwarded: "good", dropped: "bad", audited: "some" };
+
 /** Return what became of a record's packets, as a sign with a word. */
 export function verdictOf({ verdict, reason }) {
-  return h("span", { class: `badge ${verdict === "dropped" ? "bad" : "good"}` }, reason ? `${verdict}: ${reason}` : verdict);
+  return h("span", { class: `badge ${SIGNS[verdict]}` }, reason ? `${verdict}: ${reason}` : verdict);
 }
 
 /** Return a number of bytes in words. */
@@ -137,7 +139,8 @@ export function traceOf({ source, destination, protocol }) {
 }
 
 /** Return the records as bars over time, what was dropped on top; `columns` are how many bars. */
-export function sparkline(records, columns = 60) {
+export function sparkline(rows, columns = 60) {
+  const records = rows.filter(({ verdict }) => verdict !== "audited"); // their connections have records of their own
   if (!records.length) return null;
   const times = records.map((one) => Date.parse(one.first));
   const first = times.reduce((one, other) => Math.min(one, other));

@@ -1,5 +1,7 @@
 """GET /inspect/policy-log: what rules with `log` have denied and allowed on this host.
 
+What rules with `audit` would have denied is there too, with the action `audit`.
+
 In come packets that the switches report (`ofnet.policy_log`); out go one log event and one record
 for each, with names. The last `MOST` records are kept. netmaster collects those of all hosts
 (`netmaster.api.v2.diagnostics.policy_log`).
@@ -24,7 +26,7 @@ from core.numbers import bounded
 from netplugin.world.cluster_endpoints.endpoints import Endpoints
 from ofnet.agent import BridgeAgent
 from ofnet.policy_log import LoggedEnd, LoggedPacket
-from ofnet.world import Bridge
+from ofnet.world import Bridge, Rule
 from state.policy_rules import PROTOCOLS
 
 PATH: Final = "/inspect/policy-log"
@@ -74,7 +76,7 @@ class PolicyLog:
             "number": next(self._numbers),
             "at": at.isoformat(timespec="milliseconds"),
             **rule_names(rule.id),
-            "action": "allow" if rule.allow else "deny",
+            "action": _action(rule),
             "protocol": _PROTOCOL_NAMES.get(packet.protocol, str(packet.protocol)),
             "source": self._end(packet.source),
             "destination": self._end(packet.destination),
@@ -162,6 +164,12 @@ def rule_names(rule_id: str) -> dict[str, str]:
     parts = rule_id.split(":")
     tenant, policy, rule = parts[4:7] if len(parts) > _RULE else ("", "", rule_id)
     return {"tenant": tenant, "policy": policy, "rule": rule}
+
+
+def _action(rule: Rule) -> str:
+    if rule.audit:
+        return "audit"
+    return "allow" if rule.allow else "deny"
 
 
 _RULE: Final = 6

@@ -30,11 +30,12 @@ from netplugin.flow_records.ring import Ring
 from netplugin.ovsdb.rows import PortRow
 from netplugin.world.kubernetes.kube_policies import KubePolicies
 from ofnet.agent import BridgeAgent
-from ofnet.changes import ObjectId
+from ofnet.changes import ObjectId, ObjectKind
 from ofnet.drops import DroppedPacket
-from ofnet.policy_log import LoggedEnd
+from ofnet.policy_log import LoggedEnd, LoggedPacket
+from ofnet.tables import TableId
 from ofnet.world import Bridge
-from state.flow_records import DROPPED, FORWARDED, NAMELESS, End, EndNames, FlowRecord
+from state.flow_records import AUDITED, DROPPED, FORWARDED, NAMELESS, End, EndNames, FlowRecord
 from state.records import EndpointRecord
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ AT_ONCE: Final = 500
 
 _Key = tuple[Bridge, int, int, Place, Place]
 _Source = tuple[Bridge, int, int, Place]
-_DropKey = tuple[Bridge, ObjectId, int, LoggedEnd, LoggedEnd]
+_DropKey = tuple[Bridge, str, ObjectId, int, LoggedEnd, LoggedEnd]
 Records = Callable[[EndpointKey], EndpointRecord | None]
 
 
@@ -164,10 +165,27 @@ class FlowRecorder:
         ends = packet.source, packet.destination
         if any(one.address.is_multicast or one.address.is_link_local for one in ends):
             return
-        key = (packet.bridge, packet.owner, packet.protocol, *ends)
+        self._count(packet, DROPPED, now)
+
+    def note_audited(self, packet: LoggedPacket, bridge: Bridge) -> None:
+        """Record a packet that a rule with `audit` would have denied, as `note` one dropped."""
+        would_drop = DroppedPacket(
+            bridge=bridge,
+            table=TableId.POLICY,
+            owner=ObjectId(ObjectKind.RULE, packet.rule.id),
+            refused=True,
+            protocol=packet.protocol,
+            source=packet.source,
+            destination=packet.destination,
+        )
+        self._count(would_drop, AUDITED, self._now())
+
+    def _count(self, packet: DroppedPacket, verdict: str, now: float) -> None:
+        ends = packet.source, packet.destination
+        key = (packet.bridge, verdict, packet.owner, packet.protocol, *ends)
         record = self._drops.get(key)
         if record is None or not self.ring.has(record):
-            record = self._drops[key] = self._of_drop(packet, now)
+            record = self._drops[key] = self._of_drop(packet, verdict, now)
         record.packets += 1
         record.last = now
 
@@ -180,7 +198,7 @@ class FlowRecorder:
                 self._dropped += packets - counted if packets >= counted else packets
         self._unrecorded = max(self._unrecorded, self._dropped - self._noted)
 
-    def _of_drop(self, packet: DroppedPacket, now: float) -> FlowRecord:
+    def _of_drop(self, packet: DroppedPacket, verdict: str, now: float) -> FlowRecord:
         world = self._agents[packet.bridge].world
         policy, rule = names.policy_and_rule(packet, self._policies, world)
         number = self.ring.next()
@@ -193,7 +211,7 @@ class FlowRecorder:
             changed=number,
             first=now,
             last=now,
-            verdict=DROPPED,
+            verdict=verdict,
             protocol=names.protocol(packet.protocol),
             source=source,
             destination=destination,

@@ -47,6 +47,7 @@ from netplugin.world.builder import WorldBuilder
 from ofnet.agent import BridgeAgent
 from ofnet.channel.switch import Switch
 from ofnet.channel.workload import Workload
+from ofnet.policy_log import LoggedPacket, Notice
 from ofnet.world import Bridge, FwdMode, World
 from state.held_networks import HeldNetworks
 from state.watch import RecordFeed
@@ -289,7 +290,7 @@ async def build_dataplane(
             world.take(bridge)[0],
             audit_interval=settings.audit_interval,
             resolve=name_server.resolve,
-            notice=policy_log.note,
+            notice=_noticed(policy_log, recorder, bridge),
             dropped=recorder.note if recorder is not None else None,
         )
         for bridge, switch in switches.items()
@@ -375,6 +376,15 @@ def _sink(target: ExportTarget, host: HostLabel) -> Sink:
             return SocketSink(Path(target.where), host)
         case ExportKind.IPFIX:
             return IpfixSink(target.where, target.port, host, lambda: datetime.now(UTC).timestamp())
+
+
+def _noticed(policy_log: PolicyLog, recorder: FlowRecorder | None, bridge: Bridge) -> Notice:
+    def note(packet: LoggedPacket) -> None:
+        policy_log.note(packet)
+        if packet.rule.audit and recorder is not None:
+            recorder.note_audited(packet, bridge)
+
+    return note
 
 
 def _flow_recorder(context: Context, clients: Clients, world: WorldBuilder) -> FlowRecorder | None:

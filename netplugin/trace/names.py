@@ -51,7 +51,8 @@ def of(owner: ObjectId | None, kube: KubePolicies, world: World) -> str:
         case None:
             return ""
         case (ObjectKind.RULE, name):
-            return rule(name, _sharing(name, world))
+            words, known = rule(name, _sharing(name, world)), world.rules.get(name)
+            return f"{words}, under audit" if known is not None and known.audit else words
         case (ObjectKind.POLICY_ENTRY, name):
             return kube_policy(name, kube)
         case (kind, name):

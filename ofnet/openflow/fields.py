@@ -1,8 +1,8 @@
 """The bits of the metadata register, and values under a mask that matches compare with.
 
 Metadata is what tables pass on; registers 0 and 1 are used by the choice of a service's provider,
-2 and 3 within the table of rules (`ofnet.pipelines.features.policy_class`). The layout is the
-original's, with bits 40 to 45 and 48 to 63 added (bits 31, 46 and 47 are free).
+2 to 4 within the table of rules (`ofnet.pipelines.features.policy_class`, `policy`). The layout is
+the original's, with bits 40 to 45 and 48 to 63 added (bits 31, 46 and 47 are free).
 """
 
 from collections.abc import Mapping

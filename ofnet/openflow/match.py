@@ -62,6 +62,7 @@ class MatchFields(TypedDict, total=False):
     reg1: int
     reg2: int
     reg3: int
+    reg4: int
 
 
 class _Shape(NamedTuple):
@@ -155,7 +156,7 @@ _TEXT_FIRST: Final = (
 """What Open vSwitch prints before the kind of packet."""
 
 _TEXT_ORDER: Final = (
-    *("reg0", "reg1", "reg2", "reg3"),
+    *("reg0", "reg1", "reg2", "reg3", "reg4"),
     *("tunnel_id", "metadata", "in_port", "vlan_vid", "eth_src", "eth_dst", "eth_type"),
     *("ipv4_src", "ipv4_dst", "arp_spa", "arp_tpa", "ipv6_src", "ipv6_dst", "ip_proto", "arp_op"),
     *(

@@ -218,6 +218,7 @@ FIELDS: Final = {
     "reg1": OxmField(_integer(1, "I", oxm_class=NICIRA_CLASS), "reg1", "reg1", _hex),
     "reg2": OxmField(_integer(2, "I", oxm_class=NICIRA_CLASS), "reg2", "reg2", _hex),
     "reg3": OxmField(_integer(3, "I", oxm_class=NICIRA_CLASS), "reg3", "reg3", _hex),
+    "reg4": OxmField(_integer(4, "I", oxm_class=NICIRA_CLASS), "reg4", "reg4", _hex),
     "ip_frag": OxmField(_fragment, "nw_frag", "nw_frag"),
     "conj_id": OxmField(_integer(37, "I", oxm_class=NICIRA_CLASS), "conj_id", "conj_id"),
     "ct_state": OxmField(_ct_state, "ct_state", "ct_state"),

@@ -55,6 +55,7 @@ _UNSET: Final[Mapping[str, Value]] = {
     "ct_zone": 0,
     "reg2": 0,
     "reg3": 0,
+    "reg4": 0,
 }
 
 

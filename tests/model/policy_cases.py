@@ -60,6 +60,7 @@ class Case:
             priority=100 if self.priority == "above" else 1,
             protocol="" if self.protocol == "any" else self.protocol,
             port=port if self.port == "port" else 0,
+            audit=False,
             **{name: value for name, value in named.items() if name == self.end},
         )
         contrary: Literal["allow", "deny"] = "deny" if self.action == "allow" else "allow"

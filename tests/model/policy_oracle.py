@@ -4,7 +4,8 @@ Written from the meaning of rules. A rule belongs to the groups that its policy 
 direction `in` is about packets to them, one of direction `out` about packets from them; what it
 names (a group, a network, addresses) is the other end. With a port, of TCP or UDP alone, it is
 about that port of whoever is asked, and about the answers from there. A rule for all of TCP is
-about packets that open a connection. The greatest priority decides; nothing said means allowed.
+about packets that open a connection. The greatest priority decides; nothing said means allowed. A
+rule under audit decides nothing, as if it were not there.
 """
 
 from collections.abc import Mapping
@@ -41,6 +42,7 @@ class UserRule:
     group: str = ""
     network: str = ""
     address: str = ""
+    audit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ class Cluster:
 
 def outcome(cluster: Cluster, sender: Pod, receiver: Pod, talk: Talk) -> Outcome:
     """Return what becomes of a packet from one pod to another."""
-    said = [rule for rule in cluster.rules if concerns(cluster, rule, sender, receiver, talk)]
+    enforced = (rule for rule in cluster.rules if not rule.audit)
+    said = [rule for rule in enforced if concerns(cluster, rule, sender, receiver, talk)]
     highest = max((rule.priority for rule in said), default=0)
     actions = {rule.action for rule in said if rule.priority == highest}
     if len(actions) > 1:

@@ -17,8 +17,9 @@ from core.ids import EndpointKey, HostLabel, NetworkId, TenantName
 from netplugin.world.bridges.conversion import LocalPort
 from netplugin.world.builder import WorldBuilder
 from ofnet.desired import Desired
+from ofnet.flows import Flow
 from ofnet.openflow import oxm
-from ofnet.openflow.actions import PORT_NORMAL
+from ofnet.openflow.actions import PORT_NORMAL, Lookup
 from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.tables import TableId
 from ofnet.trace.evaluator import Packet, Sent, Value, tables_of
@@ -137,8 +138,8 @@ class Site:
     def outcome(self, sender: Placed, receiver: Placed, talk: Talk) -> Outcome:
         """Return what the flows do with a packet; AssertionError if it goes astray."""
         verdict = evaluate(self._tables, self._packet(sender, receiver, talk))
-        if verdict.ambiguous:
-            assert all(choice[0].table == TableId.POLICY for choice in verdict.ambiguous)
+        assert all(choice[0].table == TableId.POLICY for choice in verdict.ambiguous)
+        if any(map(_decide_otherwise, verdict.ambiguous)):
             return Outcome.UNDEFINED
         if not verdict.sent:
             assert verdict.path[-1].table == TableId.POLICY, verdict.path
@@ -185,6 +186,12 @@ class Site:
         if self._bridge is Bridge.VLAN:
             return UPLINK, PEER_MAC, receiver.net, 0
         return TUNNEL, ROUTER_MAC if routed else receiver.mac, 0, _vni(receiver)
+
+
+def _decide_otherwise(choice: tuple[Flow, ...]) -> bool:
+    """Return whether it matters which flow is taken: those of rules under audit decide nothing."""
+    done = {flow.instructions for flow in choice}
+    return len({one for one in done if Lookup.name not in one.names}) > 1
 
 
 def _vni(receiver: Placed) -> int:
@@ -265,6 +272,7 @@ def _rule(rule: UserRule) -> Fact:
             f"{side}EndpointGroup": rule.group,
             f"{side}Network": rule.network,
             f"{side}IpAddress": rule.address,
+            "audit": rule.audit,
         },
     )
 

@@ -117,6 +117,7 @@ def _rules(draw: st.DrawFn) -> Rule:
         src_port=draw(st.sampled_from([0, 80])),
         dst_port=draw(st.sampled_from([0, 53, 80])),
         tcp_flags=draw(st.sampled_from([None, Flags(0x02, 0x12)])),
+        audit=draw(st.sampled_from([False, False, False, True])),
     )
 
 

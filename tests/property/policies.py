@@ -44,4 +44,5 @@ rules_of_either_policy = st.builds(
     priority=st.sampled_from(PRIORITIES),
     protocol=st.sampled_from(PROTOCOLS),
     port=st.sampled_from(PORTS),
+    audit=st.sampled_from([False, False, False, True]),
 )

@@ -114,6 +114,7 @@ def every_rule() -> Iterator[tuple[UserRule, UserRule]]:
             priority=priority,
             protocol=protocol,
             port=port,
+            audit=False,
             **end,
         )
         yield (
@@ -161,6 +162,7 @@ def test_sets_of_rules_mean_what_the_oracle_says(kind: Bridge, fwd_mode: FwdMode
         {"group": "cache"},
         {"policy": "p2"},
         {"address": "10.1.0.9"},
+        {"audit": True},
     ],
     ids=str,
 )

@@ -62,12 +62,13 @@ some_rules = st.lists(
         src_port=st.sampled_from([0, 0, 80]),
         dst_port=st.sampled_from([0, 0, 53, 80]),
         log=st.booleans(),
+        audit=st.sampled_from([False, False, False, True]),
     ),
     min_size=2,
     max_size=6,
     unique_by=lambda rule: rule.priority,
 )
-_BESIDE_THE_FRAME = {"metadata", "reg2", "reg3"}
+_BESIDE_THE_FRAME = {"metadata", "reg2", "reg3", "reg4"}
 
 
 @pytest.mark.parametrize(("kind", "fwd_mode"), MODES)

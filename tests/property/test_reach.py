@@ -80,6 +80,7 @@ def _policy_rule(rule: UserRule) -> PolicyRule:
         network=rule.network,
         source=rule.address if inward else "",
         destination="" if inward else rule.address,
+        audit=rule.audit,
     )
 
 

@@ -84,6 +84,7 @@ def random_rules(
                 priority=priority,
                 protocol=protocol,
                 port=choices.choice((0, *PORTS)) if protocol in {"tcp", "udp"} else 0,
+                audit=not choices.randrange(4),
                 **choices.choice(ends),
             )
         )

@@ -336,6 +336,35 @@ SLACK = 50
 """Packets that a busy machine may lose before they come to the switch."""
 
 
+def test_what_a_policy_under_audit_would_deny_has_a_record_of_its_own(bed: Bed) -> None:
+    network = "vlan"
+    name, group = "audited", "asked"
+    bed.netctl("policy", "create", "--audit", name)
+    bed.netctl("policy", "rule-add", "-d", "in", "-j", "deny", "-l", "tcp", name, "1")
+    bed.netctl("group", "create", "-p", name, network, group)
+    with pods(bed, network, "audit") as (client, _):
+        server = bed.add_pod(bed.hosts[1], group, network=network, group=group)
+        with taking(server, OPEN):
+            port = send(client, server.address, OPEN, 0.1).port
+
+        def audited() -> list[dict[str, Any]]:
+            found = flows(bed, "--verdict=audited", f"--policy={name}")
+            return [one for one in found if one["source"]["port"] == port]
+
+        (one,) = eventually(audited, "what would be denied is recorded")
+        assert (one["host"], one["rule"], one["packets"]) == (bed.hosts[0].label, "1", 1)
+        assert one["destination"]["container"] == server.name
+
+        def forwarded() -> list[dict[str, Any]]:
+            found = flows(bed, "--verdict=forwarded", f"--from={client.name}")
+            return [one for one in found if one["source"]["port"] == port]
+
+        assert len(eventually(forwarded, "and so is the connection")) == 1
+        bed.delete_pod(server)
+    bed.netctl("group", "rm", group)
+    bed.netctl("policy", "rm", name)
+
+
 def test_a_watch_tells_of_beginnings_and_ends(bed: Bed, tmp_path: Path) -> None:
     with pods(bed, "vxlan", "watch") as (client, server), taking(server, OPEN):
         eventually(lambda: client.ping(server.address), "the pods know each other")

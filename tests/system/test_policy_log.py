@@ -4,6 +4,7 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from ofnet.openflow.meters import REPORT_BURST, REPORT_RATE
 from tests.bed.cluster import Bed
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
-from tests.system.planes import FWD_MODES, NETWORKS, planes
-from tests.system.traffic import connects
+from tests.system.planes import FWD_MODES, NETWORKS, applied, planes
+from tests.system.traffic import blocked, connects
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
@@ -106,6 +107,46 @@ def test_denied_and_allowed_are_recorded_once_with_names(bed: Bed, network: str)
         assert not logged(bed, "-p", f"guard-{network}", "-r", "4")["items"]
         text = bed.netctl("policy", "log", "-p", f"guard-{network}", "-r", "1")
         assert f"deny default:guard-{network}:1  tcp  {client.address}:" in text
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_policy_under_audit_records_once_what_it_would_deny(bed: Bed, network: str) -> None:
+    name, group = f"audited-{network}", f"asked-{network}"
+    bed.netctl("policy", "create", "--audit", name)
+    bed.netctl("policy", "rule-add", "-d", "in", "-j", "deny", "-p", "9", name, "all")
+    bed.netctl(
+        "policy", "rule-add", "-d", "in", "-l", "tcp", "-P", str(OPEN), "-p", "10", name, "1"
+    )
+    bed.netctl("policy", "create", f"closed-{network}")
+    shut = ["-d", "in", "-j", "deny", "-l", "tcp", "-P", str(SHUT), f"closed-{network}", "1"]
+    bed.netctl("policy", "rule-add", *shut)
+    bed.netctl("group", "create", "-p", name, "-p", f"closed-{network}", network, group)
+    with pods(bed, network, "audit") as (client, _):
+        server = bed.add_pod(bed.hosts[1], "asked", network=network, group=group)
+
+        def audited(port: int) -> list[dict[str, Any]]:
+            found = logged(bed, "-p", name)["items"]
+            return [one for one in found if one["destination"]["port"] == port]
+
+        for port in (OPEN, FLOODED):
+            assert connects(client, server, server.address, port)
+        assert blocked(client, server, server.address, SHUT), "another policy denies it"
+        (one,) = eventually(partial(audited, FLOODED), "what would be denied is recorded")
+        assert (one["host"], one["action"], one["rule"]) == (bed.hosts[0].label, "audit", "all")
+        assert one["source"]["container"] == client.name
+        assert one["destination"]["container"] == server.name
+        assert not audited(OPEN)
+        bed.netctl("policy", "audit", "--off", name)
+        applied(bed)
+        assert connects(client, server, server.address, OPEN)
+        assert blocked(client, server, server.address, FLOODED)
+        bed.netctl("policy", "audit", name)
+        applied(bed)
+        assert connects(client, server, server.address, FLOODED)
+        bed.delete_pod(server)
+    bed.netctl("group", "rm", group)
+    for policy in (name, f"closed-{network}"):
+        bed.netctl("policy", "rm", policy)
 
 
 def test_a_flood_leaves_some_records_and_the_number_of_the_others(bed: Bed) -> None:

@@ -2,7 +2,7 @@
 
 import click
 
-from netctl.commandline import Command, CommandGroup
+from netctl.commandline import Command, CommandGroup, switch
 from netctl.commands import flags
 from netctl.commands.objects import kube_rules, policy_log, policy_suggest, rule
 from netctl.commands.objects.tenancy import TenantResource
@@ -29,15 +29,42 @@ policy = CommandGroup("policy", help="Policy manipulation tools")
     "create", cls=Command, help="Create a new policy", words=("policy",), wrong_words=_NAME_REQUIRED
 )
 @flags.tenant
+@switch("--audit", help_text="Only record what its rules would deny")
 @flags.what_if
 @flags.if_absent
 @click.pass_obj
-def _create(master: MasterConnection, tenant: str, policy: str) -> None:
-    body = {"tenantName": tenant, "policyName": policy}
+def _create(master: MasterConnection, tenant: str, policy: str, *, audit: bool) -> None:
+    body = {
+        "tenantName": tenant,
+        "policyName": policy,
+        **({"enforcement": "audit"} if audit else {}),
+    }
     master.create("policys", f"{tenant}:{policy}", body, f"Creating policy {tenant}:{policy}")
 
 
+@click.command(
+    "audit",
+    cls=Command,
+    help="Have a policy's rules only recorded, not enforced; --off enforces them all",
+    words=("policy",),
+    wrong_words=_NAME_REQUIRED,
+)
+@flags.tenant
+@switch("--off", help_text="Enforce all rules of the policy")
+@flags.what_if
+@click.pass_obj
+def _audit(master: MasterConnection, tenant: str, policy: str, *, off: bool) -> None:
+    key = f"{tenant}:{policy}"
+    # what policies under audit say of themselves would leave single rules under audit
+    master.client().change("policys", key, {"enforcement": "enforcing" if off else "audit"})
+    if off:
+        master.say(f"Enforcing {key}")
+    else:
+        master.say(f"{key} is under audit: see `netctl flows -v audited`, `netctl policy log`")
+
+
 policy.add(_create)
+policy.add(_audit)
 policy.add(_RESOURCE.remover("Delete a policy", saying="Deleting policy"), "delete")
 policy.add(_RESOURCE.lister("List policies"), "list")
 policy.add(_RESOURCE.inspector("Inspect a policy"))

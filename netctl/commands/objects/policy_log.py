@@ -21,7 +21,7 @@ _NAMES: Final = ("tenant", "network", "group", "container")
 @click.option("-t", "--tenant", default="", help="Of rules of this tenant")
 @click.option("-p", "--policy", default="", help="Of the policies of this name")
 @click.option("-r", "--rule", default="", help="Of the rules with this id")
-@click.option("-a", "--action", default="", help="What they did: allow or deny")
+@click.option("-a", "--action", default="", help="What they did: allow, deny or audit")
 @click.option("-H", "--host", default="", help="On the host with this label")
 @flags.last(SHOWN)
 @flags.since

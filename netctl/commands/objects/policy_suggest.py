@@ -30,6 +30,7 @@ _ENDS: Final = ("EndpointGroup", "Network", "IpAddress")
     "-g", "--group", "groups", multiple=True, help="Only for this group; may be given several times"
 )
 @switch("--dropped", help_text="Allow what policies dropped, too")
+@switch("--audit", help_text="With -o json: policies that only record what they would deny")
 @flags.since
 @click.option(
     "-o",
@@ -47,6 +48,7 @@ def suggest(
     tenant: str,
     groups: tuple[str, ...],
     dropped: bool,
+    audit: bool,
     since: datetime | None,
     form: str,
 ) -> None:
@@ -58,7 +60,11 @@ def suggest(
         asked["dropped"] = "true"
     if since is not None:
         asked["since"] = since.isoformat()
+    if audit and form != "json":
+        raise CommandFailed("--audit is for -o json", HELP)
     found = master.client().policy_suggestion(asked)
+    if audit:
+        found["policys"] = [{**one, "enforcement": "audit"} for one in found["policys"]]
     for line in [*missing(found), *_unknown(found), *_beside(found, form)]:
         click.echo(line, err=True)
     click.echo(_text(found, form), nl=False)

@@ -266,6 +266,7 @@ def remove(master: MasterConnection, tenant: str, policy: str, rule_id: str) -> 
     help="Action to take (allow or deny)",
 )
 @switch("--log", help_text="Record what the rule denies, and new connections that it allows")
+@switch("--audit", help_text="Only record what the rule would deny")
 @flags.what_if
 @flags.if_absent
 @click.pass_obj
@@ -287,6 +288,7 @@ def add(
     port: int,
     action: str,
     log: bool,
+    audit: bool,
 ) -> None:
     """Add a rule; prints nothing. Fails for flags that do not apply to its direction."""
     body = {
@@ -305,6 +307,7 @@ def add(
         "port": port,
         "action": action,
         **({"log": True} if log else {}),
+        **({"audit": True} if audit else {}),
     }
     if error := _direction_error(body):
         raise CommandFailed(error, HELP)

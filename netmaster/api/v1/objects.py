@@ -104,6 +104,7 @@ _DECISIONS: Final = (
         model=Policy,
         create=policy.create,
         update=policy.update,
+        replace=policy.replace,
         delete=policy.delete,
         inspect=inspect.policy,
     ),

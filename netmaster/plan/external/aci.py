@@ -246,7 +246,7 @@ def _allowed(planned: _PlannedObjects, place: Place) -> Iterator[Rule]:
                 f"rule {rule.key} is invalid, "
                 "only From/ToEndpointGroup may be specified in ACI mode"
             )
-        if rule.action != "deny":
+        if rule.action != "deny" and not rule.audit:
             yield rule
 
 

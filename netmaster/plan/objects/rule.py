@@ -1,6 +1,7 @@
 """Decisions about the rules of policies (docs/original/netmaster-rest.md §2).
 
-A rule is only its REST object, and immutable; the rules of switches are derived from it
+A rule is only its REST object, and immutable, but for `audit`, which its policy may change
+(`netmaster.plan.objects.policy`); the rules of switches are derived from it
 (`state.policy_rules`). Rules do not depend on each other, so they may share a commit.
 """
 
@@ -12,6 +13,7 @@ from core.errors import Conflict, Invalid, NotFound
 from core.ids import GroupName, TenantName
 from netmaster.indexes.backlinks import policy_key
 from netmaster.plan.model import Plan
+from netmaster.plan.objects.policy import AUDIT
 from netmaster.stored import Write
 from netmaster.view import View
 from state import policy_rules
@@ -32,9 +34,11 @@ def create(view: View, posted: Rule) -> Plan:
     _check_addresses(posted)
     if posted.direction == "in" and posted.to_ip_address:
         _check_member(view, posted)
+    policy = view.objects[Policy.kind][policy_key(posted)]
     rule = posted.model_copy(
         update={
             "key": key,
+            "audit": posted.audit or (isinstance(policy, Policy) and policy.enforcement == AUDIT),
             "link_sets": blank(Rule).link_sets,
             "links": RuleLinks(match_endpoint_group=group),
         }
@@ -134,4 +138,5 @@ def policy_rule(rule: Rule) -> PolicyRule:
         source=rule.from_ip_address,
         destination=rule.to_ip_address,
         log=rule.log,
+        audit=rule.audit,
     )

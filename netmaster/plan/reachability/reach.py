@@ -90,7 +90,7 @@ class Shift:
 
 @dataclass(frozen=True)
 class Rules:
-    """The ofnet rules of a cluster, found by the groups they are about."""
+    """The ofnet rules of a cluster; those that decide are found by the groups they are about."""
 
     by_id: Mapping[str, OfnetRule] = field(default_factory=dict)
 
@@ -98,7 +98,8 @@ class Rules:
     def _by_groups(self) -> Mapping[tuple[int, int], list[OfnetRule]]:
         found = defaultdict(list)
         for rule in self.by_id.values():
-            found[rule.src_group, rule.dst_group].append(rule)
+            if not rule.audit:
+                found[rule.src_group, rule.dst_group].append(rule)
         return found
 
     def between(self, source: int, destination: int) -> Iterator[OfnetRule]:

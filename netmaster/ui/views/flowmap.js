@@ -64,6 +64,7 @@ function summed(rows, kind) {
   const weight = new Map();
   const pairs = new Map();
   for (const one of rows) {
+    if (one.verdict === "audited") continue; // its connection has a record of its own
     const ends = [nodeOf(one.source, kind), nodeOf(one.destination, kind)];
     const size = one.bytes + one.answerBytes;
     for (const { name } of ends) weight.set(name, (weight.get(name) || 0) + size + 1);

@@ -8,10 +8,10 @@ import { rowsTable } from "../table.js";
 const MOST = 2000;
 const TYPING = 300; // milliseconds after the last key until netmaster is asked
 const TEXTS = {
-  from: "From (pod, group, network, address)", to: "To (service too)", toPort: "Port", service: "Service", policy: "Dropped by policy", tenant: "Tenant",
+  from: "From (pod, group, network, address)", to: "To (service too)", toPort: "Port", service: "Service", policy: "Decided by policy", tenant: "Tenant",
 };
 const CHOICES = {
-  verdict: ["Verdict", [["", "any"], "forwarded", "dropped"]],
+  verdict: ["Verdict", [["", "any"], "forwarded", "dropped", ["audited", "would be denied (audit)"]]],
   protocol: ["Protocol", [["", "any"], "tcp", "udp", "icmp"]],
   range: ["Time", RANGES],
 };

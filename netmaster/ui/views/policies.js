@@ -54,7 +54,12 @@ function open(policy, signal) {
     ({ items, unreachable }) => counts.replaceChildren(ruleTable(policy, new Map(items.map((one) => [one.rule, one.packets]))),
       h("ul", {}, Object.entries(unreachable).map(([host, why]) => h("li", {}, `Host ${host} did not count: ${why}`)))),
     (error) => counts.replaceChildren(ruleTable(policy, new Map()), h("p", {}, error.message)));
-  return [h("h2", {}, policy.key), h("p", {}, `Groups: ${policy.groups.join(", ") || "none, so it decides nothing"}`), counts];
+  return [
+    h("h2", {}, policy.key), h("p", {}, `Groups: ${policy.groups.join(", ") || "none, so it decides nothing"}`),
+    policy.enforcement === "audit" && h("p", {}, "It is under audit and decides nothing: see ",
+      link(to("flows", { policy: policy.policyName, verdict: "audited" }), "what it would deny"), ", and enforce it by ", h("code", {}, `netctl policy audit --off ${policy.policyName}`), "."),
+    counts,
+  ];
 }
 
 function ruleTable(policy, packets) {
@@ -64,7 +69,7 @@ function ruleTable(policy, packets) {
     policy.rules.map((one) => [
       one.ruleId, String(one.priority), one.direction, `${one.protocol || "any"}${one.port ? `/${one.port}` : ""}`,
       ENDS.filter((name) => one[name]).map((name) => `${name} ${one[name]}`).join(", ") || "anybody",
-      h("span", { class: `badge ${one.action === "allow" ? "good" : "bad"}` }, one.action),
+      one.audit ? h("span", { class: "badge some" }, `${one.action}, under audit`) : h("span", { class: `badge ${one.action === "allow" ? "good" : "bad"}` }, one.action),
       packets.has(one.key) ? packets.get(one.key).toLocaleString("en") : "not known",
     ]));
 }

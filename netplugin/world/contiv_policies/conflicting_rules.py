@@ -36,6 +36,7 @@ class _Word(NamedTuple):
     direction: Direction
     action: Action
     log: bool
+    audit: bool
 
 
 class ConflictingRules:
@@ -76,9 +77,9 @@ class ConflictingRules:
             del self._rules[clause], self._words[clause]
 
     def _contrary(self, clause: _Clause) -> bool:
-        said: dict[Direction, set[tuple[Action, bool]]] = {"in": set(), "out": set()}
+        said: dict[Direction, set[tuple[Action, bool, bool]]] = {"in": set(), "out": set()}
         for word in self._words.get(clause, ()):
-            said[word.direction].add((word.action, word.log))
+            said[word.direction].add((word.action, word.log, word.audit))
         return bool(said["in"] and said["out"]) and len(said["in"] | said["out"]) > 1
 
 
@@ -87,7 +88,7 @@ def _key(rule: PolicyRule) -> RuleKey:
 
 
 def _word(rule: PolicyRule) -> _Word:
-    return _Word(rule.direction, rule.action, rule.log)
+    return _Word(rule.direction, rule.action, rule.log, rule.audit)
 
 
 def _clause(rule: PolicyRule) -> _Clause:

@@ -267,6 +267,7 @@ def _for_switch(rule: OfnetRule, number: int) -> Rule:
         dst_port=rule.dst_port,
         tcp_flags=_FLAGS[rule.tcp_flags],
         log=rule.log,
+        audit=rule.audit,
     )
 
 

@@ -9,6 +9,8 @@ Groups with the same policies share the flows of their rules
 
 A rule with `log` reports packets to the agent (`ofnet.policy_log`): all that it denies, and of what
 it allows, by table 18, the first packets of TCP connections and what is not TCP.
+
+A rule with `audit` decides nothing: the packet is looked up again among the rules without it.
 """
 
 # Priorities in table 5. A rule's is 10 plus its own (1..100), so the greatest of a policy's rules
@@ -24,6 +26,13 @@ it allows, by table 18, the first packets of TCP connections and what is not TCP
 # In table 18 each rule has its own match again, at up to four priorities: first packets of TCP,
 # other TCP, what else pods of this host send, and the rest. They are above those of all lesser
 # rules, so that a packet meets those of the rule that table 5 chose.
+#
+# A rule with `audit` has its own priority and match, and register 4 at 0: it is met by what it
+# would decide, and by nothing else. It marks the packet in the register and has it looked up again,
+# by table 18 if it reports, and the second look-up meets no such rule. So the others decide as if
+# there were none: a rule that denies in vain opens nothing that one below it closes, and one that
+# allows lets nothing pass. What another rule decides first is not reported. What passes meets the
+# rule on both hosts: the agent leaves out what is another host's (`ofnet.agent`).
 
 from collections.abc import Iterator
 from ipaddress import IPv4Network, IPv6Network
@@ -32,7 +41,7 @@ from typing import Final
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow import oxm
-from ofnet.openflow.actions import DROP, Instructions, Lookup, Report, goto
+from ofnet.openflow.actions import DROP, Action, Instructions, Lookup, Report, SetField, goto
 from ofnet.openflow.fields import DESTINATION_GROUP, RX_VTEP, SOURCE_GROUP, Bits, Flags
 from ofnet.openflow.match import Match, MatchFields
 from ofnet.openflow.meters import Meter
@@ -46,6 +55,13 @@ _NEW_CONNECTION: Final = Flags(value=0x02, mask=0x12)
 _ANY: Final = Bits(0, 0)
 _LEVELS: Final = 4
 """The priorities that a rule has in table 18."""
+
+_TOLD: Final = 1
+"""In register 4: the packet is on its way by table 18 to be reported for a rule with `audit`."""
+
+_TO_REPORTS: Final = Instructions((SetField("reg4", _TOLD),), goto=TableId.POLICY_LOG)
+_AGAIN: Final = SetField("reg4", 2), Lookup(TableId.POLICY)
+"""Nothing with `audit` matches 2."""
 
 
 def neighbour_discovery() -> Iterator[Flow]:
@@ -72,33 +88,60 @@ def flows(rule: Rule, _world: World) -> Iterator[Flow]:
 def _of_family(rule: Rule, eth_type: int) -> Iterator[Flow]:
     fields: MatchFields = {**_groups(rule), **_ends(rule, eth_type), **_transport(rule, eth_type)}
     priority = Priority.PORT + rule.priority
+    if rule.audit:
+        yield from _under_audit(rule, fields, priority)
+        return
     act = _PASS if rule.allow else DROP
-    if rule.log:
-        report = Report(Meter.of_reports(rule.id))
-        act = goto(TableId.POLICY_LOG) if rule.allow else Instructions((report,))
-        yield from _reports(rule, fields, report) if rule.allow else ()
+    if rule.log and rule.allow:
+        act = goto(TableId.POLICY_LOG)
+        sent_here: MatchFields = {
+            **fields,
+            "metadata": fields.get("metadata", _ANY) | RX_VTEP.put(0),
+        }
+        yield from _reports(rule, fields, sent_here, (_ON,))
+    elif rule.log:
+        act = Instructions((_report(rule),))
     yield Flow(ObjectKind.RULE, TableId.POLICY, priority, Match(**fields), act)
 
 
-def _reports(rule: Rule, fields: MatchFields, report: Report) -> Iterator[Flow]:
-    """Yield the flows of table 18 for what a rule allows."""
-    sent_here: MatchFields = {**fields, "metadata": fields.get("metadata", _ANY) | RX_VTEP.put(0)}
-    reported = Instructions((report, _ON))
-    passed = Instructions((_ON,))
+def _under_audit(rule: Rule, fields: MatchFields, priority: int) -> Iterator[Flow]:
+    """Yield the flows of a rule that decides nothing; one that denies, with `log`, reports."""
+    told = rule.log and not rule.allow
+    act = _TO_REPORTS if told else Instructions(_AGAIN)
+    unmarked: MatchFields = {**fields, "reg4": 0}
+    yield Flow(ObjectKind.RULE, TableId.POLICY, priority, Match(**unmarked), act)
+    if told:
+        marked: MatchFields = {**fields, "reg4": _TOLD}
+        yield from _reports(rule, marked, marked, _AGAIN)
+
+
+def _reports(
+    rule: Rule, fields: MatchFields, reported: MatchFields, then: tuple[Action, ...]
+) -> Iterator[Flow]:
+    """Yield the flows of table 18 for a rule: what is `reported` of all that it matches.
+
+    Of that, the first packets of TCP and what is not TCP; the packets go on as `then` says.
+    """
+    report = Instructions((_report(rule), *then))
+    passed = Instructions(then)
     tcp: MatchFields = {"ip_proto": oxm.PROTO_TCP}
     if rule.protocol in {0, oxm.PROTO_TCP}:
-        first: MatchFields = {**sent_here, **tcp, "tcp_flags": _NEW_CONNECTION}
-        yield _report(rule, 3, first, reported)
+        first: MatchFields = {**reported, **tcp, "tcp_flags": _NEW_CONNECTION}
+        yield _at_level(rule, 3, first, report)
     if not rule.protocol:
-        yield _report(rule, 2, {**fields, **tcp}, passed)
+        yield _at_level(rule, 2, {**fields, **tcp}, passed)
     if rule.protocol != oxm.PROTO_TCP:
-        yield _report(rule, 1, sent_here, reported)
-    yield _report(rule, 0, fields, passed)
+        yield _at_level(rule, 1, reported, report)
+    yield _at_level(rule, 0, fields, passed)
 
 
-def _report(rule: Rule, level: int, fields: MatchFields, act: Instructions) -> Flow:
+def _at_level(rule: Rule, level: int, fields: MatchFields, act: Instructions) -> Flow:
     priority = Priority.PORT + _LEVELS * rule.priority + level
     return Flow(ObjectKind.RULE, TableId.POLICY_LOG, priority, Match(**fields), act)
+
+
+def _report(rule: Rule) -> Report:
+    return Report(Meter.of_reports(rule.id))
 
 
 def _groups(rule: Rule) -> MatchFields:

@@ -42,6 +42,7 @@ _UNSET: Final = {
     "ct_zone": 0,
     "reg2": 0,
     "reg3": 0,
+    "reg4": 0,
     "tracked_as": CT_TRACKED | CT_NEW,
 }
 """The fields that every packet has on its way and that are left out when it has left.

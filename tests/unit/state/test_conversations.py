@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from state.conversations import Conversation, Party, of_records, shown
-from state.flow_records import DROPPED, End
+from state.flow_records import AUDITED, DROPPED, End
 from tests.unit.state.flow_records import CROSSING, RECORD, WEB
 
 PARTY = Party("sea", "web", "shop", "")
@@ -31,3 +31,7 @@ def test_of_drops_those_by_policies_are_told() -> None:
     (told,) = shown(found)
     assert (told["connections"], told["dropped"]) == (2, True)
     assert told["source"] == PARTY._asdict()
+
+
+def test_what_would_be_denied_is_no_conversation_of_its_own() -> None:
+    assert of_records([replace(RECORD, verdict=AUDITED, reason="policy")], "blue") == {}

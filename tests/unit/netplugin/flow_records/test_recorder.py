@@ -4,9 +4,9 @@ import pytest
 
 from ofnet.changes import ObjectId, ObjectKind
 from ofnet.drops import DroppedPacket
-from ofnet.policy_log import LoggedEnd
+from ofnet.policy_log import LoggedEnd, LoggedPacket
 from ofnet.tables import TableId
-from ofnet.world import Bridge
+from ofnet.world import Bridge, Rule
 from tests.unit.netplugin.flow_records.recorded import POD1, POD2, VIP, Scene, flow
 from tests.unit.ofnet.worlds import NET, address, local, remote
 
@@ -145,3 +145,18 @@ def test_drops_that_were_not_reported_are_counted() -> None:
     assert scene.recorder.lost["drop"] == 3
     scene.look(line.format(2))
     assert scene.recorder.lost["drop"] == 5
+
+
+def test_what_would_be_denied_has_a_record_of_its_own() -> None:
+    scene = Scene()
+    rule = Rule(id=RULE.name, priority=1, allow=False, log=True, audit=True)
+    drop = dropped(1, RULE, TableId.POLICY)
+    packet = LoggedPacket(rule=rule, protocol=6, source=drop.source, destination=drop.destination)
+    for _ in range(2):
+        scene.recorder.note_audited(packet, Bridge.VXLAN)
+    scene.recorder.note(drop)
+    audited, denied = scene.recorder.ring.open()
+    assert (audited.verdict, audited.packets, denied.verdict) == ("audited", 2, "dropped")
+    assert (audited.reason, audited.policy, audited.rule) == ("policy", "doors", "7")
+    assert audited.destination.names.pod == "pod2"
+    assert scene.recorder.lost["drop"] == 0

@@ -57,3 +57,13 @@ def test_one_name_is_required(verb: str, names: list[str], netctl: Netctl) -> No
 def test_ls_takes_no_name(netctl: Netctl) -> None:
     done = netctl("policy", "ls", "extra")
     assert (done.code, done.message) == (1, '"More arguments than required"')
+
+
+def test_a_policy_is_put_under_audit_and_enforced(netctl: Netctl) -> None:
+    netctl("policy", "create", "--audit", "p1")
+    assert netctl.master.written[-1][2]["enforcement"] == "audit"
+    done = netctl("policy", "audit", "-t", "blue", "p1")
+    assert netctl.master.patched == [("policys", "blue:p1", {"enforcement": "audit"})]
+    assert done.out.startswith("blue:p1 is under audit: see `netctl flows -v audited`")
+    assert netctl("policy", "audit", "--off", "p1").out == "Enforcing default:p1\n"
+    assert netctl.master.patched[-1] == ("policys", "default:p1", {"enforcement": "enforcing"})

@@ -49,3 +49,10 @@ def test_a_rule_is_logged_if_asked_for(netctl: Netctl) -> None:
         assert netctl("policy", "rule-add", *words, "p1", "1").code == 0
     assert ["log" in body for _, _, body in netctl.master.written] == [False, True]
     assert netctl.master.written[-1][2]["log"] is True
+
+
+def test_a_rule_is_under_audit_if_asked_for(netctl: Netctl) -> None:
+    for words in ([], ["--audit"]):
+        assert netctl("policy", "rule-add", *words, "p1", "1").code == 0
+    assert ["audit" in body for _, _, body in netctl.master.written] == [False, True]
+    assert netctl.master.written[-1][2]["audit"] is True

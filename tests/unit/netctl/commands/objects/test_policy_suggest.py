@@ -127,3 +127,10 @@ def test_other_forms_are_refused(netctl: Netctl, form: str) -> None:
     done = netctl("policy", "suggest", "-o", form)
     assert done.code != 0
     assert "what-if, json, networkpolicy" in done.err
+
+
+def test_suggested_policies_begin_under_audit_if_asked_for(netctl: Netctl) -> None:
+    netctl.master.suggested = FOUND
+    posts = json.loads(netctl("policy", "suggest", "-o", "json", "--audit").out)
+    assert posts["policys"] == [{"policyName": "seen-db", "enforcement": "audit"}]
+    assert netctl("policy", "suggest", "--audit").code == 1

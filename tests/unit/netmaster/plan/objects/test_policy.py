@@ -2,7 +2,7 @@
 
 import pytest
 
-from contivmodel.objects import Link
+from contivmodel.objects import Link, Rule
 from core import keys
 from netmaster.plan.objects import group, policy, tenant
 from netmaster.plan.objects.policy import CHUNK
@@ -145,3 +145,70 @@ def test_what_is_left_of_several_policies_is_swept(scene: Scene) -> None:
         scene.do(policy.delete, f"default:{name}")
     assert scene.do(policy.sweep) == 6
     assert policy.sweep(scene.view).then is None
+
+
+def audited(scene: Scene) -> list[str]:
+    """Return the ids of the rules under audit, as the store has them."""
+    rules = scene.view.objects["rule"].values()
+    return sorted(one.rule_id for one in rules if isinstance(one, Rule) and one.audit)
+
+
+def test_a_policy_under_audit_has_all_its_rules_under_audit(scene: Scene) -> None:
+    scene.policy("p1")
+    scene.rule("1")
+    scene.policy("p2")
+    scene.rule("other", policy_name="p2")
+    reply = scene.do(policy.update, a_policy("p1", enforcement=policy.AUDIT))
+    assert reply == scene.read("policy", "default:p1")
+    assert reply.enforcement == policy.AUDIT
+    assert scene.rule("2").audit, "a rule that is added"
+    assert audited(scene) == ["1", "2"]
+    scene.do(policy.update, a_policy("p1"))
+    assert audited(scene) == ["1", "2"], "a client of the original leaves it as it is"
+    scene.do(policy.replace, a_policy("p1"))
+    assert audited(scene) == []
+    assert scene.read("policy", "default:p1").enforcement == ""
+
+
+def test_a_policy_may_begin_under_audit(scene: Scene) -> None:
+    scene.policy("p1", enforcement=policy.AUDIT)
+    assert scene.rule("1").audit
+    assert scene.do(policy.set_audited) == 0
+
+
+def test_single_rules_under_audit_are_enforced_with_their_policy(scene: Scene) -> None:
+    scene.policy("p1")
+    scene.rule("1", audit=True)
+    scene.rule("2")
+    assert audited(scene) == ["1"]
+    assert scene.do(policy.set_audited) == 0
+    reply = scene.do(policy.update, a_policy("p1", enforcement=policy.ENFORCING))
+    assert reply.enforcement == policy.ENFORCING
+    assert audited(scene) == []
+    assert scene.read("policy", "default:p1").enforcement == ""
+
+
+def test_rules_of_a_large_policy_follow_and_no_part_denies_more(scene: Scene) -> None:
+    scene.policy("p1")
+    scene.policy("p2", enforcement=policy.AUDIT)
+    for number in range(2 * CHUNK + 5):
+        scene.rule(f"{number:03}", action="deny" if number % 2 else "allow")
+    denying = [f"{number:03}" for number in range(1, 2 * CHUNK + 5, 2)]
+    plan = policy.replace(scene.view, a_policy("p1", enforcement=policy.AUDIT))
+    assert plan.then is policy.set_audited
+    scene.do(policy.replace, a_policy("p1", enforcement=policy.AUDIT))
+    assert audited(scene) == denying[:CHUNK], "rules that deny go first"
+    scene.reload()
+    assert scene.do(policy.set_audited) == CHUNK
+    assert scene.do(policy.set_audited) == 5
+    assert scene.do(policy.set_audited) == 0
+    assert len(audited(scene)) == 2 * CHUNK + 5
+
+    scene.do(policy.replace, a_policy("p1"))
+    assert scene.read("policy", "default:p1").enforcement == policy.ENFORCING
+    assert set(denying) < set(audited(scene)), "and come back last"
+    scene.reload()
+    while scene.do(policy.set_audited):
+        pass
+    assert audited(scene) == []
+    assert scene.read("policy", "default:p1").enforcement == ""

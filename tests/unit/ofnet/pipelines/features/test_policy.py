@@ -104,6 +104,56 @@ def test_what_arrives_and_is_allowed_was_reported_where_it_was_sent() -> None:
     assert reported(routed(replace(rule, allow=False)), arrived) == 1
 
 
+@pytest.mark.parametrize("packet", [NEW, UDP])
+def test_a_rule_under_audit_reports_what_it_would_deny_and_decides_nothing(
+    packet: dict[str, Any],
+) -> None:
+    audited = replace(deny_all(8), priority=9, log=True, audit=True)
+    sent = ip(ANN, BOB, **packet)
+    assert send(routed(audited), VXLAN, sent) == send(routed(), VXLAN, sent) != []
+    assert reported(routed(audited), sent) == 1
+    assert reported(routed(audited), ip(ANN, EVE, **packet)) == 0
+
+
+def test_of_a_connection_that_would_be_denied_the_first_packet_is_reported() -> None:
+    for protocol in (0, oxm.PROTO_TCP):
+        audited = replace(deny_all(8), protocol=protocol, log=True, audit=True)
+        assert send(routed(audited), VXLAN, ip(ANN, BOB, **DATA))
+        assert reported(routed(audited), ip(ANN, BOB, **DATA)) == 0
+
+
+def test_a_lesser_rule_that_allows_is_asked_after_the_audit() -> None:
+    audited = replace(deny_all(8), id="audited", priority=9, log=True, audit=True)
+    allowing = Rule(id="allow", priority=5, allow=True, dst_group=8, log=True)
+    both = routed(audited, allowing, replace(deny_all(8), priority=1))
+    assert send(both, VXLAN, ip(ANN, BOB, **NEW)) == send(routed(), VXLAN, ip(ANN, BOB, **NEW))
+    assert reported(both, ip(ANN, BOB, **NEW)) == 2, "for the audit, and as allowed"
+
+
+def test_a_rule_under_audit_opens_nothing_that_another_closes() -> None:
+    denying = replace(deny_all(8), id="denying", priority=4)
+    for audited in (
+        replace(deny_all(8), priority=9, log=True, audit=True),
+        Rule(id="allow", priority=9, allow=True, dst_group=8, audit=True),
+    ):
+        assert not send(routed(audited, denying), VXLAN, ip(ANN, BOB))
+        assert send(routed(audited, replace(denying, allow=True)), VXLAN, ip(ANN, BOB))
+
+
+def test_what_another_rule_decides_first_is_not_reported() -> None:
+    audited = replace(deny_all(8), priority=4, log=True, audit=True)
+    above = Rule(id="above", priority=9, allow=True, dst_group=8)
+    assert reported(routed(audited, above), ip(ANN, BOB)) == 0
+    unasked = Rule(id="unasked", priority=9, allow=True, dst_group=8, audit=True)
+    assert reported(routed(audited, unasked), ip(ANN, BOB)) == 0, "it would have been allowed"
+
+
+def test_a_rule_under_audit_that_is_for_answers_is_silent() -> None:
+    silent = replace(deny_all(8), audit=True)
+    assert send(routed(silent), VXLAN, ip(ANN, BOB))
+    assert reported(routed(silent), ip(ANN, BOB)) == 0
+
+
 def test_policy_for_an_unknown_source_applied_at_its_own_host() -> None:
     assert send(routed(deny_all(8)), VXLAN, arrival(TUNNEL, BOB, tunnel_id=10001))
 

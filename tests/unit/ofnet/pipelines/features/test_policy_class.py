@@ -78,8 +78,15 @@ def test_a_rule_means_nothing_to_a_group_that_left_its_class() -> None:
 
 
 def test_no_packet_comes_back_to_the_rules_from_another_table() -> None:
-    """Else it might come with the registers of a class from before."""
-    beyond = {*TABLES[TableId.POLICY].next}
+    """Else it might come with the registers of a class from before.
+
+    Table 18 sends some back, at once and with the groups and registers that they came with.
+    """
+    reporting = TABLES[TableId.POLICY_LOG]
+    assert reporting.actions == {"report", "reg4", "lookup"}
+    assert not reporting.writes
+    assert TableId.POLICY in reporting.resumes
+    beyond = {*TABLES[TableId.POLICY].next, *reporting.resumes} - {reporting.id, TableId.POLICY}
     while more := {way for table in beyond for way in _ways(table)} - beyond:
         beyond |= more
     assert not beyond & {TableId.POLICY, TableId.DST_GRP, TableId.VLAN, TableId.INGRESS_GROUP}
