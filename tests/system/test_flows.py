@@ -344,6 +344,7 @@ def test_what_a_policy_under_audit_would_deny_has_a_record_of_its_own(bed: Bed) 
     bed.netctl("group", "create", "-p", name, network, group)
     with pods(bed, network, "audit") as (client, _):
         server = bed.add_pod(bed.hosts[1], group, network=network, group=group)
+        applied(bed)  # the sender's host has to know the group, too
         with taking(server, OPEN):
             port = send(client, server.address, OPEN, 0.1).port
 
@@ -372,14 +373,18 @@ def test_a_watch_tells_of_beginnings_and_ends(bed: Bed, tmp_path: Path) -> None:
         words = bed.netctl_command("flows", "-f", f"--from={client.name}", "-o", "jsonl")
         follow = bed.fabric.namespace.popen(words, log=told)
 
-        def states(port: int) -> list[bool]:
+        def states(*ports: int) -> list[bool]:
             seen = [json.loads(one) for one in told.read_text().splitlines() if one[0] == "{"]
-            return [one["ended"] for one in seen if one["source"]["port"] == port]
+            return [one["ended"] for one in seen if one["source"]["port"] in ports]
+
+        sent: list[int] = []
+
+        def begun() -> bool:
+            sent.append(send(client, server.address, OPEN, 0.1).port)
+            return bool(states(*sent))
 
         try:
-            eventually(
-                lambda: states(send(client, server.address, OPEN, 0.1).port), "the watch has begun"
-            )
+            eventually(begun, "the watch has begun")
             port = send(client, server.address, OPEN, 1.0).port
             eventually(lambda: states(port) == [False, True], "beginning and end are told")
         finally:

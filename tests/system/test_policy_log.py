@@ -123,6 +123,7 @@ def test_a_policy_under_audit_records_once_what_it_would_deny(bed: Bed, network:
     bed.netctl("group", "create", "-p", name, "-p", f"closed-{network}", network, group)
     with pods(bed, network, "audit") as (client, _):
         server = bed.add_pod(bed.hosts[1], "asked", network=network, group=group)
+        applied(bed)  # the sender's host has to know the group, too
 
         def audited(port: int) -> list[dict[str, Any]]:
             found = logged(bed, "-p", name)["items"]
