@@ -93,6 +93,7 @@ EXAMPLES: Final = {
     "policy suggest": (
         "policy suggest --tenant=blue --since=1h",
         "policy suggest -t blue -g web -o networkpolicy",
+        "policy suggest -t blue -g web --apply --audit",
     ),
     "selftest": ("selftest",),
     "service create": (

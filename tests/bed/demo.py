@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from tests.bed.cluster import PROGRAMS, ROOT, SUBNETS, SUBNETS6, Bed
@@ -226,8 +227,14 @@ def _bed(keeper: Keeper, story: Story) -> Bed:
     directory = Path(f"/run/contiv-demo-{os.getpid()}")
     keeper.watch_dir(directory)
     directory.mkdir()
+    return demo_bed(directory, keeper=keeper, tell=story.tell)
+
+
+def demo_bed(directory: Path, **more: Any) -> Bed:
+    """Return the demo's cluster, whose hosts record flows."""
     secure = bool(os.environ.get("SECURE"))
-    return Bed(directory, secure=secure, six=_is_six(), keeper=keeper, tell=story.tell)
+    flags = {"netplugin": ["--flow-records"]}
+    return Bed(directory, secure=secure, six=_is_six(), flags=flags, **more)
 
 
 def _is_six() -> bool:

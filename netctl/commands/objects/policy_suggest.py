@@ -2,17 +2,21 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from core.errors import MasterRefused
 from netctl.commandline import Command, switch
 from netctl.commands import flags
 from netctl.commands.diagnostics.flows import missing
 from netctl.connection import MasterConnection
-from netctl.failure import HELP, CommandFailed
+from netctl.failure import HELP, REQUEST, CommandFailed
 from netctl.render import Json, indented
 from netctl.what_if import shift
+
+if TYPE_CHECKING:
+    from contivmodel.client_sync import RestClient
 
 WHAT_IF: Final = "what-if"
 FORMS: Final = (WHAT_IF, "json", "networkpolicy")
@@ -30,7 +34,8 @@ _ENDS: Final = ("EndpointGroup", "Network", "IpAddress")
     "-g", "--group", "groups", multiple=True, help="Only for this group; may be given several times"
 )
 @switch("--dropped", help_text="Allow what policies dropped, too")
-@switch("--audit", help_text="With -o json: policies that only record what they would deny")
+@switch("--audit", help_text="With -o json or --apply: policies that only record what they deny")
+@switch("--apply", help_text="Make the policies and rules, and give the policies to their groups")
 @flags.since
 @click.option(
     "-o",
@@ -49,6 +54,7 @@ def suggest(
     groups: tuple[str, ...],
     dropped: bool,
     audit: bool,
+    apply: bool,
     since: datetime | None,
     form: str,
 ) -> None:
@@ -60,14 +66,44 @@ def suggest(
         asked["dropped"] = "true"
     if since is not None:
         asked["since"] = since.isoformat()
-    if audit and form != "json":
-        raise CommandFailed("--audit is for -o json", HELP)
+    if apply and form != WHAT_IF:
+        raise CommandFailed("--apply prints what it makes, and has no -o", HELP)
+    if audit and form != "json" and not apply:
+        raise CommandFailed("--audit is for -o json and --apply", HELP)
     found = master.client().policy_suggestion(asked)
     if audit:
         found["policys"] = [{**one, "enforcement": "audit"} for one in found["policys"]]
     for line in [*missing(found), *_unknown(found), *_beside(found, form)]:
         click.echo(line, err=True)
-    click.echo(_text(found, form), nl=False)
+    if apply:
+        _apply(master, found)
+    else:
+        click.echo(_text(found, form), nl=False)
+
+
+def _apply(master: MasterConnection, found: Json) -> None:
+    """Make what is suggested; the groups come last, so that no policy holds in part."""
+    client = master.client()
+    made: list[str] = []
+    try:
+        for one in found["policys"]:
+            _create_policy(client, one)
+            made.append(one["key"])
+        for one in found["rules"]:
+            client.write("rules", one["key"], one)
+    except (CommandFailed, MasterRefused):
+        for key in made:
+            client.delete("policys", key)
+        raise
+    for one in found["endpointGroups"]:
+        client.change("endpointGroups", one["key"], {"policies": one["policies"]})
+        policies = ", ".join(one["policies"])
+        click.echo(f"Group {one['key']} has policy {policies} now")
+
+
+def _create_policy(client: "RestClient", one: Json) -> None:
+    if client.create_if_absent("policys", one["key"], one) is not None:
+        raise CommandFailed(f"policy {one['key']} exists already: remove it first", REQUEST)
 
 
 def _text(found: Json, form: str) -> str:

@@ -134,3 +134,32 @@ def test_suggested_policies_begin_under_audit_if_asked_for(netctl: Netctl) -> No
     posts = json.loads(netctl("policy", "suggest", "-o", "json", "--audit").out)
     assert posts["policys"] == [{"policyName": "seen-db", "enforcement": "audit"}]
     assert netctl("policy", "suggest", "--audit").code == 1
+
+
+OBJECTS: dict[str, Any] = {
+    "policys": [{"key": "blue:seen-db", "policyName": "seen-db"}],
+    "rules": [rule("1", key="blue:seen-db:1"), rule("2", key="blue:seen-db:2")],
+}
+
+
+def test_a_suggestion_is_made_with_the_groups_last(netctl: Netctl) -> None:
+    netctl.master.suggested = {**FOUND, **OBJECTS}
+    done = netctl("policy", "suggest", "--apply", "--audit")
+    assert (done.code, done.out) == (0, "Group blue:db has policy seen-db now\n")
+    written = [(plural, key) for plural, key, _ in netctl.master.written]
+    rules = [("rules", one["key"]) for one in OBJECTS["rules"]]
+    assert written == [("policys", "blue:seen-db"), *rules]
+    assert netctl.master.written[0][2]["enforcement"] == "audit"
+    assert netctl.master.patched == [("endpointGroups", "blue:db", {"policies": ["seen-db"]})]
+    assert netctl("policy", "suggest", "--apply", "-o", "json").code == 1
+
+
+def test_nothing_is_made_beside_a_policy_of_the_name(netctl: Netctl) -> None:
+    netctl.master.suggested = {**FOUND, **OBJECTS}
+    netctl.master.add("policys", {"key": "blue:seen-db"})
+    done = netctl("policy", "suggest", "--apply")
+    assert (done.code, done.message) == (
+        3,
+        '"policy blue:seen-db exists already: remove it first"',
+    )
+    assert (netctl.master.written, netctl.master.deleted) == ([], [])
