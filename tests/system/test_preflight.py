@@ -222,6 +222,6 @@ def test_a_store_that_is_away_is_named(bed: Bed) -> None:
     finally:
         bed.store.start()
     assert status == 1
-    assert "no answer in 10 s" in lines["store"]
+    assert "no answer in " in lines["store"]
     for subject in ("private network", "paths"):
         assert lines[subject].startswith(f"NOTE   {subject}: not looked at: ")

@@ -36,6 +36,9 @@ ASKED: Final = 40
 """How often each is asked."""
 WATCHED: Final = 20.0
 """Seconds of drawing that are measured, and so often what the page holds."""
+LOOKS: Final = 5
+BETWEEN: Final = 300
+"""Milliseconds between two looks at what a page holds."""
 FRAMES: Final = """seconds => new Promise((resolve) => {
   const frames = [];
   let last = performance.now();
@@ -130,9 +133,15 @@ def test_a_view_draws_on_beside_a_thousand_flows_a_second(
 
 
 def held(page: Any) -> int:
-    """Return how many bytes the page's program holds after a collection."""
+    """Return how many bytes the page's program holds: the least of some looks after a collection.
+
+    An answer that is on its way counts, too, and may be as large as what the page keeps.
+    """
     session = page.context.new_cdp_session(page)
-    session.send("HeapProfiler.collectGarbage")
-    found = session.send("Runtime.getHeapUsage")
+    sizes = []
+    for _ in range(LOOKS):
+        session.send("HeapProfiler.collectGarbage")
+        sizes.append(int(session.send("Runtime.getHeapUsage")["usedSize"]))
+        page.wait_for_timeout(BETWEEN)
     session.detach()
-    return int(found["usedSize"])
+    return min(sizes)
