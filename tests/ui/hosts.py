@@ -270,6 +270,39 @@ def test_an_endpoint_tells_its_last_flows(
         picture(shown, "endpoint")
 
 
+@pytest.mark.parametrize(
+    ("view", "name"), [("networks", "default-net"), ("groups", "guarded"), ("policies", "doors")]
+)
+def test_an_object_tells_on_which_hosts_it_is_applied(
+    inside: Browser, bed: Bed, pods: dict[str, Pod], view: str, name: str
+) -> None:
+    assert pods
+    hosts = len(bed.hosts)
+    with opened(inside, bed.url) as shown:
+        shown.go(view)
+        shown.page.get_by_role("button", name=name, exact=True).click()
+        told = shown.page.get_by_role("region", name="What is chosen")
+        expect(told).to_contain_text(f"applied on {hosts} of {hosts} hosts, seen so since")
+        assert shown.faults() == []
+
+
+def test_a_policy_under_audit_says_so(inside: Browser, bed: Bed) -> None:
+    bed.netctl("policy", "create", "--audit", "tried")
+    bed.netctl("policy", "rule-add", "-d", "in", "-j", "deny", "-l", "tcp", "tried", "1")
+    try:
+        with opened(inside, bed.url) as shown:
+            shown.go("policies?search=tried")
+            shown.page.get_by_role("button", name="tried", exact=True).click()
+            told = shown.page.get_by_role("region", name="What is chosen")
+            expect(told).to_contain_text("deny, under audit")
+            told.get_by_role("link", name="what it would deny").click()
+            expect(shown.page.get_by_label("Verdict")).to_have_value("audited")
+            expect(shown.page.get_by_label("Decided by policy")).to_have_value("tried")
+            assert shown.faults() == []
+    finally:
+        bed.netctl("policy", "rm", "tried")
+
+
 @pytest.fixture
 def kubernetes(bed: Bed, pods: dict[str, Pod]) -> Iterator[None]:
     """Have policies of Kubernetes of two kinds, and a service, for the server."""

@@ -1,6 +1,7 @@
 /* Endpoints: found, sorted and paged by netmaster; the page in sight is read anew when endpoints have changed. */
 
 import { ask } from "../api.js";
+import { conditionOf } from "../conditions.js";
 import { facts, field, filters, h, link, moment, plainTable, progress, say } from "../dom.js";
 import { bytes, endName, lacks, portOf, sparkline, verdictOf } from "../flowfeed.js";
 import { follow } from "../live.js";
@@ -141,6 +142,7 @@ function open(one, signal) {
       ["Host", link(to("hosts", { search: one.host }), one.host)], ["Container", one.container], ["Interface", one.interface],
       ["Labels", labelsOf(one).join(" ")], ["Key", one.key],
     ]),
+    conditionOf("endpoints", one.key, signal),
     h("p", {}, link(to("trace", { src: one.key }), "Trace from it"), " ", link(to("trace", { dst: one.key }), "Trace to it"), " ",
       link(to("capture", { endpoint: one.key }), "Capture its packets"), " ",
       POD in one.labels && link(to("reach", { namespace: one.labels[NAMESPACE], pod: one.labels[POD], tenant: one.tenant }), "Who may talk to it")),

@@ -1,6 +1,7 @@
 /* Tenants, networks and groups: lists that changes are applied to as they come. */
 
 import { all, ask } from "../api.js";
+import { conditionOf } from "../conditions.js";
 import { field, filters, h, link, plainTable, progress, say } from "../dom.js";
 import { onChanges } from "../live.js";
 import { keep, to } from "../router.js";
@@ -45,6 +46,7 @@ const LISTS = {
       { head: "Kind", of: (one) => one.nwType },
       { head: "Endpoints", of: (one) => shown("endpoints", { tenant: one.tenantName, network: one.networkName }), by: false },
     ],
+    open: openApplied,
   },
   groups: {
     title: "Groups",
@@ -59,6 +61,7 @@ const LISTS = {
       { head: "Excluded", of: (one) => one.exclude.join(", ") },
       { head: "Endpoints", of: (one) => shown("endpoints", { tenant: one.tenantName, group: one.groupName }), by: false },
     ],
+    open: openApplied,
   },
 };
 
@@ -72,6 +75,10 @@ function openTenant(tenant, signal) {
   ask(`tenants/${encodeURIComponent(tenant.key)}/state`, { signal }).then(
     (told) => state.replaceChildren(used(told)), (error) => state.replaceChildren(h("p", {}, error.message)));
   return [h("h2", {}, tenant.key), state];
+}
+
+function openApplied(one, signal, kind) {
+  return [h("h2", {}, one.key), conditionOf(kind, one.key, signal)];
 }
 
 /* What a tenant has of what it may have; of what it has no quota of, the totals that its state tells. */
@@ -94,7 +101,7 @@ export async function show(root, { name, query, signal, fail, well }) {
   const search = h("input", { type: "search", value: query.search || "", on: { input: draw } });
   const summary = h("p", { class: "summary" });
   const table = rowsTable(list.title, list.columns, {
-    empty: [list.empty], open: list.open && ((one) => list.open(one, signal)),
+    empty: [list.empty], open: (one) => list.open(one, signal, list.kind),
   });
   let objects = null;
   root.append(filters({}, field("Name contains", search)), summary, table.node);

@@ -1,6 +1,7 @@
 /* Policies: their rules in the order in which they decide, the groups that have them, and how often each rule applied. */
 
 import { all, ask } from "../api.js";
+import { conditionOf } from "../conditions.js";
 import { field, filters, h, link, plainTable, progress } from "../dom.js";
 import { follow } from "../live.js";
 import { keep, to } from "../router.js";
@@ -56,6 +57,7 @@ function open(policy, signal) {
     (error) => counts.replaceChildren(ruleTable(policy, new Map()), h("p", {}, error.message)));
   return [
     h("h2", {}, policy.key), h("p", {}, `Groups: ${policy.groups.join(", ") || "none, so it decides nothing"}`),
+    conditionOf("policys", policy.key, signal),
     policy.enforcement === "audit" && h("p", {}, "It is under audit and decides nothing: see ",
       link(to("flows", { policy: policy.policyName, verdict: "audited" }), "what it would deny"), ", and enforce it by ", h("code", {}, `netctl policy audit --off ${policy.policyName}`), "."),
     counts,
