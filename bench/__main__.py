@@ -12,6 +12,7 @@ from bench import (
     containers,
     endpoints,
     failover,
+    flow_records,
     flows,
     metrics,
     names,
@@ -53,6 +54,7 @@ BENCHMARKS: Final[dict[str, Callable[[], Iterable[Row]]]] = {
     "names": names.rows,
     "metrics": metrics.rows,
     "policy_log": policy_log.rows,
+    "flow_records": flow_records.rows,
     "services": services.rows,
 }
 
