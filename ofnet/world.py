@@ -262,15 +262,16 @@ class Uplink:
 class Router:
     """`inb01`, the host's interface for BGP with the peer on its network.
 
-    `ip6` is the link-local address that the peer's network reaches this host's IPv6 pods by.
-    `peer_mac` is None until the peer has answered ARP.
+    `ip6` is the link-local address that the peer's network reaches this host's IPv6 pods by, and
+    `global6` another one of IPv6 there. `peer_mac` is None until the peer has answered ARP or ND.
     """
 
     ofport: int
     mac: str
-    ip: IPv4Address
-    peer: IPv4Address
+    peer: IPv4Address | IPv6Address
+    ip: IPv4Address | None = None
     ip6: IPv6Address | None = None
+    global6: IPv6Address | None = None
     peer_mac: str | None = None
 
 

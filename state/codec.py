@@ -213,6 +213,8 @@ def decode_bgp(key: str, value: bytes) -> BgpRecord:
         as_number=fields.text("as"),
         neighbor_as=fields.text("neighbor-as"),
         neighbor=fields.text("neighbor"),
+        router_ipv6=fields.text("router-ipv6"),
+        neighbor_ipv6=fields.text("neighbor-ipv6"),
     )
 
 
@@ -402,6 +404,8 @@ def _bgp(record: BgpRecord) -> dict[str, Any]:
         "as": record.as_number,
         "neighbor-as": record.neighbor_as,
         "neighbor": record.neighbor,
+        **({"router-ipv6": record.router_ipv6} if record.router_ipv6 else {}),
+        **({"neighbor-ipv6": record.neighbor_ipv6} if record.neighbor_ipv6 else {}),
     }
 
 

@@ -179,13 +179,18 @@ class ServiceRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BgpRecord:
-    """CfgBgpState: a host's router address and its BGP neighbour."""
+    """CfgBgpState: a host's router address and its BGP neighbour.
+
+    `router_ipv6` and `neighbor_ipv6`, which the original does not have, are empty where not asked.
+    """
 
     hostname: str
     router_ip: str
     as_number: str
     neighbor_as: str
     neighbor: str
+    router_ipv6: str = ""
+    neighbor_ipv6: str = ""
 
 
 DEFAULT_PRIVATE_SUBNET: Final = "172.19.0.0/16"

@@ -80,7 +80,7 @@ class LearnedRoutes:
         source = self._source
         if source is None:
             return
-        # A next hop of IPv4 must be on the peering's own network. The network has no prefix of
+        # A next hop of IPv4 must be on the peering's own network. That need not have a prefix of
         # IPv6 that is known here, so its next hops are requested there: only what answers is on it.
         # A route without a MAC address is held back: its flow could not say where packets go.
         near = {hop for hop in source.routes.values() if _on_network(hop, source.peering)}
@@ -114,11 +114,12 @@ class LearnedRoutes:
 
 
 def _request(mac: str, router: Router, address: Address) -> Iterator[bytes]:
-    if address.version == 4:
+    if address.version == 6:
+        if router.ip6 is not None:
+            yield packets.solicitation(mac, router.ip6, address)
+    elif router.ip is not None:
         yield packets.arp_request(mac, router.ip, address)
-    elif router.ip6 is not None:
-        yield packets.solicitation(mac, router.ip6, address)
 
 
 def _on_network(hop: Address, peering: Peering) -> bool:
-    return hop.version == 6 or hop in peering.router.network
+    return hop.version == 6 or (peering.router is not None and hop in peering.router.network)

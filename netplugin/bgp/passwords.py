@@ -11,12 +11,12 @@ clear and shown to everybody who may read objects.
 
 import stat
 from collections.abc import Iterator
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from pathlib import Path
 
 from core.errors import PeerFailed
 from ofnet.bgp.connection import LONGEST_PASSWORD, Streams, dial
-from ofnet.bgp.peering import Peering
+from ofnet.bgp.peering import Address, Peering
 
 
 class PasswordFile:
@@ -32,7 +32,7 @@ class PasswordFile:
         """
         return await dial(peering, self.password(peering.peer))
 
-    def password(self, peer: IPv4Address) -> bytes:
+    def password(self, peer: Address) -> bytes:
         """Return the password of a peer, b"" if it has none. Raises PeerFailed."""
         if self._path is None:
             return b""
@@ -45,13 +45,13 @@ class PasswordFile:
             raise PeerFailed(f"BGP password file {self._path}: others may read it, chmod it to 600")
         return dict(self._entries(lines)).get(peer, b"")
 
-    def _entries(self, lines: list[bytes]) -> Iterator[tuple[IPv4Address, bytes]]:
+    def _entries(self, lines: list[bytes]) -> Iterator[tuple[Address, bytes]]:
         for number, line in enumerate(lines, 1):
             words = line.split(maxsplit=1)
             if not words or words[0].startswith(b"#"):
                 continue
             try:
-                address = IPv4Address(words[0].decode())
+                address = ip_address(words[0].decode())
             except ValueError as exc:
                 raise self._malformed(number) from exc
             password = words[1].strip() if len(words) > 1 else b""
@@ -61,5 +61,5 @@ class PasswordFile:
 
     def _malformed(self, number: int) -> PeerFailed:
         # the line itself is not shown: it may be a password
-        what = f"an IPv4 address and a password of 1 to {LONGEST_PASSWORD} bytes"
+        what = f"an address and a password of 1 to {LONGEST_PASSWORD} bytes"
         return PeerFailed(f"BGP password file {self._path}: line {number} must be {what}")

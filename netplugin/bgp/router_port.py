@@ -7,6 +7,7 @@ has its flows.
 
 import logging
 
+from core.errors import HostError
 from core.logs import fields
 from netplugin.bridges.host.host_ports import HostInterface, HostPorts
 from netplugin.kernel.routes.route_table import HostRoute
@@ -28,7 +29,13 @@ class RouterPort:
 
     async def ensure(self, peering: Peering) -> Router:
         """Create or correct the interface; return the World's router. Raises ContivError."""
-        row = await self._host_ports.ensure(router_interface(peering))
+        wanted = router_interface(peering)
+        row = await self._host_ports.ensure(wanted)
+        if peering.peer.version == 6 and not await self._host_ports.has_ipv6(wanted.name):
+            raise HostError(
+                f"link {wanted.name} has no IPv6, by which this host speaks BGP: "
+                f"sysctl net.ipv6.conf.{wanted.name}.disable_ipv6=0, or boot without ipv6.disable=1"
+            )
         return _router(peering, row.ofport or 0)
 
     async def remove(self) -> None:
@@ -60,25 +67,25 @@ class RouterPort:
 
 def router_interface(peering: Peering) -> HostInterface:
     """Return the host's interface for BGP."""
-    own = peering.router
+    own = [one for one in (peering.router, peering.router6) if one is not None]
     return HostInterface(
         bridge=Bridge.VLAN,
         name=port_names.ROUTER_PORT,
         owner=port_names.ROUTER_ENDPOINT_ID,
         tag=ROUTER_VLAN,
         ofport=port_names.ROUTER_OFPORT,
-        mac=port_names.router_mac(own.ip),
-        addresses=[own],
-        routes=[HostRoute(subnet=own.network, source=own.ip)],
+        mac=port_names.router_mac(peering.router_id),
+        addresses=own,
+        routes=[HostRoute(subnet=one.network, source=one.ip) for one in own],
     )
 
 
 def _router(peering: Peering, ofport: int) -> Router:
-    own = peering.router.ip
     return Router(
         ofport=ofport,
-        mac=port_names.router_mac(own),
-        ip=own,
+        mac=port_names.router_mac(peering.router_id),
+        ip=peering.router.ip if peering.router is not None else None,
         peer=peering.peer,
-        ip6=peering.next_hop6,
+        ip6=peering.link_local,
+        global6=peering.router6.ip if peering.router6 is not None else None,
     )

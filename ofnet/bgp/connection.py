@@ -9,11 +9,10 @@ import asyncio
 import socket
 import struct
 from collections.abc import Awaitable, Callable
-from ipaddress import IPv4Address
 from typing import Final
 
 from core.errors import PeerFailed
-from ofnet.bgp.peering import Peering
+from ofnet.bgp.peering import Address, Peering
 
 PORT: Final = 179
 RESTART_TIME: Final = 120
@@ -23,7 +22,8 @@ LONGEST_PASSWORD: Final = 80
 
 _TCP_MD5SIG: Final = 14
 _SOCKADDR: Final = struct.Struct("=H2x4s120x")
-"""`sockaddr_storage` of an IPv4 address; the port does not matter."""
+_SOCKADDR6: Final = struct.Struct("=H2x4x16s104x")
+"""`sockaddr_storage` of an IPv4 and an IPv6 address; the port does not matter."""
 _MD5SIG: Final = struct.Struct(f"={_SOCKADDR.size}sBBHi{LONGEST_PASSWORD}s")
 """`struct tcp_md5sig` of linux/tcp.h: address, flags, prefix length, length, interface, key."""
 
@@ -37,10 +37,11 @@ async def dial(peering: Peering, password: bytes = b"") -> Streams:
     With a password, all segments are signed, and the kernel drops what the peer does not sign.
     Raises OSError, or PeerFailed if this kernel does not know TCP-MD5.
     """
-    connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    family = socket.AF_INET if peering.peer.version == 4 else socket.AF_INET6
+    connection = socket.socket(family, socket.SOCK_STREAM)
     try:
         connection.settimeout(0)
-        connection.bind((str(peering.router.ip), 0))
+        connection.bind((str(peering.own), 0))
         if password:
             _sign(connection, peering.peer, password)
         await asyncio.get_running_loop().sock_connect(connection, (str(peering.peer), PORT))
@@ -50,8 +51,9 @@ async def dial(peering: Peering, password: bytes = b"") -> Streams:
         raise
 
 
-def _sign(connection: socket.socket, peer: IPv4Address, password: bytes) -> None:
-    address = _SOCKADDR.pack(socket.AF_INET, peer.packed)
+def _sign(connection: socket.socket, peer: Address, password: bytes) -> None:
+    packed = _SOCKADDR if connection.family is socket.AF_INET else _SOCKADDR6
+    address = packed.pack(connection.family, peer.packed)
     option = _MD5SIG.pack(address, 0, 0, len(password), 0, password)
     try:
         connection.setsockopt(socket.IPPROTO_TCP, _TCP_MD5SIG, option)

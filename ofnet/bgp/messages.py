@@ -1,4 +1,4 @@
-"""BGP messages as values, and their encoding (RFC 4271, 4724, 4760, 5492, 6793). Pure.
+"""BGP messages as values, and their encoding (RFC 4271, 4724, 4760, 5492, 6793, 8950). Pure.
 
 Of the address families, IPv4 and IPv6 unicast. `ofnet.bgp.reading` decodes what a peer sends.
 """
@@ -27,7 +27,7 @@ EXTENDED: Final = 0x10
 _OPTIONAL: Final = 0x80
 _TRANSITIVE: Final = 0x40
 CAPABILITIES: Final = 2
-MULTIPROTOCOL, ROUTE_REFRESH, GRACEFUL, FOUR_OCTETS = 1, 2, 64, 65
+MULTIPROTOCOL, ROUTE_REFRESH, EXTENDED_HOPS, GRACEFUL, FOUR_OCTETS = 1, 2, 5, 64, 65
 UNICAST: Final = 1
 """The SAFI of the only routes spoken of here."""
 RESTARTING: Final = 0x8000
@@ -50,6 +50,10 @@ TOO_MANY_PREFIXES, DECONFIGURED = 1, 3
 
 Address = IPv4Address | IPv6Address
 Prefix = IPv4Network | IPv6Network
+Route = tuple[Prefix, Address]
+"""A prefix and its next hop."""
+NextHop = IPv4Address | tuple[IPv6Address, ...]
+"""What announced routes have as next hop; of IPv6 a global address, a link-local one, or both."""
 
 
 class Family(IntEnum):
@@ -92,7 +96,10 @@ class Restart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Open:
-    """An OPEN message. `four_octets`: the speaker encodes AS numbers in four bytes."""
+    """An OPEN message. `four_octets`: the speaker encodes AS numbers in four bytes.
+
+    `extended_hops`: IPv4 routes may have IPv6 next hops (RFC 8950).
+    """
 
     asn: int
     hold_time: int
@@ -100,31 +107,20 @@ class Open:
     families: frozenset[Family] = IPV4_ONLY
     four_octets: bool = True
     restart: Restart | None = None
+    extended_hops: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """Withdrawn routes, and announced ones with the next hop of their family.
+    """Withdrawn routes, and announced ones.
 
     `end_of`: this is the End-of-RIB marker, the peer has sent all of its routes of that family.
     """
 
     withdrawn: tuple[Prefix, ...] = ()
-    announced: tuple[Prefix, ...] = ()
-    next_hop: IPv4Address | None = None
-    next_hop6: IPv6Address | None = None
+    announced: tuple[Route, ...] = ()
     as_path: tuple[int, ...] = ()
     end_of: Family | None = None
-
-    def hop_of(self, prefix: Prefix) -> Address | None:
-        """Return the next hop of an announced prefix.
-
-        An IPv6 address that has an IPv4 one in it stands for that: GoBGP sends its address so in a
-        session over IPv4.
-        """
-        if prefix.version == 4 or self.next_hop6 is None:
-            return self.next_hop if prefix.version == 4 else None
-        return self.next_hop6.ipv4_mapped or self.next_hop6
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +174,8 @@ def open_message(own: Open) -> bytes:
             for family in sorted(own.restart.families)
         )
         capabilities.append((GRACEFUL, flags.to_bytes(2, "big") + families))
+    if own.extended_hops:
+        capabilities.append((EXTENDED_HOPS, IPV4_BY_IPV6))
     packed = b"".join(bytes((code, len(value))) + value for code, value in capabilities)
     parameter = bytes((CAPABILITIES, len(packed))) + packed
     short = own.asn if own.asn <= 0xFFFF else AS_TRANS
@@ -190,6 +188,10 @@ def open_message(own: Open) -> bytes:
 def afi_safi(family: Family) -> bytes:
     """Return the three bytes that name the unicast routes of a family."""
     return struct.pack(">HB", family, UNICAST)
+
+
+IPV4_BY_IPV6: Final = struct.pack(">HHH", Family.IPV4, UNICAST, Family.IPV6)
+"""IPv4 unicast with IPv6 next hops, in the capability of RFC 8950."""
 
 
 def withdrawals(prefixes: Iterable[Prefix], family: Family) -> Iterator[bytes]:
@@ -206,11 +208,17 @@ def withdrawals(prefixes: Iterable[Prefix], family: Family) -> Iterator[bytes]:
 
 
 def announcements(
-    prefixes: Iterable[Prefix], next_hop: Address, as_path: Sequence[int], *, four_octets: bool
+    prefixes: Iterable[Prefix],
+    family: Family,
+    next_hop: NextHop,
+    as_path: Sequence[int],
+    *,
+    four_octets: bool,
 ) -> Iterator[bytes]:
-    """Yield UPDATEs that announce routes of the next hop's family.
+    """Yield UPDATEs that announce routes of one family.
 
-    An empty AS path is for a peer of the same AS.
+    Those of IPv4 may have an IPv6 next hop, those of IPv6 have one. An empty AS path is for a peer
+    of the same AS.
     """
     size = ">I" if four_octets else ">H"
     numbers = [asn if four_octets or asn <= 0xFFFF else AS_TRANS for asn in as_path]
@@ -227,9 +235,10 @@ def announcements(
         for block in _blocks(prefixes, room - len(hop)):
             yield _message(UPDATE, _sized(b"") + _sized(attributes) + block)
         return
-    # A link-local next hop is sent alone, in 16 bytes. RFC 2545 wants a global one before it, which
-    # this host has not; routers accept this form on a network they share with the speaker.
-    hop = afi_safi(Family.IPV6) + bytes((len(next_hop.packed),)) + next_hop.packed + b"\0"
+    # A host without a global address sends the link-local one alone, in 16 bytes. RFC 2545 wants a
+    # global one before it; routers accept this form on a network they share with the speaker.
+    packed = b"".join(one.packed for one in next_hop)
+    hop = afi_safi(family) + bytes((len(packed),)) + packed + b"\0"
     for block in _blocks(prefixes, room - _EXTENDED_HEAD - len(hop)):
         # the first attribute, as RFC 7606 §5.1 asks for
         reach = _long_attribute(MP_REACH, hop + block)

@@ -1,4 +1,4 @@
-"""Decodes the messages of a BGP peer (RFC 4271). Pure.
+"""Decodes the messages of a BGP peer (RFC 4271, 4760, 8950). Pure.
 
 Received bytes are untrusted: a message that contradicts itself raises MalformedBgp with the codes
 for the NOTIFICATION. `ofnet.bgp.session` reads the bytes and ends the session.
@@ -12,13 +12,14 @@ for the NOTIFICATION. `ofnet.bgp.session` reads the bytes and ends the session.
 # no route on.
 
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Final
 
 from ofnet.bgp import messages as bgp
 from ofnet.bgp.messages import (
     IPV4_ONLY,
+    Address,
     Family,
     Keepalive,
     MalformedBgp,
@@ -28,6 +29,7 @@ from ofnet.bgp.messages import (
     Prefix,
     Refresh,
     Restart,
+    Route,
     Update,
 )
 
@@ -86,6 +88,7 @@ def _read_open(body: bytes) -> Open:
         families=_families(capabilities),
         four_octets=len(four) == 4,
         restart=_restart(found.get(bgp.GRACEFUL)),
+        extended_hops=_extended_hops(capabilities),
     )
 
 
@@ -120,6 +123,17 @@ def _families(capabilities: list[tuple[int, bytes]]) -> frozenset[Family]:
     )
 
 
+def _extended_hops(capabilities: list[tuple[int, bytes]]) -> bool:
+    """Return whether a peer takes IPv4 routes with IPv6 next hops (RFC 8950 §4)."""
+    size = len(bgp.IPV4_BY_IPV6)
+    named = [value for kind, value in capabilities if kind == bgp.EXTENDED_HOPS]
+    return any(
+        value[at : at + size] == bgp.IPV4_BY_IPV6
+        for value in named
+        for at in range(0, len(value), size)
+    )
+
+
 def _restart(value: bytes | None) -> Restart | None:
     """Return a peer's graceful restart capability.
 
@@ -146,54 +160,69 @@ def _read_update(body: bytes, as_size: int) -> Update:
     attributes, announced = _part(rest)
     found = dict(_attributes(attributes))
     prefixes = tuple(_prefixes(announced, Family.IPV4))
-    reach = _read_reach(found.get(bgp.MP_REACH))
-    needed = {bgp.ORIGIN, bgp.AS_PATH} if prefixes or reach.prefixes else set()
+    reach = tuple(_read_reach(found.get(bgp.MP_REACH)))
+    needed = {bgp.ORIGIN, bgp.AS_PATH} if prefixes or reach else set()
     if not found.keys() >= needed | ({bgp.NEXT_HOP} if prefixes else set()):
         raise MalformedBgp("routes without an attribute", bgp.UPDATE_ERROR, bgp.MISSING_ATTRIBUTE)
-    hop = found.get(bgp.NEXT_HOP)
-    if hop is not None and len(hop) != 4:
+    hop = found.get(bgp.NEXT_HOP, bytes(4))
+    if len(hop) != 4:
         raise _wrong_next_hop()
     return Update(
         withdrawn=(
             *_prefixes(withdrawn, Family.IPV4),
             *_read_unreach(found.get(bgp.MP_UNREACH, b"")),
         ),
-        announced=(*prefixes, *reach.prefixes),
-        next_hop=None if hop is None else IPv4Address(hop),
-        next_hop6=reach.next_hop,
+        announced=(*((prefix, IPv4Address(hop)) for prefix in prefixes), *reach),
         as_path=tuple(_as_path(found.get(bgp.AS_PATH, b""), as_size)),
         end_of=_end_of_rib(body, found),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Reach:
-    """The IPv6 routes an UPDATE announces, and their next hop."""
+_HOP_LENGTHS: Final[Mapping[Family, Collection[int]]] = {
+    Family.IPV4: (4, 16, 32),
+    Family.IPV6: (16, 32),
+}
+"""Bytes of the next hop in an MP_REACH_NLRI (RFC 4760, RFC 2545 §3, RFC 8950 §3)."""
 
-    prefixes: tuple[Prefix, ...] = ()
-    next_hop: IPv6Address | None = None
 
+def _read_reach(value: bytes | None) -> Iterator[Route]:
+    """Yield the routes that an MP_REACH_NLRI announces (RFC 4760 §3).
 
-def _read_reach(value: bytes | None) -> _Reach:
-    """Return what an MP_REACH_NLRI says of IPv6 unicast (RFC 4760 §3, RFC 2545 §3).
-
-    The next hop is one address, or a global and a link-local one. The latter is on the network of
-    the session for sure, so it is taken where there is one.
+    A next hop of IPv6 is one address, or a global and a link-local one. The latter is on the
+    network of the session for sure, so it is taken where there is one.
     """
-    if value is None or value[:3] != bgp.afi_safi(Family.IPV6):
-        return _Reach()  # a family that was not agreed on is passed over (RFC 4760 §7)
+    family = _family(value or b"")
+    if value is None or family is None:
+        return
     length = value[3] if len(value) > 3 else 0
     hops, rest = value[4 : 4 + length], value[4 + length :]
-    if length not in {16, 32} or len(hops) < length or not rest:
+    if length not in _HOP_LENGTHS[family] or len(hops) < length or not rest:
         raise _wrong_next_hop()
-    both = [IPv6Address(hops[at : at + 16]) for at in range(0, length, 16)]
+    hop = IPv4Address(hops) if length == 4 else _of_ipv6(hops)
+    for prefix in _prefixes(rest[1:], family):
+        yield prefix, hop
+
+
+def _of_ipv6(hops: bytes) -> Address:
+    both = [IPv6Address(hops[at : at + 16]) for at in range(0, len(hops), 16)]
     hop = both[-1] if both[-1].is_link_local else both[0]
-    return _Reach(tuple(_prefixes(rest[1:], Family.IPV6)), hop)
+    # An IPv6 address that has an IPv4 one in it stands for that: GoBGP sends its address so in a
+    # session over IPv4.
+    return hop.ipv4_mapped or hop
 
 
 def _read_unreach(value: bytes) -> Iterator[Prefix]:
-    if value[:3] == bgp.afi_safi(Family.IPV6):
-        yield from _prefixes(value[3:], Family.IPV6)
+    family = _family(value)
+    if family is not None:
+        yield from _prefixes(value[3:], family)
+
+
+def _family(value: bytes) -> Family | None:
+    """Return the family whose unicast routes an attribute names.
+
+    One that was not agreed on is passed over (RFC 4760 §7).
+    """
+    return next((one for one in Family if value[:3] == bgp.afi_safi(one)), None)
 
 
 def _end_of_rib(body: bytes, attributes: dict[int, bytes]) -> Family | None:
@@ -201,9 +230,8 @@ def _end_of_rib(body: bytes, attributes: dict[int, bytes]) -> Family | None:
     if body == bytes(4):
         return Family.IPV4
     alone = attributes.keys() == {bgp.MP_UNREACH} and body[:2] == bytes(2)
-    if alone and attributes[bgp.MP_UNREACH] == bgp.afi_safi(Family.IPV6):
-        return Family.IPV6
-    return None
+    marker = attributes[bgp.MP_UNREACH] if alone else b""
+    return _family(marker) if len(marker) == len(bgp.afi_safi(Family.IPV4)) else None
 
 
 def _wrong_next_hop() -> MalformedBgp:

@@ -57,9 +57,8 @@ class Rib:
         Raises MalformedBgp when the peer has announced more routes than allowed.
         """
         self._drop(update.withdrawn)
-        for prefix in update.announced:
-            hop = update.hop_of(prefix)
-            if hop is None or not self._usable(update, hop):
+        for prefix, hop in update.announced:
+            if not self._usable(update, hop):
                 self._drop([prefix])
             elif not any(_within(prefix, never) for never in _NO_DESTINATIONS):
                 self._routes[prefix] = hop
@@ -91,7 +90,7 @@ class Rib:
         """Return whether a route has no AS loop, and a next hop that is another host."""
         if self._peering.asn in update.as_path:
             return False
-        return hop not in {self._peering.router.ip, self._peering.next_hop6} and not (
+        return hop not in self._peering.addresses and not (
             hop.is_unspecified or hop.is_multicast or hop.is_loopback
         )
 

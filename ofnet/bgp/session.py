@@ -20,6 +20,7 @@ from ofnet.bgp.messages import (
     Keepalive,
     MalformedBgp,
     Message,
+    NextHop,
     Notification,
     Open,
     Prefix,
@@ -55,8 +56,10 @@ class BgpSession:
         self.peer: Open | None = None
         """The peer's OPEN, once it has come."""
         self.families: frozenset[Family] = frozenset()
-        """The families both ends speak of."""
+        """The families both ends speak of, with a next hop of this host."""
         self.hold_time = 0
+        self._extended = False
+        """Whether IPv4 routes have IPv6 next hops (RFC 8950)."""
 
     async def handshake(self, own: Open) -> Open:
         """Exchange OPENs and the first KEEPALIVEs; return the peer's OPEN. Raises PeerFailed."""
@@ -68,7 +71,7 @@ class BgpSession:
                     raise self._unexpected(peer)
                 self._check(own, peer)
                 self.peer, self.hold_time = peer, min(own.hold_time, peer.hold_time)
-                self.families = own.families & peer.families
+                self.families = self._spoken(own, peer)
                 await self._send("Keepalive", messages.keepalive())
                 confirmed = await self._read()
                 if not isinstance(confirmed, Keepalive):
@@ -163,12 +166,25 @@ class BgpSession:
         if peer.asn != self._peering.peer_asn:
             what = f"the peer is of AS {peer.asn}, not {self._peering.peer_asn}"
             raise MalformedBgp(what, messages.OPEN_ERROR, messages.BAD_AS)
-        if peer.router_id == self._peering.router.ip or peer.router_id == IPv4Address(0):
+        if peer.router_id == self._peering.router_id or peer.router_id == IPv4Address(0):
             what = f"the peer calls itself {peer.router_id}"
             raise MalformedBgp(what, messages.OPEN_ERROR, messages.BAD_IDENTIFIER)
-        if not own.families & peer.families:
+        if not self._spoken(own, peer):
             what = "the peer has no address family in common with this host"
             raise MalformedBgp(what, messages.OPEN_ERROR, messages.BAD_CAPABILITY)
+
+    def _spoken(self, own: Open, peer: Open) -> frozenset[Family]:
+        """Return the families both ends speak of, of which this host has a next hop."""
+        families = own.families & peer.families
+        self._extended = own.extended_hops and peer.extended_hops
+        return frozenset(one for one in families if self._next_hop(one))
+
+    def _next_hop(self, family: Family) -> NextHop | None:
+        """Return the next hop of this host's pods, None or () if it has none of that family."""
+        peering = self._peering
+        if family is Family.IPV6 or self._extended:
+            return peering.hops6
+        return peering.router.ip if peering.router is not None else None
 
     def _unexpected(self, message: Message) -> PeerFailed:
         if isinstance(message, Notification):
@@ -199,13 +215,13 @@ class BgpSession:
     ) -> Iterator[bytes]:
         """Yield the withdrawals and announcements of one family."""
         yield from messages.withdrawals(_hosts(gone, family), family)
-        hop = self._peering.router.ip if family is Family.IPV4 else self._peering.next_hop6
-        if hop is None:
+        hop = self._next_hop(family)
+        if not hop:
             return
         path = [self._peering.asn] if self._peering.external else []
         four_octets = self.peer is not None and self.peer.four_octets
         hosts = _hosts(new, family)
-        yield from messages.announcements(hosts, hop, path, four_octets=four_octets)
+        yield from messages.announcements(hosts, family, hop, path, four_octets=four_octets)
 
 
 class PeerEnded(PeerFailed):

@@ -160,7 +160,7 @@ class Speaker:
             session.close()
 
     def _own_open(self) -> Open:
-        families = IPV4_ONLY if self.peering.next_hop6 is None else frozenset(Family)
+        families = frozenset(Family) if self.peering.hops6 else IPV4_ONLY
         restart = Restart(
             seconds=RESTART_TIME,
             restarting=not self.routes_complete,
@@ -170,9 +170,11 @@ class Speaker:
         return Open(
             asn=self.peering.asn,
             hold_time=HOLD_TIME,
-            router_id=self.peering.router.ip,
+            router_id=self.peering.router_id,
             families=families,
             restart=restart,
+            # by IPv4 it is not offered: a peer hears what it always did
+            extended_hops=self.peering.peer.version == 6,
         )
 
     def _on_established(self, session: BgpSession, peer: Open) -> None:

@@ -1,14 +1,15 @@
-"""A top-of-rack router that speaks BGP (BIRD), with a host behind it.
+"""Top-of-rack routers that speak BGP, with a host behind each.
 
-It is where frames of a `PhysicalNetwork` have no tag. In come its neighbours; out come its routes,
-as it says them itself: what it learns it puts into its kernel, and forwards by. Must not know what
-runs on the hosts.
+A router is where frames of a `PhysicalNetwork` have no tag. In come its neighbours; out come its
+routes, as it says them itself: what it learns it puts into its kernel, and forwards by. Must not
+know what runs on the hosts.
 """
 
 from collections.abc import Mapping
 from ipaddress import ip_interface
 from pathlib import Path
 
+from tests.bed.bgp_peers import BgpPeer, Told
 from tests.bed.daemon import Daemon
 from tests.bed.janitor import Keeper
 from tests.bed.netns import Namespace
@@ -24,42 +25,23 @@ RESTART_TIME = 5
 ADDRESS6 = "2001:db8:50::2"
 """BIRD announces IPv6 routes only if its own link has such an address."""
 BEHIND6 = "2001:db8:100::2"
+_PORT = "bgp-router"
 _TOWARDS_BEHIND = "198.51.100.1"
 _TOWARDS_BEHIND6 = "2001:db8:100::1"
 
 
-class BgpRouter:
-    """The router, of AS `asn`. `neighbours` has the AS number of each by its address."""
+class Rack:
+    """The router's namespace and that of the host behind it, on the physical network."""
 
     def __init__(
-        self,
-        name: str,
-        dir: Path,  # noqa: A002 - the bed's word for it everywhere
-        network: PhysicalNetwork,
-        *,
-        asn: int,
-        neighbours: Mapping[str, int],
-        keeper: Keeper | None = None,
+        self, name: str, network: PhysicalNetwork, *, keeper: Keeper | None = None
     ) -> None:
         self.namespace = Namespace(name, keeper=keeper)
         self.behind = Namespace(f"{name}-behind", keeper=keeper)
-        self._dir = dir
         self._network = network
-        self._asn = asn
-        self._neighbours = neighbours
-        self._control = dir / "bird.ctl"
-        self._password = ""
-        self.daemon = Daemon(
-            ["bird", "-f", "-c", dir / "bird.conf", "-s", self._control, "-P", dir / "bird.pid"],
-            log=dir / "bird.log",
-            namespace=self.namespace,
-            ready=lambda: bool(self.say("show", "status")),
-            keeper=keeper,
-        )
 
-    def start(self) -> "BgpRouter":
-        """Make the router and the host behind it."""
-        self._dir.mkdir(parents=True)
+    def build(self) -> None:
+        """Make both, with addresses and routes."""
         self.namespace.create()
         self.behind.create()
         # link-local addresses are of use at once, as those of a router that runs for long
@@ -69,7 +51,7 @@ class BgpRouter:
         ):
             file, _, value = setting.partition("=")
             self.namespace.run(["sh", "-c", f"echo {value} > /proc/sys/net/{file}"])
-        self._network.attach(self.namespace, "eth0", "bgp-router")
+        self._network.attach(self.namespace, "eth0", _PORT)
         plugged(self.behind, "eth0", self.namespace, "out0")
         addresses = (
             (self.namespace, "eth0", f"{ADDRESS}/24"),
@@ -85,6 +67,79 @@ class BgpRouter:
             namespace.run(["ip", "address", "add", address, "dev", link, *nodad])
         for via in (_TOWARDS_BEHIND, _TOWARDS_BEHIND6):
             self.behind.run(["ip", "route", "add", "default", "via", via])
+
+    def remove(self) -> None:
+        """Remove both."""
+        self._network.detach(_PORT)
+        for namespace in (self.behind, self.namespace):
+            namespace.delete()
+
+    def reaches(self, address: str) -> bool:
+        """Tell whether an address answers the host behind the router."""
+        family = "-6" if ":" in address else "-4"
+        ask = ["ping", family, "-q", "-n", "-c", "1", "-W", "1", address]
+        return self.behind.run(ask, check=False).returncode == 0
+
+
+class AnyRouter(Rack):
+    """A router of some make, which announces `PREFIX` and `PREFIX6` of `tests.bed.bgp_peers`."""
+
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        network: PhysicalNetwork,
+        make: type[BgpPeer],
+        told: Told,
+        *,
+        keeper: Keeper | None = None,
+    ) -> None:
+        super().__init__(name, network, keeper=keeper)
+        self.peer = make(directory, self.namespace, told, keeper=keeper)
+
+    def start(self) -> "AnyRouter":
+        """Make the router and the host behind it."""
+        self.build()
+        self.peer.start()
+        return self
+
+    def stop(self) -> None:
+        """Remove all of it."""
+        self.peer.kill()
+        self.remove()
+
+
+class BgpRouter(Rack):
+    """BIRD, of AS `asn`. `neighbours` has the AS number of each by its address."""
+
+    def __init__(
+        self,
+        name: str,
+        dir: Path,  # noqa: A002 - the bed's word for it everywhere
+        network: PhysicalNetwork,
+        *,
+        asn: int,
+        neighbours: Mapping[str, int],
+        keeper: Keeper | None = None,
+    ) -> None:
+        super().__init__(name, network, keeper=keeper)
+        self._dir = dir
+        self._asn = asn
+        self._neighbours = neighbours
+        self._control = dir / "bird.ctl"
+        self._password = ""
+        self.daemon = Daemon(
+            ["bird", "-f", "-c", dir / "bird.conf", "-s", self._control, "-P", dir / "bird.pid"],
+            log=dir / "bird.log",
+            namespace=self.namespace,
+            ready=lambda: bool(self.say("show", "status")),
+            keeper=keeper,
+        )
+
+    def start(self) -> "BgpRouter":
+        """Make the router and the host behind it."""
+        self._dir.mkdir(parents=True)
+        self.build()
         self._configure()
         self.daemon.start()
         return self
@@ -92,8 +147,7 @@ class BgpRouter:
     def stop(self) -> None:
         """Remove all of it."""
         self.daemon.kill()
-        for namespace in (self.behind, self.namespace):
-            namespace.delete()
+        self.remove()
 
     def say(self, *words: str) -> str:
         """Ask or tell the router something; its answer, empty while it is away."""
@@ -122,12 +176,6 @@ class BgpRouter:
         self._password = password
         self._configure()
         self.say("configure")
-
-    def reaches(self, address: str) -> bool:
-        """Tell whether an address answers the host behind the router."""
-        family = "-6" if ":" in address else "-4"
-        ask = ["ping", family, "-q", "-n", "-c", "1", "-W", "1", address]
-        return self.behind.run(ask, check=False).returncode == 0
 
     def _configure(self) -> None:
         (self._dir / "bird.conf").write_text(self._configuration())

@@ -60,6 +60,11 @@ class PhysicalNetwork:
         plugged(namespace, card, self.namespace, port)
         self.ovs.vsctl("add-port", SWITCH, port)
 
+    def detach(self, port: str) -> None:
+        """Unplug what `attach` plugged in; another may then be at its port."""
+        self.ovs.vsctl("--if-exists", "del-port", SWITCH, port)
+        self.namespace.run(["ip", "link", "delete", port], check=False)
+
     def aggregate(self, label: str, cards: Sequence[str]) -> None:
         """Make a bond of a host's cards, which speaks LACP, and quickly."""
         ports = [cable(label, card) for card in cards]

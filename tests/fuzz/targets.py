@@ -11,7 +11,7 @@ import struct
 import warnings
 from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Network
@@ -299,8 +299,11 @@ def bgp_messages() -> tuple[bytes, ...]:
         bgp.open_message(own),
         bgp.keepalive(),
         bgp.notification(6, 2),
-        *bgp.announcements(prefixes, ONE, (1, 70000), four_octets=True),
-        *bgp.announcements(six, hop, (1,), four_octets=True),
+        bgp.open_message(replace(own, extended_hops=True)),
+        *bgp.announcements(prefixes, bgp.Family.IPV4, ONE, (1, 70000), four_octets=True),
+        *bgp.announcements(prefixes, bgp.Family.IPV4, (hop,), (1,), four_octets=True),
+        *bgp.announcements(six, bgp.Family.IPV6, (hop,), (1,), four_octets=True),
+        *bgp.announcements(six, bgp.Family.IPV6, (six[0][1], hop), (1,), four_octets=True),
         *bgp.withdrawals(prefixes, bgp.Family.IPV4),
         *bgp.withdrawals(six, bgp.Family.IPV6),
         *(bgp.end_of_rib(family) for family in bgp.Family),

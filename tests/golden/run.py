@@ -90,7 +90,7 @@ class Node:
         if interface is None or peering is None or recording.encap != "vlan":
             return
         self.ports[ROUTER_PORT] = 903
-        own, peer = peering.router.ip, peering.peer
+        own, peer = IPv4Address(str(peering.own)), peering.peer
         self.world.vlan.set_router(Router(ofport=903, mac=interface.mac, ip=own, peer=peer))
 
     def lines(self, bridge: Bridge) -> frozenset[Line]:

@@ -4,8 +4,9 @@ An independent library encodes what it sends and decodes what it receives.
 """
 
 import asyncio
+import struct
 from collections.abc import Iterable
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import Any
 
 from os_ken.lib.packet import bgp
@@ -99,6 +100,7 @@ class FakeRouter:
         restart: int | None = None,
         forwarding: bool = True,
         ipv6: bool = False,
+        extended: bool = False,
     ) -> Any:
         """Begin a session as a router does; return what the host said of itself."""
         await self.accept()
@@ -109,6 +111,9 @@ class FakeRouter:
         ]
         if ipv6:
             capabilities.append(bgp.BGPOptParamCapabilityMultiprotocol(afi=2, safi=1))
+        if extended:
+            value = struct.pack(">HHH", 1, 1, 2)
+            capabilities.append(bgp.BGPOptParamCapabilityUnknown(5, value))
         if restart is not None:
             flags = 0x80 if forwarding else 0
             tuples = [(afi, 1, flags) for afi in ((1, 2) if ipv6 else (1,))]
@@ -137,6 +142,19 @@ class FakeRouter:
     def withdraw(self, *prefixes: str) -> None:
         """Take routes back."""
         self.say(bgp.BGPUpdate(withdrawn_routes=_nlri(prefixes)))
+
+    def announce_by6(self, prefix: str, *, hop: str) -> None:
+        """Announce a route of IPv4 with a next hop of IPv6 (RFC 8950)."""
+        network, next_hop = IPv4Network(prefix), IPv6Address(hop).packed
+        size = -(-network.prefixlen // 8)
+        packed = bytes((network.prefixlen,)) + network.network_address.packed[:size]
+        value = struct.pack(">HBB", 1, 1, len(next_hop)) + next_hop + b"\0" + packed
+        attributes = [
+            bgp.BGPPathAttributeUnknown(value, type_=14),
+            bgp.BGPPathAttributeOrigin(0),
+            bgp.BGPPathAttributeAsPath([[ROUTER_AS]], as_pack_str="!I"),
+        ]
+        self.say(bgp.BGPUpdate(path_attributes=attributes))
 
     def announce6(self, *prefixes: str, hop: str, path: tuple[int, ...] = (ROUTER_AS,)) -> None:
         """Announce IPv6 routes."""

@@ -76,7 +76,8 @@ def mtus() -> dict[str, int]:
 def configure(name: str, mac: str, addresses: Sequence[Interface]) -> None:
     """Bring a link up with MAC and addresses; remove its other IPv4 addresses.
 
-    Where the link has no IPv6 it gets no address of that.
+    Where the link has no IPv6 it gets no address of that. Of IPv6 addresses those are removed that
+    were set here before: the kernel and the administrator have others.
     """
     with netlink.host_errors(f"link {name}"), _iproute() as iproute:
         index = netlink.required_index(name)
@@ -94,9 +95,23 @@ def _correct_addresses(iproute: Any, index: int, wanted: Sequence[Interface]) ->
     right = {(str(address.ip), address.network.prefixlen): address for address in wanted}
     for held in iproute.get_addr(index=index):
         address = held.get("local") or held.get("address"), held["prefixlen"]
-        if right.pop(address, None) is None and held["family"] == socket.AF_INET:
+        if right.pop(address, None) is not None:
+            continue
+        if held["family"] == socket.AF_INET:
             netlink.change(netlink.no_address(index, IPv4Interface(address)))
+        elif _is_set_here(held):
+            netlink.change(netlink.no_address(index, IPv6Interface(address)))
     netlink.change(*(netlink.address(index, held, routed=False) for held in right.values()))
+
+
+def _is_set_here(held: Any) -> bool:
+    """Return whether an IPv6 address is one of `_correct_addresses`, and none of `ensure_source`.
+
+    No other program is known to set addresses with these flags on links of the agent.
+    """
+    flags = held.get_attr("IFA_FLAGS") or 0
+    without_route = flags & netlink.WITHOUT_ROUTE6 == netlink.WITHOUT_ROUTE6
+    return without_route and not flags & IFA_F_DEPRECATED
 
 
 def ensure_source(name: str, source: IPv6Address) -> None:

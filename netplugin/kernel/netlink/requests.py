@@ -78,6 +78,8 @@ _NUMBER_IN_ATTRIBUTE: Final = 252
 _ANY_SCOPE: Final = 255
 """RT_SCOPE_NOWHERE: a deletion matches routes of every scope."""
 _IFA_F_NOPREFIXROUTE: Final = 0x200
+WITHOUT_ROUTE6: Final = IFA_F_NODAD | _IFA_F_NOPREFIXROUTE
+"""The flags of an IPv6 address that `address` sets without a route to its subnet."""
 _DEPRECATED: Final = {"ifa_preferred": 0, "ifa_valid": 2**32 - 1, "cstamp": 0, "tstamp": 0}
 """An address that is valid for ever, and preferred for no time (RFC 4862 §5.5.4)."""
 _ON_LINK: Final = 4

@@ -15,6 +15,7 @@ from ipaddress import (
     IPv4Interface,
     IPv4Network,
     IPv6Address,
+    IPv6Interface,
     IPv6Network,
     ip_address,
     summarize_address_range,
@@ -24,7 +25,7 @@ from typing import Final, NamedTuple
 from core.errors import Invalid
 from core.ids import split_network_id
 from netplugin.world.bridges import port_names
-from ofnet.bgp.peering import Peering
+from ofnet.bgp.peering import Peering, router_id
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint
 from state.records import (
     BgpRecord,
@@ -93,13 +94,19 @@ def check_host(record: HostRecord) -> None:
 def peering_of(record: BgpRecord) -> Peering:
     """Return the BGP peering of a host. Raises Invalid for values that no session can have."""
     with _reading(f"BGP of host {record.hostname}"):
-        router = IPv4Interface(record.router_ip)
+        by_ipv6 = bool(record.neighbor_ipv6)
+        if by_ipv6 and record.neighbor:
+            raise ValueError("one session is possible, with neighbor or with neighborIpv6")
+        router6 = IPv6Interface(record.router_ipv6) if record.router_ipv6 else None
+        ipv4 = record.router_ip or router6 is None
+        router = IPv4Interface(record.router_ip) if ipv4 else None
         return Peering(
             router=router,
+            router6=router6,
             asn=int(record.as_number),
-            peer=IPv4Address(record.neighbor),
+            peer=IPv6Address(record.neighbor_ipv6) if by_ipv6 else IPv4Address(record.neighbor),
             peer_asn=int(record.neighbor_as),
-            next_hop6=port_names.router_link_local(router.ip),
+            link_local=port_names.router_link_local(router_id(router, router6)),
         )
 
 

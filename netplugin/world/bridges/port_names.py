@@ -63,7 +63,7 @@ VTEP_HOST_ID: Final = "vtep-host"
 
 MAX_NAME: Final = 15
 _ROUTER_MAC: Final = b"\x06\x02"
-"""The first two bytes of the MAC address of `inb01`; its IPv4 address follows."""
+"""The first two bytes of the MAC address of `inb01`; its BGP identifier follows."""
 _ENDPOINT_PORT: Final = re.compile(r"vvport([1-9][0-9]{0,4})")
 _ACCESS_PORT: Final = re.compile(r"hport([1-9][0-9]{0,4})")
 
@@ -201,17 +201,18 @@ def private_mac(subnet: IPv4Network, number: int) -> str:
     return ":".join(f"{byte:02x}" for byte in b"\x02\x02" + address.packed)
 
 
-def router_mac(address: IPv4Address) -> str:
+def router_mac(identifier: IPv4Address) -> str:
     """Return the MAC address of `inb01`, outside the ranges of pods."""
-    return ":".join(f"{byte:02x}" for byte in _ROUTER_MAC + address.packed)
+    return ":".join(f"{byte:02x}" for byte in _ROUTER_MAC + identifier.packed)
 
 
-def router_link_local(address: IPv4Address) -> IPv6Address:
+def router_link_local(identifier: IPv4Address) -> IPv6Address:
     """Return the IPv6 link-local address of `inb01`: that of its MAC (EUI-64, RFC 4291 A).
 
-    It is unique on the peer's network, since the IPv4 address in it is.
+    It is unique on the peer's network, since the identifier in it is: this host's IPv4 address
+    there, or made of that of IPv6.
     """
-    mac = _ROUTER_MAC + address.packed
+    mac = _ROUTER_MAC + identifier.packed
     interface = bytes((mac[0] ^ 0x02,)) + mac[1:3] + b"\xff\xfe" + mac[3:]
     return IPv6Address(b"\xfe\x80" + bytes(6) + interface)
 

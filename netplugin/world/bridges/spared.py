@@ -88,7 +88,7 @@ class Spared:
 
     def router(self, asked: Router) -> Allowed[Router]:
         """Return this host's port for BGP as a bridge may have it."""
-        taken = self._first(asked.ip)
+        taken = self._first(asked.ip, asked.global6)
         if taken is None:
             return Allowed(asked)
         return Allowed(None, (f"no BGP router has {taken}: give this host's another address",))

@@ -11,8 +11,8 @@ longest matching prefix wins, and pods win over prefixes.
 # the rest to table 22, which has the shorter ones. A host route alone has the original's 101.
 # (There all routes have it, which leaves overlapping prefixes undefined.)
 
-from collections.abc import Iterator
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final
 
 from ofnet.changes import ObjectKind, Route
@@ -47,53 +47,74 @@ LONG_PREFIX6: Final = 48
 
 def router(router: Router, world: World) -> Iterator[Flow]:
     """Yield the flows of the host's own port for BGP, and of the route to the peer."""
-    request = Match(in_port=router.ofport, eth_type=oxm.ETH_ARP, arp_op=neighbours.ARP_REQUEST)
-    yield neighbours.lookup(ObjectKind.ROUTER, request, INSIDE)
-    yield from neighbours.answers(
-        ObjectKind.ROUTER, INSIDE, iter((router.ip, router.peer)), stages.ROUTER_MAC
-    )
+    own = [one for one in (router.ip, router.global6) if one is not None]
+    yield _question_of_host(router)
+    inside = iter((*own, router.peer))
+    yield from neighbours.answers(ObjectKind.ROUTER, INSIDE, inside, stages.ROUTER_MAC)
     yield stages.into_tables(ObjectKind.ROUTER, router.ofport, VRF.put(FLAT_VRF))
     rewrite = (SetField("eth_src", stages.ROUTER_MAC), SetField("eth_dst", router.mac))
     out = Output(router.ofport)
-    to = stages.to_address(router.ip)
-    tagged_to: MatchFields = {"vlan_vid": ROUTER_VLAN, **to}
-    tagged = Match(**tagged_to)
     popped = Instructions((*rewrite, PopVlan(), out))
-    yield Flow(ObjectKind.ROUTER, TableId.IP, Priority.TAGGED, tagged, popped)
     delivered = Instructions((*rewrite, out))
-    yield Flow(ObjectKind.ROUTER, TableId.IP, Priority.UNTAGGED, Match(**to), delivered)
+    for address in own:
+        to = stages.to_address(address)
+        tagged_to: MatchFields = {"vlan_vid": ROUTER_VLAN, **to}
+        tagged = Match(**tagged_to)
+        yield Flow(ObjectKind.ROUTER, TableId.IP, Priority.TAGGED, tagged, popped)
+        yield Flow(ObjectKind.ROUTER, TableId.IP, Priority.UNTAGGED, Match(**to), delivered)
+    if router.ip is not None:
+        yield from _address_resolution(router.ip, world)
+    if router.peer_mac is not None:
+        peer = ip_network(router.peer)
+        yield from _by_next_hop(peer, router.peer_mac, world, Priority.MATCH)
+    if router.ip6 is not None:
+        own6 = [one for one in (router.ip6, router.global6) if one is not None]
+        yield from _neighbour_discovery(own6, world)
+
+
+def _question_of_host(router: Router) -> Flow:
+    """Return the flow that has the host's own question for its peer answered."""
+    if isinstance(router.peer, IPv4Address):
+        asked = Match(in_port=router.ofport, eth_type=oxm.ETH_ARP, arp_op=neighbours.ARP_REQUEST)
+    else:
+        asked = _solicitation(router.ofport, router.peer)
+    return neighbours.lookup(ObjectKind.ROUTER, asked, INSIDE)
+
+
+def _solicitation(ofport: int, target: IPv6Address) -> Match:
+    return Match(
+        in_port=ofport,
+        eth_type=oxm.ETH_IPV6,
+        ip_proto=oxm.PROTO_ICMP6,
+        icmpv6_type=oxm.ND_SOLICIT,
+        nd_target=target,
+    )
+
+
+def _address_resolution(own: IPv4Address, world: World) -> Iterator[Flow]:
+    """Yield the flows by which the peer's network resolves this host's address (RFC 826)."""
     for uplink in world.uplinks:
         # on any VLAN: the peer's network is none of the cluster's
         sought = Match(
             in_port=uplink.ofport,
             eth_type=oxm.ETH_ARP,
             arp_op=neighbours.ARP_REQUEST,
-            arp_tpa=router.ip,
+            arp_tpa=own,
         )
         yield neighbours.lookup(ObjectKind.ROUTER, sought, OUTSIDE)
     if world.uplinks:
-        yield neighbours.arp_answer(ObjectKind.ROUTER, OUTSIDE, router.ip, world.uplinks[0].mac)
-    if router.peer_mac is not None:
-        peer = ip_network(router.peer)
-        yield from _by_next_hop(peer, router.peer_mac, world, Priority.MATCH)
-    if router.ip6 is not None:
-        yield from _neighbour_discovery(router.ip6, world)
+        yield neighbours.arp_answer(ObjectKind.ROUTER, OUTSIDE, own, world.uplinks[0].mac)
 
 
-def _neighbour_discovery(own: IPv6Address, world: World) -> Iterator[Flow]:
+def _neighbour_discovery(own: Sequence[IPv6Address], world: World) -> Iterator[Flow]:
     """Yield the flows by which this host and the peer's network resolve each other (RFC 4861)."""
     if not world.uplinks:
         return
     mac = world.uplinks[0].mac
     for uplink in world.uplinks:
-        sought = Match(
-            in_port=uplink.ofport,
-            eth_type=oxm.ETH_IPV6,
-            ip_proto=oxm.PROTO_ICMP6,
-            icmpv6_type=oxm.ND_SOLICIT,
-            nd_target=own,
-        )
-        yield neighbours.lookup(ObjectKind.ROUTER, sought, OUTSIDE)
+        for address in own:
+            sought = _solicitation(uplink.ofport, address)
+            yield neighbours.lookup(ObjectKind.ROUTER, sought, OUTSIDE)
         # answers to the agent's own requests (`netplugin.bgp.nexthops`)
         told = Match(
             in_port=uplink.ofport,
@@ -102,7 +123,7 @@ def _neighbour_discovery(own: IPv6Address, world: World) -> Iterator[Flow]:
             icmpv6_type=oxm.ND_ADVERT,
         )
         yield Flow(ObjectKind.ROUTER, TableId.INPUT, Priority.REQUEST, told, TO_CONTROLLER)
-    yield neighbours.nd_answer(ObjectKind.ROUTER, OUTSIDE, own, mac)
+    yield from neighbours.answers(ObjectKind.ROUTER, OUTSIDE, iter(own), mac)
     yield neighbours.advertisement_beyond_host(ObjectKind.ROUTER, OUTSIDE, mac)
 
 

@@ -469,6 +469,21 @@ async def test_other_addresses_of_a_link_of_ours_go(links: KernelLinks, host: Na
         assert shown(host, "route", "show", "dev", "contivh0") == []
 
 
+async def test_other_ipv6_addresses_that_were_set_here_go_and_others_stay(
+    links: KernelLinks, host: Namespace
+) -> None:
+    host.run(["ip", "link", "add", "inb01", "type", "veth", "peer", "name", "inb02"])
+    host.run(["ip", "address", "add", "fd99::1/64", "dev", "inb01"])
+    source = IPv6Address("fd98::1")
+    await links.configure_host_link("inb01", MAC, [])
+    await links.ensure_source("inb01", source)
+    for address in ("fd50::1/64", "fd50::7/64", "fd50::7/48"):
+        await links.configure_host_link("inb01", MAC, [IPv6Interface(address)])
+        (link,) = shown(host, "-6", "addr", "show", "inb01", "scope", "global")
+        held = {f"{a['local']}/{a['prefixlen']}" for a in link["addr_info"]}
+        assert held == {address, "fd99::1/64", f"{source}/128"}
+
+
 async def test_where_the_other_ends_of_links_are(
     links: KernelLinks, host: Namespace, pod: Namespace, janitor: Janitor
 ) -> None:

@@ -173,16 +173,16 @@ async def test_an_observer_is_notified_of_worlds_and_neighbours() -> None:
         def on_neighbour(self, neighbour: Neighbour) -> None:
             self.neighbours.append(neighbour)
 
-    recorder, peer = Recorder(), address(200)
-    router = Router(ofport=80, mac="06:02:32:01:01:01", ip=address(201), peer=peer)
+    recorder, peer, own = Recorder(), address(200), address(201)
+    router = Router(ofport=80, mac="06:02:32:01:01:01", ip=own, peer=peer)
     uplink = Uplink(ofport=30, mac="52:54:00:00:00:0a")
     of = replace(world(), router=router, uplinks=(uplink,))
     async with running(FakeSwitch(), of) as agent:
         agent.set_observer(recorder)
         await agent.update(with_local(agent.world, local(1)), pod_change(1))
         assert recorder.worlds == [agent.world]
-        agent.on_packet_in(PacketIn(0, 30, None, frames.arp(200, router.ip.packed, operation=2)))
-        agent.on_packet_in(PacketIn(0, 101, None, frames.arp(1, router.ip.packed, operation=2)))
+        agent.on_packet_in(PacketIn(0, 30, None, frames.arp(200, own.packed, operation=2)))
+        agent.on_packet_in(PacketIn(0, 101, None, frames.arp(1, own.packed, operation=2)))
         assert [one.address for one in recorder.neighbours] == [peer]
 
 

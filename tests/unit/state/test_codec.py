@@ -17,6 +17,7 @@ from core.ids import (
 )
 from state import codec
 from state.records import (
+    BgpRecord,
     DocknetRecord,
     Encap,
     GrantOwner,
@@ -48,6 +49,15 @@ RESOURCES = {
     keys.GLOBAL_OPER,
 }
 
+BGP = BgpRecord(
+    hostname="h1",
+    router_ip="50.1.1.1/24",
+    as_number="65002",
+    neighbor_as="65000",
+    neighbor="",
+    router_ipv6="fd50::1/64",
+    neighbor_ipv6="fd50::2",
+)
 GROUP = GroupRecord(
     tenant=TenantName("blue"),
     name=GroupName("web"),
@@ -178,10 +188,20 @@ def test_unreadable_tag_ranges_are_invalid(ranges: str) -> None:
         (keys.grant(NETWORK.id, "10.1.0.5"), GRANT),
         (keys.host(HOST.label), HOST),
         (keys.TAG_RANGES, TagRangesRecord(vlans="1-10", vxlans="20-30")),
+        (keys.bgp(BGP.hostname), BGP),
     ],
 )
 def test_decode_undoes_encode(key: str, record: Record) -> None:
     assert codec.decode(key, codec.encode(record)) == record
+
+
+def test_a_bgp_record_has_ipv6_where_there_is_some() -> None:
+    written = json.loads(codec.encode(BGP))
+    original = dataclasses.replace(BGP, router_ipv6="", neighbor_ipv6="")
+    assert written.keys() - json.loads(codec.encode(original)).keys() == {
+        "router-ipv6",
+        "neighbor-ipv6",
+    }
 
 
 def test_docknets_have_the_originals_names() -> None:

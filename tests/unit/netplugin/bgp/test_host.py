@@ -4,7 +4,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+)
 
 import pytest
 from os_ken.lib.packet import bgp as packets
@@ -93,13 +100,16 @@ async def asked(outside: Outside, address: str) -> None:
     await eventually(lambda: address in questions(outside))
 
 
-async def solicited(outside: Outside, address: str) -> None:
+OWN6 = IPv6Address("fe80::402:32ff:fe01:101")
+
+
+async def solicited(outside: Outside, address: str, source: IPv6Address | None = OWN6) -> None:
     """Wait until an IPv6 address is asked for, from the host's own one."""
     wanted = IPv6Address(address).packed
 
     def asks(frame: bytes) -> bool:
-        source, target = frame[22:38], frame[62:78]
-        return target == wanted and IPv6Address(source) == IPv6Address("fe80::402:32ff:fe01:101")
+        sender, target = frame[22:38], frame[62:78]
+        return target == wanted and IPv6Address(sender) == source
 
     sent = outside.switches[Bridge.VLAN].packets
     await eventually(lambda: any(map(asks, sent)))
@@ -220,6 +230,61 @@ async def test_the_peer_is_told_of_pods_that_are_there_already(outside: Outside)
         await outside.router.greet()
         said = await outside.router.hear(packets.BGPUpdate)
         assert [route.addr for route in said.nlri] == ["10.1.0.1"]
+
+
+BY_IPV6 = replace(
+    RECORD, neighbor="", router_ipv6="2001:db8:50::1/64", neighbor_ipv6="2001:db8:50::2"
+)
+ALONE = replace(BY_IPV6, router_ip="")
+
+
+@pytest.mark.parametrize("record", [BY_IPV6, ALONE], ids=["both", "ipv6 alone"])
+async def test_a_session_by_ipv6(outside: Outside, record: BgpRecord) -> None:
+    async with speaking(outside) as agent:
+        one = replace(endpoint(1), ipv6_address="2001:db8::11")
+        await agent.reconciler.put_port(key("c1"), LocalPort(record=one, ofport=1))
+        learn(agent, record)
+        await eventually(lambda: world_of(agent).router is not None)
+        router = world_of(agent).router
+        assert router is not None
+        await solicited(outside, record.neighbor_ipv6, source=router.ip6)
+        assert outside.router.dialled == 0, "nobody knows yet where the peer is"
+        told(outside, PEER_MAC, record.neighbor_ipv6)
+        await outside.router.greet(ipv6=True, extended=True)
+        for _ in range(2):
+            update = await outside.router.hear(packets.BGPUpdate)
+            assert 14 in update.pathattr_map, "both families have IPv6 next hops"
+        way = f"ipv6_dst={record.neighbor_ipv6} "
+        await eventually(lambda: any(way in str(one) for one in flows(outside, ObjectKind.ROUTE)))
+        outside.router.announce_by6(NET, hop=HOP6)
+        await solicited(outside, HOP6, source=router.ip6)
+        told(outside, THIRD_MAC, HOP6)
+        await eventually(lambda: routes(agent) == {NET: THIRD_MAC})
+        held = outside.links.own[port_names.ROUTER_PORT]
+        own = [IPv4Interface(record.router_ip)] if record.router_ip else []
+        assert held.addresses == [*own, IPv6Interface(record.router_ipv6)]
+        subnets = [one.subnet for one in outside.links.routes[port_names.ROUTER_PORT]]
+        assert subnets == [one.network for one in held.addresses]
+        report = agent.bgp.report()
+        assert report is not None
+        assert report["peers"][0]["Config"]["NeighborAddress"] == record.neighbor_ipv6
+        forget(agent, record)
+        await eventually(lambda: not flows(outside, ObjectKind.ROUTER))
+
+
+async def test_a_host_without_ipv6_says_so(outside: Outside) -> None:
+    outside.links.without_ipv6.add(port_names.ROUTER_PORT)
+    async with speaking(outside) as agent:
+        learn(agent, BY_IPV6)
+        wanted = "link inb01 has no IPv6, by which this host speaks BGP: sysctl net.ipv6"
+        await eventually(lambda: any(wanted in error for error in errors(agent)))
+        assert outside.router.dialled == 0
+
+
+def told(outside: Outside, mac: str, address: str) -> None:
+    """Have a machine say by ND that an address is its."""
+    frame = frames.advertisement(mac, IPv6Address(address))
+    outside.switches[Bridge.VLAN].hear(UPLINK.ofport, frame)
 
 
 async def test_routes_come_and_go(outside: Outside) -> None:

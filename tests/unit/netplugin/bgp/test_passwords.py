@@ -1,6 +1,6 @@
 """The file with the passwords of BGP peers."""
 
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 import pytest
@@ -27,6 +27,12 @@ def test_each_peer_has_its_own(tmp_path: Path) -> None:
     assert file.password(PEER) == b"a secret"
     assert file.password(IPv4Address("50.1.1.3")) == b"other"
     assert file.password(OTHER) == b""
+
+
+def test_peers_by_ipv6_have_theirs(tmp_path: Path) -> None:
+    file = written(tmp_path, b"2001:DB8:50:0::2 six\n50.1.1.2 four\n")
+    assert file.password(IPv6Address("2001:db8:50::2")) == b"six"
+    assert file.password(PEER) == b"four"
 
 
 def test_a_changed_file_is_read_again(tmp_path: Path) -> None:

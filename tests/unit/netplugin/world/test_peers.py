@@ -119,7 +119,7 @@ def test_whom_this_host_speaks_bgp_with(hosts: Peers) -> None:
         asn=65001,
         peer=IPv4Address("192.0.2.254"),
         peer_asn=65002,
-        next_hop6=IPv6Address("fe80::402:c0ff:fe00:201"),
+        link_local=IPv6Address("fe80::402:c0ff:fe00:201"),
     )
     with pytest.raises(Invalid, match="h1"):
         hosts.put_bgp(bgp(neighbor="nobody"))

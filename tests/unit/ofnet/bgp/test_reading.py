@@ -2,6 +2,7 @@
 
 import struct
 from contextlib import suppress
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any
 
@@ -12,6 +13,7 @@ from os_ken.lib.packet import bgp
 
 from ofnet.bgp import messages, reading
 from ofnet.bgp.messages import (
+    Address,
     Family,
     Keepalive,
     MalformedBgp,
@@ -57,11 +59,13 @@ def test_what_we_say_is_read_as_it_was_meant() -> None:
     for family in Family:
         assert read(messages.end_of_rib(family)) == Update(end_of=family)
     pod, hop = IPv6Network("2001:db8::7"), IPv6Address("fe80::1")
-    (told,) = messages.announcements([pod], hop, [65002], four_octets=True)
-    assert read(told) == Update(announced=(pod,), next_hop6=hop, as_path=(65002,))
+    (told,) = messages.announcements([pod], Family.IPV6, (hop,), [65002], four_octets=True)
+    assert read(told) == Update(announced=((pod, hop),), as_path=(65002,))
     (gone,) = messages.withdrawals([pod], Family.IPV6)
     assert read(gone) == Update(withdrawn=(pod,))
     assert read(packed(5, b"\0\1\0\1")) == Refresh()
+    offering = replace(who, extended_hops=True)
+    assert read(messages.open_message(offering)) == offering
 
 
 def test_an_open_without_capabilities() -> None:
@@ -84,8 +88,10 @@ def test_routes() -> None:
     )
     assert said(update) == Update(
         withdrawn=(IPv4Network("10.1.2.0/24"),),
-        announced=tuple(map(IPv4Network, ("0.0.0.0/0", "10.2.128.0/17", "9.9.9.9"))),
-        next_hop=IPv4Address("50.1.1.2"),
+        announced=tuple(
+            (IPv4Network(prefix), IPv4Address("50.1.1.2"))
+            for prefix in ("0.0.0.0/0", "10.2.128.0/17", "9.9.9.9")
+        ),
         as_path=(70_000, 500, 7),
     )
 
@@ -106,6 +112,7 @@ def reach(
     return packed(2, b"\0\0" + len(attributes).to_bytes(2, "big") + attributes)
 
 
+MAPPED = IPv6Address("::ffff:50.1.1.2")
 GLOBAL, LINK_LOCAL = IPv6Address("2001:db8:1::2"), IPv6Address("fe80::2")
 
 
@@ -117,11 +124,57 @@ GLOBAL, LINK_LOCAL = IPv6Address("2001:db8:1::2"), IPv6Address("fe80::2")
         ((GLOBAL, LINK_LOCAL), LINK_LOCAL),
         ((IPv6Address("::"), LINK_LOCAL), LINK_LOCAL),
         ((GLOBAL, IPv6Address("::")), GLOBAL),
+        ((MAPPED,), IPv4Address("50.1.1.2")),
     ],
 )
-def test_next_hops_of_both_forms(sent: tuple[IPv6Address, ...], hop: IPv6Address) -> None:
-    update = read(reach(b"".join(one.packed for one in sent)))
-    assert update == Update(announced=(IPv6Network("2001:db8::/32"),), next_hop6=hop)
+def test_next_hops_of_both_forms(sent: tuple[IPv6Address, ...], hop: Address) -> None:
+    hops = b"".join(one.packed for one in sent)
+    assert read(reach(hops)) == Update(announced=((IPv6Network("2001:db8::/32"), hop),))
+    of_ipv4 = reach(hops, b"\x10\x3c\1", b"\0\1\1")
+    assert read(of_ipv4) == Update(announced=((IPv4Network("60.1.0.0/16"), hop),)), "RFC 8950"
+
+
+def test_ipv4_routes_in_an_attribute() -> None:
+    hop = IPv4Address("50.1.1.2")
+    update = read(reach(hop.packed, b"\x10\x3c\1", b"\0\1\1"))
+    assert update == Update(announced=((IPv4Network("60.1.0.0/16"), hop),))
+    gone = b"\x80\x0f\6\0\1\1\x10\x3c\1"
+    unreach = packed(2, b"\0\0" + len(gone).to_bytes(2, "big") + gone)
+    assert read(unreach) == Update(withdrawn=(IPv4Network("60.1.0.0/16"),))
+    end = b"\x80\x0f\3\0\1\1"
+    assert read(packed(2, b"\0\0\0\6" + end)) == Update(end_of=Family.IPV4)
+
+
+def test_routes_of_both_kinds_in_one_update_keep_their_next_hops() -> None:
+    hop = b"\x40\3\4\x32\1\1\2"
+    both = reach(LINK_LOCAL.packed, rest=PATH + hop)[19:] + b"\x08\x3d"
+    assert read(packed(2, both)) == Update(
+        announced=(
+            (IPv4Network("61.0.0.0/8"), IPv4Address("50.1.1.2")),
+            (IPv6Network("2001:db8::/32"), LINK_LOCAL),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "agreed"),
+    [
+        (["000100010002"], True),
+        (["000200010002", "000100800002000100010002"], True),
+        (["000100800002"], False),
+        (["000100010001"], False),
+        (["0001000100"], False),
+        (["00" + "000100010002"], False),
+        ([""], False),
+        ([], False),
+    ],
+)
+def test_ipv4_by_ipv6_is_read_of_the_capability(values: list[str], agreed: bool) -> None:
+    capabilities = b"".join(bytes((5, len(value) // 2)) + bytes.fromhex(value) for value in values)
+    parameter = bytes((2, len(capabilities))) + capabilities
+    opened = read(packed(1, OPEN_HEAD + bytes((len(parameter),)) + parameter))
+    assert isinstance(opened, Open)
+    assert opened.extended_hops is agreed
 
 
 def test_other_families_are_passed_over() -> None:
@@ -179,6 +232,11 @@ OPEN_HEAD = struct.pack(">BHH4s", 4, 500, 90, b"\1\2\3\4")
         pytest.param(2, b"\0\0\0\7\x80\x0e\4\0\2\1\x10", (3, 5), id="IPv6 next hop cut off"),
         pytest.param(2, reach(bytes(16), b"\x81" + bytes(17))[19:], (3, 10), id="129 bits"),
         pytest.param(2, reach(bytes(16), rest=b"")[19:], (3, 3), id="IPv6 without attributes"),
+        pytest.param(2, reach(bytes(4))[19:], (3, 5), id="IPv6 by IPv4"),
+        pytest.param(2, reach(bytes(8), b"", b"\0\1\1")[19:], (3, 5), id="IPv4's next hop"),
+        pytest.param(
+            2, reach(bytes(16), b"\x21" + bytes(5), b"\0\1\1")[19:], (3, 10), id="33 bits by IPv6"
+        ),
         pytest.param(3, b"\6", (1, 2), id="short notification"),
         pytest.param(9, b"", (1, 3), id="unknown message"),
     ],

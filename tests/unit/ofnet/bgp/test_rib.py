@@ -1,10 +1,18 @@
 """The routes kept of a peer's UPDATEs."""
 
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Network
+from dataclasses import replace
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+)
 
 import pytest
 
-from ofnet.bgp.messages import Family, MalformedBgp, Update
+from ofnet.bgp.messages import Address, Family, MalformedBgp, Prefix, Update
 from ofnet.bgp.peering import Peering
 from ofnet.bgp.rib import Rib
 
@@ -15,7 +23,7 @@ PEERING = Peering(
     asn=65002,
     peer=IPv4Address("50.1.1.2"),
     peer_asn=500,
-    next_hop6=OWN6,
+    link_local=OWN6,
 )
 HOP, OTHER = IPv4Address("50.1.1.2"), IPv4Address("50.1.1.9")
 BOTH = frozenset(Family)
@@ -25,7 +33,7 @@ NET, SECOND = IPv4Network("60.1.1.0/24"), IPv4Network("0.0.0.0/0")
 def announced(
     *prefixes: IPv4Network, hop: IPv4Address = HOP, path: tuple[int, ...] = (500,)
 ) -> Update:
-    return Update(announced=prefixes, next_hop=hop, as_path=path)
+    return Update(announced=tuple((prefix, hop) for prefix in prefixes), as_path=path)
 
 
 @pytest.fixture
@@ -43,7 +51,7 @@ def test_routes_come_change_and_go(rib: Rib) -> None:
 
 
 def test_a_prefix_withdrawn_and_announced_in_one_update_is_kept(rib: Rib) -> None:
-    rib.apply(Update(withdrawn=(NET,), announced=(NET,), next_hop=HOP, as_path=(500,)))
+    rib.apply(Update(withdrawn=(NET,), announced=((NET, HOP),), as_path=(500,)))
     assert rib.routes == {NET: HOP}
 
 
@@ -104,8 +112,8 @@ def test_routes_not_announced_between_two_restarts_are_removed(rib: Rib) -> None
     assert rib.routes == {}
 
 
-def announced6(*prefixes: IPv6Network, hop: IPv6Address = HOP6) -> Update:
-    return Update(announced=prefixes, next_hop6=hop, as_path=(500,))
+def announced6(*prefixes: Prefix, hop: Address = HOP6) -> Update:
+    return Update(announced=tuple((prefix, hop) for prefix in prefixes), as_path=(500,))
 
 
 def test_ipv6_routes_come_and_go(rib: Rib) -> None:
@@ -142,8 +150,17 @@ def test_each_family_outlasts_a_restart_for_itself(rib: Rib) -> None:
     assert rib.routes == {}
 
 
-def test_an_ipv6_next_hop_with_an_ipv4_address_in_it_is_that_one(rib: Rib) -> None:
-    rib.apply(announced6(NET6, hop=IPv6Address(f"::ffff:{HOP}")))
-    assert rib.routes == {NET6: HOP}
-    rib.apply(announced6(NET6, hop=IPv6Address(f"::ffff:{PEERING.router.ip}")))
+def test_next_hops_of_the_other_family_are_kept(rib: Rib) -> None:
+    rib.apply(announced6(NET6, hop=HOP))
+    rib.apply(announced6(NET, hop=HOP6))
+    assert rib.routes == {NET6: HOP, NET: HOP6}
+    rib.apply(announced6(NET6, hop=PEERING.own))
+    rib.apply(announced6(NET, hop=OWN6))
+    assert rib.routes == {}
+
+
+def test_this_hosts_global_address_is_no_next_hop() -> None:
+    own = IPv6Interface("2001:db8:50::1/64")
+    rib = Rib(replace(PEERING, router6=own))
+    rib.apply(announced6(NET6, hop=own.ip))
     assert rib.routes == {}

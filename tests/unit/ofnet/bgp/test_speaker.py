@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
-from ipaddress import IPv6Address
+from ipaddress import IPv6Address, IPv6Interface
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from ofnet.bgp.connection import Streams
 from ofnet.bgp.peering import Peering
 from ofnet.bgp.speaker import NO_ANSWER, Speaker
 from ofnet.bgp.timing import SessionTiming
-from tests.unit.bgp_router import ROUTER_AS, FakeRouter
+from tests.unit.bgp_router import ROUTER, ROUTER_AS, FakeRouter
 from tests.unit.ofnet.bgp.speaker import (
     NET,
     OTHER,
@@ -29,7 +29,7 @@ from tests.unit.ofnet.bgp.speaker import (
 )
 
 NET6, HOP6, OWN6 = "2001:db8:1::/48", "fe80::2", IPv6Address("fe80::1")
-PEERING6 = replace(PEERING, next_hop6=OWN6)
+PEERING6 = replace(PEERING, link_local=OWN6)
 POD6 = IPv6Address("2001:db8::11")
 
 
@@ -188,6 +188,71 @@ async def test_a_peer_of_another_family_is_refused() -> None:
         said = bgp.BGPOpen(my_as=ROUTER_AS, hold_time=90, bgp_identifier="50.1.1.2", opt_param=ipv6)
         await router.accept()
         router.say(said)
+        end = await router.hear(bgp.BGPNotification)
+        assert (end.error_code, end.error_subcode) == (2, 7)
+        fault = "the peer has no address family in common with this host"
+        await eventually(lambda: host.fault == fault)
+
+
+BY_IPV6 = Peering(
+    router6=IPv6Interface("2001:db8:50::1/64"),
+    link_local=OWN6,
+    asn=OWN_AS,
+    peer=IPv6Address("2001:db8:50::2"),
+    peer_asn=ROUTER_AS,
+)
+BOTH_FAMILIES = replace(BY_IPV6, router=PEERING.router)
+
+
+async def test_ipv4_has_ipv6_next_hops_where_both_ends_agree() -> None:
+    router = FakeRouter()
+    async with speaking(router, peering=BOTH_FAMILIES) as host:
+        host.announce(frozenset({POD, POD6}))
+        said = await router.greet(ipv6=True, extended=True)
+        assert said.opt_param_cap_map.keys() == {1, 2, 5, 64, 65}
+        first = (await router.hear(bgp.BGPUpdate)).pathattr_map
+        assert first.keys() == {1, 2, 14}
+        packed = bytes.fromhex("0001 01 20") + b"".join(one.packed for one in BY_IPV6.hops6)
+        assert first[14].serialize()[4:] == packed + b"\0" + bytes((32,)) + POD.packed
+        router.announce_by6(NET, hop=HOP6)
+        router.announce(SECOND)
+        await eventually(lambda: len(host.routes) == 2)
+        hops = {str(prefix): str(hop) for prefix, hop in host.routes.items()}
+        assert hops == {NET: HOP6, SECOND: ROUTER}
+
+
+async def test_ipv4_has_ipv4_next_hops_where_the_peer_has_no_others() -> None:
+    router = FakeRouter()
+    async with speaking(router, peering=BOTH_FAMILIES) as host:
+        host.announce(frozenset({POD, POD6}))
+        await router.greet(ipv6=True)
+        update = await router.hear(bgp.BGPUpdate)
+        assert [one.addr for one in update.nlri] == [str(POD)]
+        assert update.pathattr_map[3].value == "50.1.1.1"
+        reach = (await router.hear_attribute(14)).pathattr_map[14]
+        assert reach.next_hop_list == ["2001:db8:50::1", str(OWN6)]
+        await eventually(lambda: host.announced == {POD, POD6})
+
+
+async def test_a_host_without_an_ipv4_next_hop_speaks_of_ipv6_alone() -> None:
+    router = FakeRouter()
+    async with speaking(router, peering=BY_IPV6) as host:
+        host.announce(frozenset({POD, POD6}))
+        said = await router.greet(ipv6=True)
+        assert said.bgp_identifier == str(BY_IPV6.router_id)
+        update = await router.hear(bgp.BGPUpdate)
+        assert update.pathattr_map.keys() == {1, 2, 14}
+        await eventually(lambda: host.announced == {POD6})
+
+
+async def test_a_host_without_any_next_hop_refuses_the_session() -> None:
+    router = FakeRouter()
+    async with speaking(router, peering=BY_IPV6) as host:
+        await router.accept()
+        ipv4 = [bgp.BGPOptParamCapabilityMultiprotocol(afi=1, safi=1)]
+        router.say(
+            bgp.BGPOpen(my_as=ROUTER_AS, hold_time=90, bgp_identifier="50.1.1.2", opt_param=ipv4)
+        )
         end = await router.hear(bgp.BGPNotification)
         assert (end.error_code, end.error_subcode) == (2, 7)
         fault = "the peer has no address family in common with this host"

@@ -265,14 +265,15 @@ def test_no_packet_raises(port: int, mode: Mode, noise: bytes, ethertype: bytes)
     react(packet, mode, directory_of(FULL), FULL, parrot)
 
 
-ROUTER = Router(ofport=80, mac="06:02:32:01:01:01", ip=address(250), peer=OUTSIDER)
+OWN = address(250)
+ROUTER = Router(ofport=80, mac="06:02:32:01:01:01", ip=OWN, peer=OUTSIDER)
 SPEAKING = replace(FULL, router=ROUTER)
 HOP6 = IPv6Address("fe80::2")
 
 
 @pytest.mark.parametrize("operation", [1, 2])
 def test_arp_from_the_bgp_peers_network_is_reported(operation: int) -> None:
-    frame = frames.arp(200, ROUTER.ip.packed, operation=operation)
+    frame = frames.arp(200, OWN.packed, operation=operation)
     for of, heard in ((SPEAKING, True), (FULL, False)):
         said = react(
             PacketIn(0, UPLINK, None, frame), Mode.VLROUTER, directory_of(of), of, parrot
@@ -283,9 +284,9 @@ def test_arp_from_the_bgp_peers_network_is_reported(operation: int) -> None:
 @pytest.mark.parametrize(
     "packet",
     [
-        PacketIn(0, POD, None, frames.arp(200, ROUTER.ip.packed, operation=2)),
-        PacketIn(0, ROUTER.ofport, None, frames.arp(200, ROUTER.ip.packed, operation=2)),
-        PacketIn(0, UPLINK, None, packets.tagged(frames.arp(200, ROUTER.ip.packed), 5)),
+        PacketIn(0, POD, None, frames.arp(200, OWN.packed, operation=2)),
+        PacketIn(0, ROUTER.ofport, None, frames.arp(200, OWN.packed, operation=2)),
+        PacketIn(0, UPLINK, None, packets.tagged(frames.arp(200, OWN.packed), 5)),
     ],
 )
 def test_other_arp_is_not_reported(packet: PacketIn) -> None:

@@ -123,12 +123,13 @@ def test_the_routers_own_questions_do_not_come_up() -> None:
 
 
 OWN6 = IPv6Address("fe80::402:32ff:fe01:101")
+OWN, PEER = IPv4Address("50.1.1.1"), IPv4Address("50.1.1.2")
 ROUTER = Router(
     ofport=80,
     ip6=OWN6,
     mac="06:02:32:01:01:01",
-    ip=IPv4Address("50.1.1.1"),
-    peer=IPv4Address("50.1.1.2"),
+    ip=OWN,
+    peer=PEER,
     peer_mac="52:54:00:00:00:0c",
 )
 THIRD_MAC = "52:54:00:00:00:0d"
@@ -157,7 +158,7 @@ CARDS = pytest.mark.parametrize("uplinks", [(UPLINK,), (UPLINK, SECOND)], ids=["
 @CARDS
 def test_the_host_reaches_its_peer_and_the_peer_the_host(uplinks: tuple[Uplink, ...]) -> None:
     of = speaking(uplinks=uplinks)
-    packet = from_router(ROUTER.peer)
+    packet = from_router(PEER)
     assert sent(packet, of) == by("52:54:00:00:00:0c", packet)
     for card in uplinks:
         for tagged in ({}, {"vlan_vid": 1}):
@@ -169,17 +170,71 @@ def test_the_host_reaches_its_peer_and_the_peer_the_host(uplinks: tuple[Uplink, 
 
 def test_a_peer_without_a_mac_is_out_of_reach() -> None:
     of = replace(speaking(uplinks=(UPLINK,)), router=replace(ROUTER, peer_mac=None))
-    assert not sent(from_router(ROUTER.peer), of)
+    assert not sent(from_router(PEER), of)
 
 
 def test_the_host_and_its_peer_resolve_each_other() -> None:
     of = speaking(uplinks=(UPLINK,))
-    asked = arp(BOB, ROUTER.peer, in_port=ROUTER.ofport, eth_src=ROUTER.mac, arp_spa=ROUTER.ip)
+    asked = arp(BOB, PEER, in_port=ROUTER.ofport, eth_src=ROUTER.mac, arp_spa=OWN)
     [(port, answer)] = sent(asked, of)
     assert (port, answer["arp_op"], answer["arp_sha"]) == (PORT_IN_PORT, 2, ROUTER_MAC)
-    sought = arp(BOB, ROUTER.ip, in_port=UPLINK.ofport, arp_spa=ROUTER.peer)
+    sought = arp(BOB, OWN, in_port=UPLINK.ofport, arp_spa=PEER)
     [(port, answer)] = sent(sought, of)
     assert (port, answer["arp_op"], answer["arp_sha"]) == (PORT_IN_PORT, 2, UPLINK.mac)
+
+
+BY_IPV6 = Router(
+    ofport=80,
+    ip6=OWN6,
+    mac="06:02:32:01:01:01",
+    global6=IPv6Address("2001:db8:50::1"),
+    peer=IPv6Address("2001:db8:50::2"),
+    peer_mac="52:54:00:00:00:0c",
+)
+
+
+@CARDS
+def test_the_host_reaches_its_peer_by_ipv6_and_the_peer_the_host(
+    uplinks: tuple[Uplink, ...],
+) -> None:
+    of = replace(speaking(uplinks=uplinks), router=BY_IPV6)
+    ends = {"eth_type": 0x86DD, "ipv6_src": BY_IPV6.global6, "ipv6_dst": BY_IPV6.peer}
+    packet = {**from_router(OUTSIDE), **ends}
+    assert sent(packet, of) == by("52:54:00:00:00:0c", packet)
+    assert not sent(packet, replace(of, router=replace(BY_IPV6, peer_mac=None)))
+    back = {"eth_type": 0x86DD, "ipv6_src": BY_IPV6.peer, "ipv6_dst": BY_IPV6.global6}
+    for card in uplinks:
+        for tagged in ({}, {"vlan_vid": 1}):
+            answer = {**arrival(card.ofport, BOB, **tagged), **back}
+            untagged = {name: value for name, value in answer.items() if name != "vlan_vid"}
+            to_host = {"eth_src": ROUTER_MAC, "eth_dst": BY_IPV6.mac}
+            assert sent(answer, of) == [(BY_IPV6.ofport, {**untagged, **to_host})]
+
+
+def test_the_host_and_its_peer_by_ipv6_resolve_each_other() -> None:
+    of = replace(speaking(uplinks=(UPLINK,)), router=BY_IPV6)
+    asked = {**solicited(BY_IPV6.ofport, BY_IPV6.peer), "eth_src": BY_IPV6.mac}
+    [(port, answer)] = sent(asked, of)
+    assert (port, answer["icmpv6_type"], answer["nd_tll"]) == (PORT_IN_PORT, 136, ROUTER_MAC)
+    assert not sent(solicited(BY_IPV6.ofport, OUTSIDE6), of), "nobody else"
+    for own in (BY_IPV6.global6, OWN6):
+        [(port, answer)] = sent(solicited(UPLINK.ofport, own), of)
+        assert (port, answer["nd_tll"], answer["ipv6_src"]) == (PORT_IN_PORT, UPLINK.mac, own)
+    owned = [flow for flow in flows_of(of, Bridge.VLAN) if flow.owner is ObjectKind.ROUTER]
+    assert not any("arp" in str(flow) for flow in owned), "it has no address of IPv4"
+
+
+def solicited(ofport: int, target: object) -> Packet:
+    nd = {"ip_proto": 58, "icmpv6_type": 135, "nd_target": target}
+    return {**arrival(ofport, BOB), "eth_type": 0x86DD, "ipv6_src": v6(98), **nd}
+
+
+def test_a_session_by_ipv4_may_have_a_global_address_of_ipv6() -> None:
+    of = replace(
+        speaking(uplinks=(UPLINK,)), router=replace(ROUTER, global6=IPv6Address("2001:db8:50::1"))
+    )
+    [(port, answer)] = sent(solicited(UPLINK.ofport, BY_IPV6.global6), of)
+    assert (port, answer["nd_tll"]) == (PORT_IN_PORT, UPLINK.mac)
 
 
 @CARDS

@@ -6,6 +6,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 import pytest
 
 from core.errors import Invalid
+from netplugin.world.bridges import port_names
 from netplugin.world.bridges.conversion import (
     LocalPort,
     addressed,
@@ -95,6 +96,40 @@ def test_a_peering_says_who_speaks_with_whom() -> None:
     assert (peering.asn, peering.peer_asn) == (65002, 4_200_000_000)
     with pytest.raises(Invalid, match="record of BGP of host h1: "):
         peering_of(replace(record, router_ip=""))
+    with_global = peering_of(replace(record, router_ipv6="2001:db8:50::1/64"))
+    assert replace(with_global, router6=None) == peering
+    assert with_global.hops6 == (IPv6Address("2001:db8:50::1"), *peering.hops6)
+
+
+def test_a_peering_by_ipv6() -> None:
+    record = BgpRecord(
+        hostname="h1",
+        router_ip="",
+        as_number="65002",
+        neighbor_as="65000",
+        neighbor="",
+        router_ipv6="2001:db8:50::1/64",
+        neighbor_ipv6="2001:db8:50::2",
+    )
+    alone = peering_of(record)
+    assert (alone.own, alone.peer, alone.router) == (
+        IPv6Address("2001:db8:50::1"),
+        IPv6Address("2001:db8:50::2"),
+        None,
+    )
+    assert alone.link_local == port_names.router_link_local(alone.router_id)
+    both = peering_of(replace(record, router_ip="50.1.1.1/24"))
+    assert (both.own, both.router_id) == (alone.own, IPv4Address("50.1.1.1"))
+    for wrong in (
+        {"neighbor": "50.1.1.2"},
+        {"router_ipv6": ""},
+        {"router_ipv6": "fe80::1/64", "neighbor_ipv6": "fe80::2"},
+        {"neighbor_ipv6": "2001:db8:51::2"},
+        {"neighbor_ipv6": "", "neighbor": "50.1.1.2"},
+        {"neighbor_ipv6": "50.1.1.2"},
+    ):
+        with pytest.raises(Invalid, match="record of BGP of host h1: "):
+            peering_of(replace(record, **wrong))
 
 
 def test_what_cannot_be_read_is_named() -> None:

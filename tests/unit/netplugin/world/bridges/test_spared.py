@@ -1,7 +1,7 @@
 """What a bridge may have of an object whose address hosts need for themselves, and what is said."""
 
 from dataclasses import replace
-from ipaddress import IPv4Address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_network
 
 import pytest
 
@@ -95,7 +95,11 @@ def test_no_service_of_kubernetes_has_a_port_of_the_management_elsewhere() -> No
 
 def test_no_router_of_bgp_has_such_an_address() -> None:
     assert SPARED.router(ROUTER).value is None
-    assert SPARED.router(replace(ROUTER, ip=IPv4Address("50.1.1.1"))).faults == ()
+    free = replace(ROUTER, ip=IPv4Address("50.1.1.1"))
+    assert SPARED.router(free).faults == ()
+    master6 = IPv6Address("fd50::1")
+    spared = Spared({master6: UnderlayAddress(master6, Kind.CONTROL, "master [fd50::1]:9999")})
+    assert spared.router(replace(free, global6=master6)).value is None
 
 
 @pytest.fixture
