@@ -101,7 +101,7 @@ Protocol = Annotated[str, _text(r"(?:tcp|udp|icmp|[0-1]?[0-9]{1,2}|2[0-4][0-9]|2
 AddressMatch = Annotated[str, _text(rf"(?:{_IP4}{_RANGE_END}(?:/{_PREFIX4})?)?")]
 LongName = Annotated[str, _text(rf"{_LABEL}(?:\.{_LABEL})*", longest=LONG_NAME_BYTES)]
 OneAddress4 = Annotated[str, _text(rf"(?:{_IP4})?", longest=ADDRESS_BYTES)]
-RouterAddress = Annotated[str, _text(rf"{_IP4}(?:-{_OCTET})?/{_PREFIX4}")]
+RouterAddress = Annotated[str, _text(rf"{_IP4}(?:-{_OCTET})?/{_PREFIX4}", instead="router_ipv6")]
 HostName = Annotated[str, Check(longest=HOST_BYTES)]
 CallText = Annotated[str, Check(longest=CALL_BYTES)]
 """What an agent sends; the original has no limit, and stores it in every record."""

@@ -5,7 +5,15 @@ Source: docs/original/netmaster-rest.md §2.
 
 from typing import ClassVar
 
-from contivmodel.checks import LongName, Name, OneAddress4, RouterAddress, ShortText
+from contivmodel.checks import (
+    Address6,
+    LongName,
+    Name,
+    OneAddress4,
+    RouterAddress,
+    ShortText,
+    Subnet6,
+)
 from contivmodel.objects import Link, RestObject
 from contivmodel.wire import WireModel, field
 
@@ -37,7 +45,12 @@ class ServiceLB(RestObject):
 
 
 class Bgp(RestObject):
-    """The router of a host and its neighbour."""
+    """The router of a host and its neighbour.
+
+    `routerIpv6` and `neighborIpv6`, which the original does not have, are this host's address of
+    IPv6 on its neighbour's network, and that of the neighbour where the session is by IPv6. They
+    are not shown unless set; `routerip` may be empty where `routerIpv6` is not.
+    """
 
     kind: ClassVar[str] = "Bgp"
     plural: ClassVar[str] = "Bgps"
@@ -47,4 +60,6 @@ class Bgp(RestObject):
     hostname: LongName = field("hostname")
     neighbor: OneAddress4 = field("neighbor")
     neighbor_as: ShortText = field("neighbor-as")
+    neighbor_ipv6: Address6 = field("neighborIpv6")
     router_ip: RouterAddress = field("routerip")
+    router_ipv6: Subnet6 = field("routerIpv6")

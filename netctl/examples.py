@@ -16,6 +16,7 @@ EXAMPLES: Final = {
     "app-profile update": ("app-profile update --group=web,db,cache shop",),
     "bgp create": (
         "bgp create --router-ip=50.1.1.1/24 --as=65002 --neighbor-as=65000 --neighbor=50.1.1.2 h1",
+        "bgp create --router-ipv6=fd50::1/64 --as=65002 --neighbor-as=1 --neighbor-ipv6=fd50::2 h1",
     ),
     "bgp inspect": ("bgp inspect h1",),
     "bgp ls": ("bgp ls",),

@@ -266,6 +266,8 @@ def _peerings(draft: Draft) -> None:
             neighbor=record.neighbor,
             neighbor_as=record.neighbor_as,
             router_ip=record.router_ip,
+            router_ipv6=record.router_ipv6,
+            neighbor_ipv6=record.neighbor_ipv6,
         )
         if draft.objects[Bgp.kind].get(name) != wanted:
             _made(draft, wanted, "it becomes what the record of the peering says")

@@ -216,7 +216,7 @@ def assert_help(recorded: str, ours: str) -> None:
         *("capture", "completion", "diag", "host", "ipam", "tls-ca", "tls-cert", "tls-key"),
         *("events", "kube-stats", "log", "if-absent", "selftest", "stats", "trace", "what-if"),
         *("sort", "watch", "kube-rules", "flows", "exclude", "first-family", "set", "quota"),
-        *("suggest", "wait", "audit"),
+        *("suggest", "wait", "audit", "router-ipv6", "neighbor-ipv6"),
     )
     own = {frozenset({"help", "h"}), frozenset({"ls", "list"}), frozenset({"o", "output"})}
     own |= {frozenset({name}) for name in besides}

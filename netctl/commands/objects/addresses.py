@@ -26,3 +26,9 @@ def is_interface4(text: str) -> bool:
     """Return whether a text is an IPv4 address with a prefix length, as A.B.C.D/len."""
     address, _, length = text.partition("/")
     return is_ipv4(address) and bounded(length, 0, 32) is not None
+
+
+def is_interface6(text: str) -> bool:
+    """Return whether a text is an IPv6 address with a prefix length."""
+    address, _, length = text.partition("/")
+    return is_ipv6(address) and bounded(length, 0, 128) is not None

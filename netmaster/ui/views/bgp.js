@@ -16,9 +16,9 @@ export async function show(root, view) {
   const again = h("button", { type: "button", on: { click: () => states() } }, "Ask the hosts again");
   const table = rowsTable("BGP", [
     { head: "Host", of: (one) => one.hostname },
-    { head: "Router", of: (one) => one.routerip },
+    { head: "Router", of: (one) => both(one.routerip, one.routerIpv6) },
     { head: "AS", of: (one) => one.as },
-    { head: "Neighbour", of: (one) => one.neighbor },
+    { head: "Neighbour", of: (one) => both(one.neighbor, one.neighborIpv6) },
     { head: "Neighbour's AS", of: (one) => one["neighbor-as"] },
     { head: "Session", of: session, by: (one) => one.state || "" },
     { head: "Routes", of: (one) => one.routes || "" },
@@ -53,6 +53,8 @@ export async function show(root, view) {
     await states();
   }, view);
 }
+
+const both = (...addresses) => addresses.filter(Boolean).join(", ");
 
 async function stateOf(key, signal) {
   try {

@@ -8,6 +8,7 @@ import pytest
 from contivmodel.client import AddressBlocksReply, HeldAheadReply
 from contivmodel.objects import EndpointGroup, Link, Network, Rule, Tenant, TenantLinkSets
 from contivmodel.rpc import AllocAddressRequest, CreateEndpointRequest
+from contivmodel.service_objects import Bgp
 from contivmodel.wire import WireModel, decode, dump, dumps
 from core.errors import Invalid
 
@@ -15,6 +16,15 @@ from core.errors import Invalid
 def test_a_body_becomes_a_model() -> None:
     network = decode(Network, b'{"tenantName":"blue","networkName":"n1","pktTag":7}')
     assert (network.tenant_name, network.network_name, network.pkt_tag) == ("blue", "n1", 7)
+
+
+def test_a_bgp_peering_is_written_as_the_original_s_unless_it_has_ipv6() -> None:
+    body = b'{"hostname":"h1","routerip":"50.1.1.1/24","neighbor":"50.1.1.2","as":"1"%s}'
+    plain = dump(decode(Bgp, body % b""))
+    assert list(plain) == ["as", "hostname", "neighbor", "routerip"]
+    assert dump(decode(Bgp, body % b',"routerIpv6":"","neighborIpv6":""')) == plain
+    six = decode(Bgp, body % b',"routerIpv6":"fd50::1/64","neighborIpv6":"fd50::2"')
+    assert dump(six) == {**plain, "routerIpv6": "fd50::1/64", "neighborIpv6": "fd50::2"}
 
 
 def test_a_rule_is_written_as_the_original_s_unless_it_logs() -> None:

@@ -55,9 +55,51 @@ def test_create_is_silent(netctl: Netctl) -> None:
     ]
 
 
+IPV6 = {"router-ipv6": "fd50::1/64", "neighbor-ipv6": "fd50::2"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "body"),
+    [
+        (words(router_ipv6="fd50::1/64"), {"routerIpv6": "fd50::1/64"}),
+        (
+            words(**IPV6, neighbor=""),
+            {"routerIpv6": "fd50::1/64", "neighborIpv6": "fd50::2", "neighbor": ""},
+        ),
+        (
+            words(**IPV6, neighbor="", router_ip=""),
+            {
+                "routerIpv6": "fd50::1/64",
+                "neighborIpv6": "fd50::2",
+                "neighbor": "",
+                "routerip": "",
+            },
+        ),
+    ],
+)
+def test_create_by_ipv6(flags: list[str], body: dict[str, str], netctl: Netctl) -> None:
+    assert netctl("bgp", "create", "h1", *flags).code == 0
+    ((plural, name, written),) = netctl.master.written
+    ipv4 = {"routerip": FLAGS["router-ip"], "neighbor": FLAGS["neighbor"]}
+    named = {"hostname": "h1", "as": FLAGS["as"], "neighbor-as": FLAGS["neighbor-as"]}
+    assert (plural, name, written) == ("Bgps", "h1", {**named, **ipv4, **body})
+
+
+def test_ls_shows_addresses_of_both_families(netctl: Netctl) -> None:
+    own = {"routerip": "50.1.1.1/24", "routerIpv6": "fd50::1/64"}
+    netctl.master.add("Bgps", {"key": "h1", "hostname": "h1", "neighborIpv6": "fd50::2", **own})
+    row = netctl("bgp", "ls").out.splitlines()[-1].split()
+    assert row == ["h1", "50.1.1.1/24,fd50::1/64", "fd50::2"]
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
+        (words(router_ipv6="fd50::1"), "Wrong CIDR format. Enter in x:x::x/len format"),
+        (words(router_ipv6="fd50::1/129"), "Wrong CIDR format. Enter in x:x::x/len format"),
+        (words(neighbor_ipv6="50.1.1.2"), "Wrong IP format. Enter in x:x::x format"),
+        (words(neighbor_ipv6="fe80::2%eth0"), "Wrong IP format. Enter in x:x::x format"),
+        (words(router_ip=""), "Wrong CIDR format. Enter in x.x.x.x/len format"),
         ([], "Wrong CIDR format. Enter in x.x.x.x/len format"),
         (words(router_ip="50.1.1.1"), "Wrong CIDR format. Enter in x.x.x.x/len format"),
         (words(router_ip="50.1.1.1/33"), "Wrong CIDR format. Enter in x.x.x.x/len format"),
