@@ -14,7 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+)
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, Final
@@ -70,6 +77,8 @@ from netplugin.world.builder import WorldBuilder
 from objdb import original
 from ofnet.bgp import messages as bgp
 from ofnet.bgp import reading as bgp_reading
+from ofnet.bgp.peering import Peering
+from ofnet.bgp.rib import Rib
 from ofnet.channel import flow_stats, group_wire, meter_wire
 from ofnet.channel import wire as openflow
 from ofnet.openflow import oxm, packets
@@ -282,6 +291,14 @@ def dns_replies() -> tuple[bytes, ...]:
     return (reply.to_wire(), *dns_messages_of())
 
 
+BGP_PEERING = Peering(
+    router6=IPv6Interface("2001:db8:50::1/64"),
+    asn=1,
+    peer=IPv6Address("2001:db8:50::2"),
+    peer_asn=2,
+)
+
+
 def bgp_messages() -> tuple[bytes, ...]:
     """Return one message of each kind."""
     families = frozenset(bgp.Family)
@@ -311,11 +328,13 @@ def bgp_messages() -> tuple[bytes, ...]:
 
 
 def bgp_message(raw: bytes) -> None:
-    """Read a message as a session does: the length first."""
+    """Read a message as a session does: the length first; keep its routes."""
     header = raw[:19].ljust(19, b"\0")
     length = bgp_reading.body_length(header)
     for four_octets in (True, False):
-        bgp_reading.read(header, raw[19 : 19 + length], four_octets=four_octets)
+        message = bgp_reading.read(header, raw[19 : 19 + length], four_octets=four_octets)
+        if isinstance(message, bgp.Update):
+            Rib(BGP_PEERING).apply(message)
 
 
 def packet_in() -> bytes:

@@ -5,7 +5,9 @@ running `Site`. Must not know what is done to it.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,7 +17,7 @@ from tests.bed.bgp_router import ADDRESS, BEHIND, EXTRA, BgpRouter
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.pods import Pod
-from tests.bed.waiting import eventually
+from tests.bed.waiting import WITHIN, eventually
 from tests.system.conftest import unforeseen
 from tests.system.planes import planes
 
@@ -87,3 +89,25 @@ def in_session(site: Site, host: Host) -> None:
 def reaches(pod: Pod, *addresses: str) -> bool:
     """Tell whether a pod reaches all of these."""
     return all(pod.ping(address) is not None for address in addresses)
+
+
+@contextmanager
+def pinging(pod: Pod, address: str, log: Path) -> Iterator[Callable[[], int]]:
+    """Ping all the while; yield what ends it and counts the echoes that are missing."""
+    log.unlink(missing_ok=True)
+    process = pod.namespace.popen(["ping", "-q", "-n", "-i", "0.05", "-w", "200", address], log=log)
+
+    def lost() -> int:
+        process.send_signal(signal.SIGINT)
+        process.wait(WITHIN)
+        said = log.read_text()
+        counts = re.search(r"(\d+) packets transmitted, (\d+) received", said)
+        assert counts, said
+        assert int(counts[2]) > 10, said
+        return int(counts[1]) - int(counts[2])
+
+    try:
+        yield lost
+    finally:
+        process.kill()
+        process.wait()

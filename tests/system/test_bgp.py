@@ -5,10 +5,7 @@ the routes it tells of, and reaches pods by those it is told of.
 """
 
 import json
-import re
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +17,7 @@ from tests.bed.cluster import AGENT_PORT
 from tests.bed.hosts import UPLINK, Host
 from tests.bed.netns import http_request
 from tests.bed.pods import Pod
-from tests.bed.waiting import WITHIN, eventually
+from tests.bed.waiting import eventually
 from tests.system.peers import (
     BEHIND_SUBNET,
     BEHIND_SUBNET6,
@@ -31,6 +28,7 @@ from tests.system.peers import (
     in_session,
     peer,
     peers,
+    pinging,
     reaches,
     shown,
 )
@@ -86,28 +84,6 @@ def reported(site: Site, host: Host, what: str) -> bool:
 def links(host: Host) -> set[str]:
     found = json.loads(host.namespace.run(["ip", "-json", "link", "show"]).stdout)
     return {str(link["ifname"]) for link in found}
-
-
-@contextmanager
-def pinging(pod: Pod, address: str, log: Path) -> Iterator[Callable[[], int]]:
-    """Ping all the while; yield what ends it and counts the echoes that are missing."""
-    log.unlink(missing_ok=True)
-    process = pod.namespace.popen(["ping", "-q", "-n", "-i", "0.05", "-w", "200", address], log=log)
-
-    def lost() -> int:
-        process.send_signal(signal.SIGINT)
-        process.wait(WITHIN)
-        said = log.read_text()
-        counts = re.search(r"(\d+) packets transmitted, (\d+) received", said)
-        assert counts, said
-        assert int(counts[2]) > 10, said
-        return int(counts[1]) - int(counts[2])
-
-    try:
-        yield lost
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture(params=[0, 1], ids=["ebgp", "ibgp"])

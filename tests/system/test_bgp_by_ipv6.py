@@ -20,8 +20,9 @@ from tests.bed.hosts import UPLINK, Host
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.conftest import unforeseen
-from tests.system.peers import FLAGS, reaches
-from tests.system.planes import addresses, planes
+from tests.system.peers import FLAGS, pinging, reaches
+from tests.system.planes import addresses, applied, planes
+from tests.system.scans import register_master, scanning, unguarded
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
@@ -121,17 +122,16 @@ def site(
 
 def has_nothing_left(host: Host) -> bool:
     """Tell whether a host has neither interface nor flows of BGP."""
-    flows = host.ovs.ofctl("--no-stats", "dump-flows", "contivVlanBridge")
     links = host.namespace.run(["ip", "-json", "link", "show"]).stdout
     of_bgp = (PREFIX, PREFIX6, ROUTER, ROUTER6, *HOSTS[host.label][:2])
-    return "inb01" not in links and not any(f"{one} " in flows for one in of_bgp)
+    return "inb01" not in links and is_gone(host, *of_bgp)
 
 
 def learns(bed: Bed, host: Host, *prefixes: str) -> bool:
     """Tell whether a host has a session and these routes by it, as netmaster shows them."""
     shown = json.loads(bed.netctl("bgp", "inspect", host.label)).get("Oper", {})
     up = shown.get("neighborStatus") == "established"
-    return up and set(shown["routes"]) >= set(prefixes)
+    return up and set(shown.get("routes", ())) >= set(prefixes)
 
 
 def forgotten(router: AnyRouter, address: str) -> bool:
@@ -172,3 +172,96 @@ def test_pods_and_who_is_behind_the_router_reach_each_other(
         eventually(partial(told, router, more.address), f"the router is told of {more.address}")
         bed.delete_pod(more)
         eventually(partial(forgotten, router, more.address), "it is taken back")
+
+
+by_frr = pytest.mark.parametrize(
+    "site", [WAYS["frr by ipv6, extended"]], indirect=True, ids=["frr"]
+)
+
+
+@by_frr
+def test_a_trace_names_the_route(bed: Bed, pods: list[Pod], site: tuple[AnyRouter, Way]) -> None:
+    router, _ = site
+    pod = pods[0]
+    eventually(partial(reaches, pod, BEHIND, BEHIND6), "the pod gets out")
+    for address, prefix in ((BEHIND, PREFIX), (BEHIND6, PREFIX6)):
+        found = json.loads(bed.netctl("trace", "--json", pod.name, address, check=False))
+        assert found["outcome"] == "left", found["verdict"]
+        assert found["hops"][-1]["steps"][-1]["why"] == f"the BGP route to {prefix}"
+    told_of = bed.netctl("trace", pod.name, "2001:db8:ffff::1", check=False)
+    assert "the BGP peer of host h1 has told it of no route there" in told_of
+    router.peer.kill()
+    eventually(partial(is_lost, bed), "netmaster is told")
+
+
+def is_lost(bed: Bed) -> bool:
+    """Tell whether netmaster says of the first host that it has no session."""
+    return f"no BGP session with {ROUTER6}" in bed.netctl("host", "inspect", "h1")
+
+
+@by_frr
+def test_no_management_port_is_reached_by_the_routers_address(
+    bed: Bed, pods: list[Pod], site: tuple[AnyRouter, Way]
+) -> None:
+    router, _ = site
+    (host, _), (pod, *_) = bed.hosts, pods
+    own = HOSTS[host.label][1]
+    register_master(bed, BEHIND6)
+    eventually(partial(reaches, pod, BEHIND6), "the pod gets out")
+    with scanning(pod, {own: host.namespace, BEHIND6: router.behind}) as scan:
+        eventually(lambda: scan.reached(own, BEHIND6) == set(), "both are known")
+        with unguarded(bed):
+            eventually(partial(reaches, pod, BEHIND6), "the pod gets out")
+            found = scan.reached(own, BEHIND6)
+            assert {f"tcp {one} 9090" for one in (own, BEHIND6)} <= found
+            assert {f"udp {one} 9090" for one in (own, BEHIND6)} <= found
+        eventually(lambda: scan.reached(own, BEHIND6) == set(), "both are guarded again")
+
+
+@by_frr
+def test_an_agent_that_is_killed_and_started_again_loses_nothing(
+    bed: Bed, pods: list[Pod], site: tuple[AnyRouter, Way]
+) -> None:
+    router, _ = site
+    host, agent = bed.hosts[0], bed.agents[0]
+    eventually(partial(reaches, pods[0], BEHIND, BEHIND6), "the pod gets out")
+    eventually(partial(router.reaches, pods[0].address), "and is reached")
+    with pinging(pods[0], BEHIND6, bed.dir / "ping6.log") as lost:
+        agent.kill()
+        agent.start()
+        eventually(partial(learns, bed, host, PREFIX, PREFIX6), "the session is back")
+        applied(bed)
+        assert lost() <= 1, "but for the one on its way"
+
+
+@by_frr
+def test_a_peering_that_changes_leaves_nothing_of_the_one_before(
+    bed: Bed, pods: list[Pod], site: tuple[AnyRouter, Way]
+) -> None:
+    router, way = site
+    host, (pod, *_) = bed.hosts[0], pods
+    eventually(partial(learns, bed, host, PREFIX, PREFIX6), "routes are learned")
+    for other in (ALONE, way):
+        bed.netctl("bgp", "create", host.label, *other.words(host))
+        eventually(partial(has_addresses, host, other), "its interface has its addresses alone")
+        eventually(partial(learns, bed, host, PREFIX, PREFIX6), "routes are learned again")
+        eventually(partial(reaches, pod, BEHIND, BEHIND6), "the pod gets out")
+        eventually(partial(router.reaches, pod.address), "and is reached")
+    bed.netctl("bgp", "create", host.label, *BY_IPV4.words(host))
+    eventually(partial(has_addresses, host, BY_IPV4), "its interface has its addresses alone")
+    eventually(partial(is_gone, host, PREFIX6), "the peer by IPv4 tells of nothing")
+
+
+def has_addresses(host: Host, way: Way) -> bool:
+    """Tell whether a host's interface for BGP has its addresses on the router's network alone."""
+    shown = host.namespace.run(["ip", "-json", "address", "show", "inb01"], check=False).stdout
+    held = {one["local"] for one in json.loads(shown or "[{}]")[0].get("addr_info", ())}
+    ipv4, ipv6, _ = HOSTS[host.label]
+    wanted = {ipv4 if family == 4 else ipv6 for family in way.own}
+    return {one for one in held if not one.startswith("fe80:")} == wanted
+
+
+def is_gone(host: Host, *prefixes: str) -> bool:
+    """Tell whether a host's switch has no flow that leads to a prefix or an address."""
+    flows = host.ovs.ofctl("--no-stats", "dump-flows", "contivVlanBridge")
+    return not any(f"{one} " in flows for one in prefixes)
