@@ -1,4 +1,4 @@
-"""BGP, as far as a host needs it: one IPv4 session with its top-of-rack peer (ADR 7).
+"""BGP, as far as a host needs it: one session with its top-of-rack peer (ADR 7, 49).
 
 In come a peering and the addresses of this host's pods; out come the peer's routes. `messages`
 encodes, `reading` decodes, `rib` keeps the peer's routes, `session` is one connection, `speaker`
