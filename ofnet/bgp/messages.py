@@ -4,8 +4,8 @@ Of the address families, IPv4 and IPv6 unicast. `ofnet.bgp.reading` decodes what
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final
@@ -121,6 +121,11 @@ class Update:
     announced: tuple[Route, ...] = ()
     as_path: tuple[int, ...] = ()
     end_of: Family | None = None
+
+    def announcing(self, families: Collection[Family]) -> "Update":
+        """Return the UPDATE without the routes that it announces of other families."""
+        agreed = tuple(route for route in self.announced if Family.of(route[0]) in families)
+        return self if len(agreed) == len(self.announced) else replace(self, announced=agreed)
 
 
 @dataclass(frozen=True, slots=True)

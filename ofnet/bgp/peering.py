@@ -86,6 +86,12 @@ def router_id(router: IPv4Interface | None, router6: IPv6Interface | None) -> IP
 
 
 def _is_global(address: IPv6Address) -> bool:
-    """Return whether an address may be reached from other links, or be private to a site."""
-    never = address.is_link_local, address.is_multicast, address.is_loopback, address.is_unspecified
-    return not any(never)
+    """Return whether an address is one of a host, and of more than one link."""
+    nowhere = (
+        address.is_link_local,
+        address.is_multicast,
+        address.is_loopback,
+        address.is_unspecified,
+        address.ipv4_mapped is not None,
+    )
+    return not any(nowhere)

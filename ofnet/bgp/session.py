@@ -69,9 +69,11 @@ class BgpSession:
                 peer = await self._read()
                 if not isinstance(peer, Open):
                     raise self._unexpected(peer)
-                self._check(own, peer)
+                self._extended = own.extended_hops and peer.extended_hops
+                common = own.families & peer.families
+                self.families = frozenset(one for one in common if self._next_hop(one))
+                self._check(peer)
                 self.peer, self.hold_time = peer, min(own.hold_time, peer.hold_time)
-                self.families = self._spoken(own, peer)
                 await self._send("Keepalive", messages.keepalive())
                 confirmed = await self._read()
                 if not isinstance(confirmed, Keepalive):
@@ -112,7 +114,8 @@ class BgpSession:
     def _handle(self, message: Message, on_update: Callable[[Update], None]) -> None:
         match message:
             case Update():
-                on_update(message)
+                # what was not agreed on is passed over (RFC 4760 §7), for here it has no way
+                on_update(message.announcing(self.families))
             case Refresh():
                 self._sent = frozenset()
                 self._changed.set()
@@ -162,22 +165,16 @@ class BgpSession:
             raise PeerFailed(f"the connection is lost: {exc.strerror}") from exc
         self._counts[f"Sent{kind}"] += len(packed)
 
-    def _check(self, own: Open, peer: Open) -> None:
+    def _check(self, peer: Open) -> None:
         if peer.asn != self._peering.peer_asn:
             what = f"the peer is of AS {peer.asn}, not {self._peering.peer_asn}"
             raise MalformedBgp(what, messages.OPEN_ERROR, messages.BAD_AS)
         if peer.router_id == self._peering.router_id or peer.router_id == IPv4Address(0):
             what = f"the peer calls itself {peer.router_id}"
             raise MalformedBgp(what, messages.OPEN_ERROR, messages.BAD_IDENTIFIER)
-        if not self._spoken(own, peer):
+        if not self.families:
             what = "the peer has no address family in common with this host"
             raise MalformedBgp(what, messages.OPEN_ERROR, messages.BAD_CAPABILITY)
-
-    def _spoken(self, own: Open, peer: Open) -> frozenset[Family]:
-        """Return the families both ends speak of, of which this host has a next hop."""
-        families = own.families & peer.families
-        self._extended = own.extended_hops and peer.extended_hops
-        return frozenset(one for one in families if self._next_hop(one))
 
     def _next_hop(self, family: Family) -> NextHop | None:
         """Return the next hop of this host's pods, None or () if it has none of that family."""

@@ -64,19 +64,19 @@ BY_IPV6 = Way((4, 6), by=6)
 EXTENDED = Way((4, 6), by=6, extended=True)
 ALONE = Way((6,), by=6, extended=True)
 WAYS = {
-    "bird by ipv4": ("bird", WITH_GLOBAL),
-    "frr by ipv4": ("frr", BY_IPV4),
-    "frr by ipv4, global": ("frr", WITH_GLOBAL),
-    "gobgp by ipv4": ("gobgp", BY_IPV4),
-    "gobgp by ipv4, global": ("gobgp", WITH_GLOBAL),
-    "bird by ipv6": ("bird", BY_IPV6),
-    "frr by ipv6": ("frr", BY_IPV6),
-    "bird by ipv6, extended": ("bird", EXTENDED),
-    "frr by ipv6, extended": ("frr", EXTENDED),
-    "gobgp by ipv6": ("gobgp", EXTENDED),
-    "bird by ipv6 alone": ("bird", ALONE),
-    "frr by ipv6 alone": ("frr", ALONE),
-    "gobgp by ipv6 alone": ("gobgp", ALONE),
+    "bird-by-ipv4": ("bird", WITH_GLOBAL),
+    "frr-by-ipv4": ("frr", BY_IPV4),
+    "frr-by-ipv4-global": ("frr", WITH_GLOBAL),
+    "gobgp-by-ipv4": ("gobgp", BY_IPV4),
+    "gobgp-by-ipv4-global": ("gobgp", WITH_GLOBAL),
+    "bird-by-ipv6": ("bird", BY_IPV6),
+    "frr-by-ipv6": ("frr", BY_IPV6),
+    "bird-by-ipv6-extended": ("bird", EXTENDED),
+    "frr-by-ipv6-extended": ("frr", EXTENDED),
+    "gobgp-by-ipv6": ("gobgp", EXTENDED),
+    "bird-by-ipv6-alone": ("bird", ALONE),
+    "frr-by-ipv6-alone": ("frr", ALONE),
+    "gobgp-by-ipv6-alone": ("gobgp", ALONE),
 }
 
 
@@ -174,9 +174,7 @@ def test_pods_and_who_is_behind_the_router_reach_each_other(
         eventually(partial(forgotten, router, more.address), "it is taken back")
 
 
-by_frr = pytest.mark.parametrize(
-    "site", [WAYS["frr by ipv6, extended"]], indirect=True, ids=["frr"]
-)
+by_frr = pytest.mark.parametrize("site", [WAYS["frr-by-ipv6-extended"]], indirect=True, ids=["frr"])
 
 
 @by_frr

@@ -16,6 +16,7 @@ from netmaster.plan.objects.globals import ACI, KEY
 from netmaster.stored import Write
 from netmaster.view import View
 from state.records import BgpRecord
+from state.underlay import usable
 
 
 def create(view: View, posted: Bgp) -> Plan:
@@ -75,7 +76,7 @@ def _check_ipv6(posted: Bgp) -> None:
 
 
 def _check_router6(router: IPv6Interface, posted: Bgp) -> None:
-    if not _is_usable(router.ip):
+    if usable(str(router.ip)) != router.ip:
         raise Invalid(f"routerIpv6 {posted.router_ipv6} is no address that a router could reach")
     if posted.neighbor_ipv6:
         if posted.neighbor:
@@ -99,8 +100,3 @@ def _address6(posted: Bgp) -> IPv6Address:
         return IPv6Address(posted.neighbor_ipv6)
     except ValueError as exc:
         raise Invalid("neighborIpv6 string invalid format") from exc
-
-
-def _is_usable(address: IPv6Address) -> bool:
-    never = address.is_link_local, address.is_multicast, address.is_loopback, address.is_unspecified
-    return not any(never)

@@ -62,6 +62,7 @@ def test_what_no_session_can_have(asn: int, peer: str, peer_asn: int) -> None:
         (None, IPv6Interface("fe80::1/64"), "fe80::2"),
         (None, IPv6Interface("ff02::1/64"), "ff02::2"),
         (ROUTER, IPv6Interface("::1/64"), "50.1.1.2"),
+        (None, IPv6Interface("::ffff:50.1.1.1/120"), "::ffff:50.1.1.2"),
     ],
 )
 def test_addresses_by_which_no_peer_is_reached(

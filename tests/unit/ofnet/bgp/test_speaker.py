@@ -154,6 +154,9 @@ async def test_a_peer_without_ipv6_is_told_of_ipv4_alone() -> None:
         update = await router.hear(bgp.BGPUpdate)
         assert [one.addr for one in update.nlri] == [str(POD)]
         await eventually(lambda: host.announced == {POD})
+        router.announce6(NET6, hop=HOP6)
+        router.announce(NET)
+        await eventually(lambda: prefixes(host) == {NET})
         router.end_of_rib()
         await eventually(lambda: host.routes_complete)
 
@@ -243,6 +246,9 @@ async def test_a_host_without_an_ipv4_next_hop_speaks_of_ipv6_alone() -> None:
         update = await router.hear(bgp.BGPUpdate)
         assert update.pathattr_map.keys() == {1, 2, 14}
         await eventually(lambda: host.announced == {POD6})
+        router.announce(NET)
+        router.announce6(NET6, hop=HOP6)
+        await eventually(lambda: prefixes(host) == {NET6})
 
 
 async def test_a_host_without_any_next_hop_refuses_the_session() -> None:

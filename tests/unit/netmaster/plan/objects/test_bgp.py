@@ -80,6 +80,7 @@ def test_addresses_of_ipv6_are_in_the_record_where_there_are_any(scene: Scene) -
         ({"router_ipv6": "fe80::1/64"}, "no address that a router could reach"),
         ({"router_ipv6": "ff02::1/64"}, "no address that a router could reach"),
         ({"router_ipv6": "::/64"}, "no address that a router could reach"),
+        ({"router_ipv6": "::ffff:3201:101/120"}, "no address that a router could reach"),
         ({"neighbor_ipv6": "2001:db8:51::2"}, "no other address of 2001:db8:50::/64"),
         ({"neighbor_ipv6": "2001:db8:50::1"}, "no other address of 2001:db8:50::/64"),
         ({"neighbor_ipv6": "", "router_ip": ""}, "a session by IPv4 needs routerip"),
