@@ -156,15 +156,22 @@ PORTIONS: Final[Mapping[str, Sequence[str]]] = {
     "bandwidth": ("tests/system/test_bandwidth.py",),
     # left out: a router that is gone and sessions that come back, which no datapath hears of; an
     # internal port that is deleted, which the kernel refuses
-    "bgp": _some(
-        "test_bgp",
-        "test_the_router_is_told_of_pods_as_they_come_and_go[ebgp]",
-        "test_pods_reach_who_is_behind_the_router",
-        "test_pods_and_who_is_behind_the_router_reach_each_other_by_ipv6[ebgp]",
-        "test_a_route_that_is_withdrawn_leads_nowhere[ebgp]",
-        "test_the_hosts_interface_is_mended[set inb01 down]",
-        "test_an_agent_that_is_killed_and_started_again_loses_nothing",
-        "test_a_peering_that_is_deleted_leaves_nothing",
+    "bgp": (
+        *_some(
+            "test_bgp",
+            "test_the_router_is_told_of_pods_as_they_come_and_go[ebgp]",
+            "test_pods_reach_who_is_behind_the_router",
+            "test_pods_and_who_is_behind_the_router_reach_each_other_by_ipv6[ebgp]",
+            "test_a_route_that_is_withdrawn_leads_nowhere[ebgp]",
+            "test_the_hosts_interface_is_mended[set inb01 down]",
+            "test_an_agent_that_is_killed_and_started_again_loses_nothing",
+            "test_a_peering_that_is_deleted_leaves_nothing",
+        ),
+        *_some(
+            "test_bgp_by_ipv6",
+            "test_pods_and_who_is_behind_the_router_reach_each_other[frr-by-ipv6-extended]",
+            "test_pods_and_who_is_behind_the_router_reach_each_other[bird-by-ipv6]",
+        ),
     ),
     "firewalls": ("tests/system/test_real_firewalls.py",),
     "preflight": (
