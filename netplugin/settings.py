@@ -53,6 +53,9 @@ CLUSTER_DOMAIN: Final = "cluster.local"
 LARGEST_BLOCK: Final = 256
 LARGEST_DNS_RATE: Final = 1_000_000
 MOST_FLOW_RECORDS: Final = 10_000_000
+DEFAULT_NAMED_PODS: Final = 100
+MOST_NAMED_PODS: Final = 100_000
+"""More than a host has ports."""
 _DOMAIN: Final = re.compile(r"[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})*")
 
 FLAGS: Final = (
@@ -332,6 +335,21 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("pod-metrics",),
+        env="POD_METRICS",
+        help="which pods /metrics names, with bytes, packets and drops: those with most traffic "
+        "(top), each (all), or none, and no sums of groups either (off)",
+        default="top",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("pod-metrics-top",),
+        env="POD_METRICS_TOP",
+        help="how many pods /metrics names at most, with --pod-metrics=top",
+        default=str(DEFAULT_NAMED_PODS),
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("bgp-password-file",),
         env="BGP_PASSWORD_FILE",
         help="file of lines with a BGP peer's address and its TCP-MD5 password",
@@ -378,6 +396,16 @@ class DockerScope(StrEnum):
 
     SWARM = "swarm"
     """Docker's swarm makes them, and its managers choose the addresses."""
+
+
+class NamedPods(StrEnum):
+    """Which pods of this host metrics name."""
+
+    TOP = "top"
+    """Those with most traffic."""
+    ALL = "all"
+    OFF = "off"
+    """None; nothing of pods is counted."""
 
 
 class ExportKind(StrEnum):
@@ -474,6 +502,8 @@ class Settings:
     """How many records of flows are kept; 0 where none are made."""
     flow_export: tuple[ExportTarget, ...] = ()
     """Where records of flows are sent as they end."""
+    named_pods: int | None = DEFAULT_NAMED_PODS
+    """How many pods of this host metrics name at most; None where nothing of pods is counted."""
     docker: DockerSettings | None = None
     """None where the orchestrator is another."""
 
@@ -568,6 +598,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         else None,
         flow_records=_flow_records(values),
         flow_export=_flow_export(values),
+        named_pods=_named_pods(values),
         docker=_docker(values, modes) if modes.mode in {DOCKER, SWARM} else None,
     )
 
@@ -598,6 +629,15 @@ def _export_target(text: str) -> ExportTarget:
         f"--flow-export {text}: want file:/PATH, unix:/PATH, ipfix:ADDRESS:PORT or "
         "ipfix:[ADDRESS]:PORT"
     )
+
+
+def _named_pods(values: Values) -> int | None:
+    most, got = values.number("pod-metrics-top", 1, MOST_NAMED_PODS), values["pod-metrics"]
+    named = {NamedPods.TOP: most, NamedPods.ALL: MOST_NAMED_PODS, NamedPods.OFF: None}
+    try:
+        return named[NamedPods(got)]
+    except ValueError as exc:
+        raise UsageError(f"pod-metrics must be top, all or off, got {got}") from exc
 
 
 def cni_socket(values: Values) -> Path:

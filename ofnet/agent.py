@@ -22,7 +22,7 @@ from ofnet.channel.switch import Switch
 from ofnet.channel.wire import PacketIn
 from ofnet.desired import Desired
 from ofnet.diff import Difference, difference
-from ofnet.drops import DropNotice, DroppingFlows
+from ofnet.drops import DropNotice, Dropping, DroppingFlows
 from ofnet.flow_sync import AUDIT_INTERVAL, FlowSync
 from ofnet.hits import Hits, guarded_by_object, hits_by_object
 from ofnet.inspection import AgentIdentity, bridge_report, tenants
@@ -352,10 +352,9 @@ class BridgeAgent:
         if answer is not None:
             self.switch.send_packet(answer, _BACK, in_port=packet.in_port)
 
-    def is_drop(self, cookie: int) -> bool:
-        """Return whether packets come here for a flow only because it has dropped them."""
-        dropping = self._dropping.by_cookie(cookie)
-        return dropping is not None and dropping.only
+    def dropping(self, cookie: int) -> Dropping | None:
+        """Return what a flow keeps packets from their destination for; None for any other flow."""
+        return self._dropping.by_cookie(cookie)
 
     def _note_dropped(self, packet: PacketIn, notice: DropNotice) -> bool:
         """Pass on what a flow has dropped; return whether the packet came for nothing else."""

@@ -47,6 +47,7 @@ class Dropping(NamedTuple):
     """
 
     owner: ObjectId
+    table: TableId
     only: bool
 
 
@@ -71,7 +72,7 @@ class DroppingFlows:
         if found is None and self._changed:
             self._changed = False
             self._by_cookie = {
-                flow.cookie: Dropping(owner, flow_records.only_reports(flow))
+                flow.cookie: Dropping(owner, flow.table, flow_records.only_reports(flow))
                 for flow in self._desired.flows.values()
                 if flow_records.reports_drops(flow)
                 and (owner := self._desired.owner(flow.key)) is not None

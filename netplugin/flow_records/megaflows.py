@@ -23,7 +23,9 @@ _TUNNEL: Final = re.compile(r"tun_id=(0x[0-9a-f]+)")
 _VLAN: Final = re.compile(r"[ ,]vlan\(vid=(\d+)")
 _NEIGHBOURS: Final = re.compile(r"icmpv6\(type=13[56][,)]")
 """Questions for MACs by IPv6, and answers: no connection, as ARP is none."""
-_REPORT: Final = re.compile(r" packets:(\d+), bytes:.*[(,]rule_cookie=(0x[0-9a-f]+)")
+_REPORT: Final = re.compile(
+    r"in_port\(([^)]*)\).*? packets:(\d+), bytes:.*[(,]rule_cookie=(0x[0-9a-f]+)"
+)
 _IP: Final = ",ipv"
 _FIRST_STAGE: Final = "0"
 
@@ -67,16 +69,25 @@ def ways(dump: str) -> dict[Way, dict[str, Count]]:
     return found
 
 
-def reports(dump: str) -> dict[str, tuple[int, int]]:
-    """Return of each datapath flow that reports IP packets to the agent: cookie and packets.
+class Reporting(NamedTuple):
+    """A datapath flow that reports packets to the agent, for a flow of OpenFlow.
 
-    By the text of the flow's match; the cookie is that of the flow of OpenFlow that has them sent.
+    `port` is the name of the port that they come by, `cookie` that of the flow of OpenFlow.
     """
+
+    port: str
+    cookie: int
+    packets: int
+
+
+def reports(dump: str) -> dict[str, Reporting]:
+    """Return the datapath flows that report IP packets, by the text of what they match."""
     found = {}
     for line in dump.splitlines():
         read = _REPORT.search(line) if _IP in line else None
         if read is not None:
-            found[line[: read.start()]] = int(read[2], 16), int(read[1])
+            match = line[: read.start(2)]
+            found[match] = Reporting(read[1], int(read[3], 16), int(read[2]))
     return found
 
 

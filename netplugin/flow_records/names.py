@@ -10,7 +10,7 @@ from core.ids import POD_NAME, POD_NAMESPACE, split_network_id
 from netplugin.diagnostics.policy_log import rule_names
 from netplugin.trace import names
 from netplugin.world.kubernetes.kube_policies import KubePolicies
-from ofnet.changes import ObjectKind
+from ofnet.changes import ObjectId, ObjectKind
 from ofnet.drops import DroppedPacket
 from ofnet.tables import TableId
 from ofnet.world import World
@@ -23,6 +23,7 @@ _PROTOCOL_NAMES: Final = {
     58: "icmpv6",
     132: "sctp",
 }
+SPOOFED: Final = "spoofed"
 _BY_OWNER: Final = {
     ObjectKind.RULE: "policy",
     ObjectKind.POLICY_ENTRY: "kubernetes-policy",
@@ -31,7 +32,7 @@ _BY_OWNER: Final = {
     ObjectKind.MANAGEMENT_PORT: "guard",
 }
 _BY_TABLE: Final = {
-    TableId.INPUT: "spoofed",
+    TableId.INPUT: SPOOFED,
     TableId.VLAN: "unknown-port",
     TableId.INGRESS_GROUP: "unknown-source",
     TableId.SRV_PROXY_DNAT: "no-such-port",
@@ -65,12 +66,14 @@ def of_endpoint(record: EndpointRecord) -> EndNames:
     )
 
 
-def reason(packet: DroppedPacket) -> str:
-    """Return why a packet was dropped, in a word."""
-    kind = packet.owner.kind
-    if kind is ObjectKind.SERVICE and packet.refused:
+def reason(owner: ObjectId, table: TableId, *, refused: bool) -> str:
+    """Return why packets are dropped, in a word: by the flow's owner and its table.
+
+    `refused` says that the agent gets them for something else too.
+    """
+    if owner.kind is ObjectKind.SERVICE and refused:
         return REFUSED
-    return _BY_OWNER.get(kind) or _BY_TABLE.get(packet.table, "other")
+    return _BY_OWNER.get(owner.kind) or _BY_TABLE.get(table, "other")
 
 
 def policy_and_rule(packet: DroppedPacket, kube: KubePolicies, world: World) -> tuple[str, str]:

@@ -17,13 +17,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, Protocol
 
 from core.ids import EndpointKey
 from core.retry import REMOTE, Loop, retry
 from netplugin.bridges.megaflow_purge import Control
 from netplugin.flow_records import megaflows, names
-from netplugin.flow_records.megaflows import Count, Passed, Tally, Way
+from netplugin.flow_records.megaflows import Count, Passed, Reporting, Tally, Way
 from netplugin.flow_records.places import End as Place
 from netplugin.flow_records.places import Located, Places, ServiceNames
 from netplugin.flow_records.ring import Ring
@@ -53,6 +53,16 @@ _Key = tuple[Bridge, int, int, Place, Place]
 _Source = tuple[Bridge, int, int, Place]
 _DropKey = tuple[Bridge, str, ObjectId, int, LoggedEnd, LoggedEnd]
 Records = Callable[[EndpointKey], EndpointRecord | None]
+
+
+class DropCounter(Protocol):
+    """Counts dropped packets, as the recorder hears of them in two ways."""
+
+    def report(self, packet: DroppedPacket, reason: str) -> None:
+        """Take a packet that the switch has reported, within its meters."""
+
+    def count(self, link: str, owner: ObjectId, reason: str, packets: int) -> None:
+        """Take what the datapath has counted lately of the packets that came by a port."""
 
 
 @dataclass(slots=True)
@@ -101,12 +111,14 @@ class FlowRecorder:
         now: Callable[[], float],
         ring: Ring,
         interval: float = INTERVAL,
+        drop_counter: DropCounter | None = None,
     ) -> None:
         self.ring = ring
+        self._drop_counter = drop_counter
         self._began = now()
         self._missed = 0
         self._dropped, self._noted, self._unrecorded = 0, 0, 0
-        self._reported: Mapping[str, tuple[int, int]] = {}
+        self._reported: Mapping[str, Reporting] | None = None
         self._control = control
         self._ports = ports
         self._record = record
@@ -165,6 +177,8 @@ class FlowRecorder:
         ends = packet.source, packet.destination
         if any(one.address.is_multicast or one.address.is_link_local for one in ends):
             return
+        if self._drop_counter is not None:
+            self._drop_counter.report(packet, _reason_of(packet))
         self._count(packet, DROPPED, now)
 
     def note_audited(self, packet: LoggedPacket, bridge: Bridge) -> None:
@@ -189,13 +203,25 @@ class FlowRecorder:
         record.packets += 1
         record.last = now
 
-    def _compare(self, reported: Mapping[str, tuple[int, int]]) -> None:
+    def _compare(self, reported: Mapping[str, Reporting]) -> None:
         """Count what was dropped, by the datapath's counters, and did not come here."""
         before, self._reported = self._reported, reported
-        for match, (cookie, packets) in reported.items():
-            if any(agent.is_drop(cookie) for agent in self._agents.values()):
-                counted = before.get(match, (cookie, 0))[1]
-                self._dropped += packets - counted if packets >= counted else packets
+        if before is None:
+            return  # what was counted before this agent ran is nothing that it has missed
+        for match, (port, cookie, packets) in reported.items():
+            found = (agent.dropping(cookie) for agent in self._agents.values())
+            dropping = next((one for one in found if one is not None), None)
+            if dropping is None:
+                continue
+            old = before.get(match)
+            known = old is not None and packets >= old.packets
+            grown = packets - old.packets if old is not None and known else packets
+            if dropping.only:
+                self._dropped += grown
+            if self._drop_counter is not None:
+                why = names.reason(dropping.owner, dropping.table, refused=not dropping.only)
+                # the packet that makes a datapath flow is not among those that it counts
+                self._drop_counter.count(port, dropping.owner, why, grown + (not known))
         self._unrecorded = max(self._unrecorded, self._dropped - self._noted)
 
     def _of_drop(self, packet: DroppedPacket, verdict: str, now: float) -> FlowRecord:
@@ -215,7 +241,7 @@ class FlowRecorder:
             protocol=names.protocol(packet.protocol),
             source=source,
             destination=destination,
-            reason=names.reason(packet),
+            reason=_reason_of(packet),
             because=names.because(packet, self._policies, world),
             policy=policy,
             rule=rule,
@@ -339,8 +365,12 @@ class FlowRecorder:
 
 def _read(
     dump: str,
-) -> tuple[Mapping[Way, Mapping[str, Count]], Mapping[str, tuple[int, int]]]:
+) -> tuple[Mapping[Way, Mapping[str, Count]], Mapping[str, Reporting]]:
     return megaflows.ways(dump), megaflows.reports(dump)
+
+
+def _reason_of(packet: DroppedPacket) -> str:
+    return names.reason(packet.owner, packet.table, refused=packet.refused)
 
 
 def _source(ends: list[Place]) -> Place:

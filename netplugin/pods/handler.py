@@ -66,6 +66,7 @@ class Pods:
         self._mappings = mappings
         self._timing = host.settings.timing
         self._stages = host.stages
+        self._leaving = host.leaving
 
     def recover(self, entries: list[JournalEntry]) -> None:
         """Take over the journal of the previous agent, once, before the first call.
@@ -236,6 +237,7 @@ class Pods:
         # pod at once, and this pod must then neither receive its packets nor send as it, nor the
         # other pod what was meant for this one's host ports.
         self._registry.put(entry)
+        self._leaving()
         try:
             async with asyncio.timeout(self._timing.flows_gone):
                 await self._reconciler.remove_port(entry.key)

@@ -6,7 +6,7 @@ last. `netplugin.startup.dataplane`, `netplugin.startup.host_services` and
 """
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,6 +30,8 @@ from netplugin.kernel.firewall.iptables import Chain, Iptables
 from netplugin.kernel.firewall.iptables_chains import OwnChains
 from netplugin.kernel.firewall.packet_rules import Way
 from netplugin.kernel.host_watches import HostWatches
+from netplugin.kernel.links import link_counters
+from netplugin.kernel.links.link_counters import LinkCount
 from netplugin.kernel.netlink.requests import Address
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.port_probe import in_use
@@ -60,6 +62,10 @@ class HostTools:
     def chains(self, prefix: str) -> OwnChains:
         """Return the client of the agent's own chains whose names begin as given."""
         return OwnChains(prefix)
+
+    def link_counters(self, beginnings: tuple[str, ...]) -> Mapping[str, LinkCount]:
+        """Return what links have counted whose names begin so. Raises HostError."""
+        return link_counters.read(beginnings)
 
     async def route_localnet(self, link: str, *, wanted: bool = True) -> None:
         """Have a link of the host route loopback addresses, or not. Raises HostError."""

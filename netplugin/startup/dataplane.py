@@ -34,10 +34,12 @@ from netplugin.dns.nameserver import ClusterDns, NameServer
 from netplugin.dns.rate_limit import RateLimit
 from netplugin.dns.upstream import Upstream, servers_of_host
 from netplugin.flow_records.export import FlowExporter
-from netplugin.flow_records.recorder import FlowRecorder
+from netplugin.flow_records.recorder import DropCounter, FlowRecorder
 from netplugin.flow_records.ring import Ring
 from netplugin.flow_records.sinks import FileSink, IpfixSink, Sink, SocketSink
 from netplugin.masters.progress import Progress, at_once
+from netplugin.pod_metrics import samples
+from netplugin.pod_metrics.pod_metrics import PodMetrics
 from netplugin.settings import ExportKind, ExportTarget, Settings
 from netplugin.startup import metric_names as names
 from netplugin.startup.clients import Clients
@@ -85,6 +87,7 @@ class Dataplane(Subsystem):
     policy_log: PolicyLog
     flow_recorder: FlowRecorder | None
     flow_exporter: FlowExporter | None
+    pod_metrics: PodMetrics | None
     agents: dict[Bridge, BridgeAgent]
     records: RecordEvents
     reconciler: Reconciler
@@ -110,6 +113,11 @@ class Dataplane(Subsystem):
             tasks["held networks"] = HeldNetworks(self.feed, self.scope).run
         return tasks
 
+    def look_at_pods(self) -> None:
+        """Count what pods have sent and received until now, where that is counted."""
+        if self.pod_metrics is not None:
+            self.pod_metrics.look()
+
     async def readings(self) -> Iterable[Reading]:
         """Return numbers of flows, packets and records. The switches are asked for their flows."""
         asked = await asyncio.gather(*(agent.installed() for agent in self.agents.values()))
@@ -124,6 +132,7 @@ class Dataplane(Subsystem):
             *self._packets(),
             *self._records(),
             *self._flow_records(),
+            *self._pods(),
             *self._network(),
             labelled(names.DNS, self.names.totals()),
         ]
@@ -176,6 +185,15 @@ class Dataplane(Subsystem):
         if self.flow_exporter is not None:
             yield labelled(names.FLOWS_EXPORTED, self.flow_exporter.sent)
             yield labelled(names.FLOWS_NOT_EXPORTED, self.flow_exporter.lost)
+
+    def _pods(self) -> Iterator[Reading]:
+        if self.pod_metrics is not None:
+            self.pod_metrics.look()
+            ledger = self.pod_metrics.ledger
+            pods = samples.of_pods(ledger, self.pod_metrics.most), names.OF_PODS
+            for found, metrics in (pods, (samples.of_groups(ledger), names.OF_GROUPS)):
+                for metric, values in zip(metrics, found, strict=True):
+                    yield Reading(metric, values)
 
     def _network(self) -> Iterator[Reading]:
         worlds = {str(bridge): agent.world for bridge, agent in self.agents.items()}
@@ -282,7 +300,8 @@ async def build_dataplane(
     )
     name_server = _name_server(context, world)
     policy_log = PolicyLog(world.endpoints, partial(datetime.now, UTC))
-    recorder = _flow_recorder(context, clients, world)
+    pod_metrics = _pod_metrics(settings, clients, world)
+    recorder = _flow_recorder(context, clients, world, pod_metrics)
     agents = {
         bridge: BridgeAgent(
             switch,
@@ -342,6 +361,7 @@ async def build_dataplane(
         policy_log=policy_log,
         flow_recorder=recorder,
         flow_exporter=_flow_exporter(settings, recorder),
+        pod_metrics=pod_metrics,
         agents=agents,
         records=records,
         reconciler=reconciler,
@@ -387,7 +407,15 @@ def _noticed(policy_log: PolicyLog, recorder: FlowRecorder | None, bridge: Bridg
     return note
 
 
-def _flow_recorder(context: Context, clients: Clients, world: WorldBuilder) -> FlowRecorder | None:
+def _pod_metrics(settings: Settings, clients: Clients, world: WorldBuilder) -> PodMetrics | None:
+    """Return what counts the traffic of pods; None where that is off."""
+    most = settings.named_pods
+    return None if most is None else PodMetrics(world, clients.tools.link_counters, most=most)
+
+
+def _flow_recorder(
+    context: Context, clients: Clients, world: WorldBuilder, drop_counter: DropCounter | None
+) -> FlowRecorder | None:
     """Return what records flows; None where that is off."""
     kept = context.settings.flow_records
     if not kept:
@@ -400,4 +428,5 @@ def _flow_recorder(context: Context, clients: Clients, world: WorldBuilder) -> F
         now=lambda: datetime.now(UTC).timestamp(),
         # positions rise over restarts: a watch of netmaster goes on by them
         ring=Ring(kept, start=time.time_ns() // 1000),
+        drop_counter=drop_counter,
     )

@@ -152,7 +152,7 @@ def build_host_services(
         host_guard=HostGuard(
             interfaces, tools.iptables(host_guard.CHAINS), tools.chains(host_guard.PREFIX)
         ),
-        guard_drops=GuardDrops(dataplane.agents),
+        guard_drops=_guard_drops(dataplane),
         guarded=settings.source_guard or settings.pod_guard,
         host_names=HostNames(
             interfaces,
@@ -164,6 +164,12 @@ def build_host_services(
         interfaces=interfaces,
         name_ports=_name_ports(context, dataplane, host, interfaces),
     )
+
+
+def _guard_drops(dataplane: Dataplane) -> GuardDrops:
+    if dataplane.pod_metrics is None:
+        return GuardDrops(dataplane.agents)
+    return GuardDrops(dataplane.agents, note=dataplane.pod_metrics.guarded)
 
 
 def _name_ports(

@@ -10,6 +10,8 @@ from core.metrics import Kind, Metric
 _C, _G, _H = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
 _PREFIX: Final = "contiv_netplugin_"
 _BRIDGE: Final = ("bridge",)
+_GROUP: Final = ("tenant", "network", "group")
+_POD: Final = (*_GROUP, "namespace", "pod", "container")
 
 
 def _metric(name: str, kind: Kind, text: str, *labels: str) -> Metric:
@@ -71,6 +73,45 @@ FLOWS_NOT_EXPORTED: Final = _metric(
     _C,
     "Records of flows that were to be exported and not taken.",
     "to",
+)
+POD_BYTES: Final = _metric(
+    "pod_bytes_total",
+    _C,
+    "Bytes that a pod has `received` and `sent`, as it sees them, since this agent began: of the "
+    "pods with most traffic (`--pod-metrics`); `container` names what is no pod of Kubernetes.",
+    *_POD,
+    "direction",
+)
+POD_PACKETS: Final = _metric(
+    "pod_packets_total",
+    _C,
+    "The same in packets, those among them that the switch dropped then.",
+    *_POD,
+    "direction",
+)
+POD_DROPS: Final = _metric(
+    "pod_dropped_packets_total",
+    _C,
+    "Packets that the switch dropped, by reason: that a pod sent, or that others sent to it; "
+    "without `--flow-records` only those that the source guard dropped (`spoofed`).",
+    *(*_POD, "direction", "reason"),
+)
+GROUP_BYTES: Final = _metric(
+    "group_bytes_total",
+    _C,
+    "Bytes of all pods that a group has or had on this host, as those of a pod; `group` is empty "
+    "for a network's pods without one.",
+    *_GROUP,
+    "direction",
+)
+GROUP_PACKETS: Final = _metric(
+    "group_packets_total", _C, "The same in packets.", *_GROUP, "direction"
+)
+GROUP_DROPS: Final = _metric(
+    "group_dropped_packets_total",
+    _C,
+    "Dropped packets of all pods that a group has or had on this host, as those of a pod.",
+    *(*_GROUP, "direction", "reason"),
 )
 COLLECTED: Final = _metric(
     "leaks_collected_total", _C, "Objects released by garbage collection.", "cause"
@@ -275,6 +316,8 @@ EXPIRY: Final = _metric(
     "certificate",
 )
 
+OF_PODS: Final = (POD_BYTES, POD_PACKETS, POD_DROPS)
+OF_GROUPS: Final = (GROUP_BYTES, GROUP_PACKETS, GROUP_DROPS)
 METRICS: Final[tuple[Metric, ...]] = tuple(
     value for value in list(globals().values()) if isinstance(value, Metric)
 )

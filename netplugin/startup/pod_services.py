@@ -129,6 +129,7 @@ async def build_pod_services(
         progress=dataplane.progress,
         blocks=blocks,
         place=place,
+        leaving=dataplane.look_at_pods,
     )
     teardown = Teardown(host, context.supervisor)
     mtus = PodMtus(

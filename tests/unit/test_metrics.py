@@ -19,6 +19,8 @@ DECLARED: Final = {
 ALL: Final = [metric for part in DECLARED.values() for metric in part]
 UNBOUNDED: Final = {"host", "pod", "endpoint", "container", "address", "path", "peer", "ip"}
 """Labels whose values come and go with what runs in the cluster."""
+NAMED: Final = {one.name for one in (of_agent.POD_BYTES, of_agent.POD_PACKETS, of_agent.POD_DROPS)}
+"""Which have a pod in each line, as many as `--pod-metrics-top` says."""
 PROBED: Final = {of_agent.TUNNEL_LOSS.name, of_agent.TUNNEL_SECONDS.name}
 """Whose peers are at most fifty (`netplugin.bridges.vxlan.tunnel_probes`)."""
 
@@ -46,7 +48,9 @@ def test_a_metric_follows_the_rules(metric: Metric) -> None:
         assert metric.name.endswith(("_seconds", "_bytes", "_changes")), "its unit"
     assert not metric.name.endswith(("_count", "_sum", "_bucket", "_milliseconds", "_ms"))
     assert all(re.fullmatch(r"[a-z]+", label) for label in metric.labels)
-    assert not UNBOUNDED & set(metric.labels) - ({"peer"} if metric.name in PROBED else set())
+    bounded = {"peer"} if metric.name in PROBED else {"pod", "container"}
+    unbounded = UNBOUNDED & set(metric.labels)
+    assert unbounded <= (bounded if metric.name in PROBED | NAMED else set())
     assert not {"le", "quantile", "job", "instance"} & set(metric.labels)
     assert metric.help.endswith(".")
 

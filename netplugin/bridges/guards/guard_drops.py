@@ -55,16 +55,26 @@ class _Counters(Generic[_K]):
         return Counter({key: count - old if count >= old else count for key, count, old in known})
 
 
+def _nobody(_endpoint: str, _packets: int) -> None:
+    """Tell nobody."""
+
+
 class GuardDrops:
-    """What the guards of one host have dropped. `clock` is monotonic."""
+    """What the guards of one host have dropped.
+
+    `note` hears of each endpoint how many packets the source guard has dropped since the last look.
+    `clock` is monotonic.
+    """
 
     def __init__(
         self,
         agents: Mapping[Bridge, BridgeAgent],
         *,
+        note: Callable[[str, int], None] = _nobody,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._agents = agents
+        self._note = note
         self._clock = clock
         self._of_endpoints = {bridge: _Counters[_Kind]() for bridge in agents}
         self._of_ports = {bridge: _Counters[str]() for bridge in agents}
@@ -103,6 +113,8 @@ class GuardDrops:
             self.closed += self._of_ports[bridge].news(ports).total()
         present = {str(key) for agent in self._agents.values() for key in agent.world.local}
         self.dropped += news.total()
+        for (endpoint, _), count in news.items():
+            self._note(endpoint, count)
         self._looks.append({kind: count for kind, count in news.items() if kind[0] in present})
         self._say()
 

@@ -30,6 +30,10 @@ async def place_as_asked(request: PodRequest) -> PodRequest:
     return request
 
 
+def nothing() -> None:
+    """Do nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodTiming:
     """Time limits and pauses of the package, all in seconds."""
@@ -98,3 +102,5 @@ class PodHost:
     place: PlacePod = place_as_asked
     """Returns the request of an ADD as the orchestrator wants its pod placed."""
     stages: AddStages = field(default_factory=AddStages)
+    leaving: Callable[[], None] = nothing
+    """Called before an endpoint goes, while it still has its port."""

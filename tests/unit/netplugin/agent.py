@@ -30,6 +30,7 @@ from netplugin.kernel.firewall.foreign_rules import Refusal
 from netplugin.kernel.firewall.iptables import Chain
 from netplugin.kernel.firewall.packet_rules import Way
 from netplugin.kernel.host_watches import HostWatches
+from netplugin.kernel.links.link_counters import LinkCount
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.routes.route_watch import RouteWatch
 from netplugin.masters.progress import Progress
@@ -97,6 +98,8 @@ class Outside:
     routing_localnet: set[str] = field(default_factory=set)
     ports_in_use: set[tuple[object, ...]] = field(default_factory=set)
     """Protocol, address and number of ports that programs of the host have."""
+    link_counts: dict[str, LinkCount] = field(default_factory=dict)
+    """What the kernel has counted of links, by their names."""
     ways: list[tuple[dict[End, frozenset[End]], set[End]]] = field(default_factory=list)
     """Where datagrams were led at each sweep of connection tracking, and from where before."""
 
@@ -160,6 +163,10 @@ class FakeTools(HostTools):
 
     def chains(self, _prefix: str) -> FakeChains:
         return self._outside.chains
+
+    def link_counters(self, beginnings: tuple[str, ...]) -> Mapping[str, LinkCount]:
+        counted = self._outside.link_counts.items()
+        return {name: count for name, count in counted if name.startswith(beginnings)}
 
     async def route_localnet(self, link: str, *, wanted: bool = True) -> None:
         held = self._outside.routing_localnet

@@ -30,6 +30,7 @@ from core.errors import (
 )
 from core.ids import (
     EndpointKey,
+    GroupKey,
     GroupName,
     HostLabel,
     NetworkId,
@@ -807,6 +808,7 @@ class FakeMaster(MasterApi):
             raise Exhausted("address exhaustion")
         key = endpoint_key(nid, ask.endpoint_id)
         self.keeps[key] = ask.keep
+        group = f"{ask.service_name}:{ask.tenant_name}" if ask.service_name else ""
         if key not in self.endpoints:
             self.last += 1
             record = endpoint(self.last, nid=nid, container=ask.endpoint_id)
@@ -819,6 +821,7 @@ class FakeMaster(MasterApi):
             self.endpoints[key] = replace(
                 record,
                 service_name=ask.service_name,
+                group_key=GroupKey(group),
                 common_name=ask.common_name,
                 mac_address=ask.config.mac_address or record.mac_address,
                 labels=dict(ask.labels) or None,

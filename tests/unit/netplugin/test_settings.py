@@ -10,7 +10,14 @@ import pytest
 from core.errors import UsageError
 from daemons import flags
 from daemons.listen_address import ListenAddress
-from netplugin.settings import FLAGS, DockerScope, DockerSettings, Settings, resolve
+from netplugin.settings import (
+    FLAGS,
+    MOST_NAMED_PODS,
+    DockerScope,
+    DockerSettings,
+    Settings,
+    resolve,
+)
 from objdb.connect import StoreAddress, StoreKind
 from ofnet.world import TUNNEL_SOURCES4, FwdMode, ManagementPort
 from state.records import Encap
@@ -327,6 +334,15 @@ def test_inspection_is_served_on_the_control_address_unless_said_otherwise() -> 
     """The finding of docs/notes/trust.md §2."""
     assert resolved(ctrl_ip="192.0.2.8").rest == ListenAddress("192.0.2.8", 9090)
     assert resolved(rest_address=":9090").rest == ListenAddress("0.0.0.0", 9090)
+
+
+def test_metrics_name_pods_as_asked() -> None:
+    assert resolved().named_pods == 100
+    assert resolved(pod_metrics_top="7").named_pods == 7
+    assert resolved(pod_metrics="all", pod_metrics_top="7").named_pods == MOST_NAMED_PODS
+    assert resolved(pod_metrics="off").named_pods is None
+    assert refusal_of(pod_metrics="some") == "pod-metrics must be top, all or off, got some"
+    assert "pod-metrics-top" in refusal_of(pod_metrics_top="0")
 
 
 def test_records_of_flows_are_exported_where_each_word_says() -> None:

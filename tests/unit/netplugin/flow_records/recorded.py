@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from core.ids import EndpointKey, HostLabel
-from netplugin.flow_records.recorder import FlowRecorder
+from netplugin.flow_records.recorder import DropCounter, FlowRecorder
 from netplugin.flow_records.ring import Ring
 from netplugin.ovsdb.rows import PortRow
 from netplugin.world.kubernetes.kube_policies import KubePolicies
@@ -80,7 +80,7 @@ def flow(
 class Scene:
     """A recorder with a datapath whose dumps the test writes."""
 
-    def __init__(self, most: int = 100) -> None:
+    def __init__(self, most: int = 100, *, drop_counter: DropCounter | None = None) -> None:
         self.now = 1000.0
         self.dump = ""
         self.recorder = FlowRecorder(
@@ -90,6 +90,7 @@ class Scene:
             KubePolicies(),
             now=lambda: self.now,
             ring=Ring(most),
+            drop_counter=drop_counter,
         )
         agent = BridgeAgent(FakeSwitch(), Bridge.VXLAN, WORLD)
         other = BridgeAgent(FakeSwitch(), Bridge.VLAN, replace(WORLD, local={}, remote={}))

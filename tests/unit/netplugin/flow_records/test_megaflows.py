@@ -82,7 +82,7 @@ def test_flows_of_one_stage_are_summed_up() -> None:
 
 def test_reports_are_counted_by_the_flow_that_has_them_sent() -> None:
     (found,) = reports(f"{TCP}\n{DROP}\n{DROP.replace(',ipv4(', ',arp(')}").values()
-    assert found == (0xC008CAAA1C3B281A, 9638)
+    assert found == ("vvport2", 0xC008CAAA1C3B281A, 9638)
 
 
 WAY = Way("p", 0, 0, 6, "10.0.0.1", 1, "10.0.0.2", 2)

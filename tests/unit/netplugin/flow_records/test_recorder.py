@@ -1,15 +1,19 @@
 """Records of connections and drops, from dumps and reports, with the names that a World gives."""
 
+from dataclasses import replace
+from ipaddress import IPv4Address
+
 import pytest
 
 from ofnet.changes import ObjectId, ObjectKind
-from ofnet.drops import DroppedPacket
+from ofnet.drops import DroppedPacket, Dropping
 from ofnet.policy_log import LoggedEnd, LoggedPacket
 from ofnet.tables import TableId
 from ofnet.world import Bridge, Rule
 from tests.unit.netplugin.flow_records.recorded import POD1, POD2, VIP, Scene, flow
 from tests.unit.ofnet.worlds import NET, address, local, remote
 
+GROUP = IPv4Address("224.0.0.5")
 THERE, BACK = (POD1, 40000, POD2, 80), (POD2, 80, POD1, 40000)
 
 
@@ -134,17 +138,56 @@ def test_drops_of_the_same_ends_are_one_record_until_they_cease() -> None:
 
 def test_drops_that_were_not_reported_are_counted() -> None:
     scene = Scene()
-    agent = scene.recorder._agents[Bridge.VXLAN]
-    assert not agent.is_drop(1)
-    line = "recirc_id(0),ipv4(src=1.1.1.1), packets:{}, bytes:1, x(rule_cookie=0x1,)\n"
+    line = reporting(scene, Dropping(RULE, TableId.POLICY, only=True))
     scene.look(line.format(5))
-    assert scene.recorder.lost == {"room": 0, "dump": 0, "drop": 0}
-    agent.is_drop = lambda cookie: cookie == 1  # type: ignore[method-assign]
+    assert scene.recorder.lost == {"room": 0, "dump": 0, "drop": 0}, "that was before its time"
     scene.recorder.note(dropped(1, RULE, TableId.POLICY))
     scene.look(line.format(9))
     assert scene.recorder.lost["drop"] == 3
     scene.look(line.format(2))
     assert scene.recorder.lost["drop"] == 5
+
+
+def reporting(scene: Scene, dropping: Dropping) -> str:
+    """Return a datapath flow, of so many packets, of a flow that drops."""
+    agent = scene.recorder._agents[Bridge.VXLAN]
+    assert agent.dropping(1) is None
+    agent.dropping = {1: dropping}.get  # type: ignore[assignment, method-assign]
+    return (
+        "recirc_id(0),in_port(vvport1),eth(),ipv4(src=1.1.1.1), packets:{}, bytes:1, used:1s,"
+        "actions:userspace(pid=0,controller(reason=1,rule_cookie=0x1,max_len=128))\n"
+    )
+
+
+class Counted:
+    """What a counter of drops hears."""
+
+    def __init__(self) -> None:
+        self.reports: list[str] = []
+        self.counts: list[tuple[str, ObjectId, str, int]] = []
+
+    def report(self, _packet: DroppedPacket, reason: str) -> None:
+        self.reports.append(reason)
+
+    def count(self, link: str, owner: ObjectId, reason: str, packets: int) -> None:
+        self.counts.append((link, owner, reason, packets))
+
+
+def test_drops_are_counted_by_reports_and_by_the_datapath() -> None:
+    counted = Counted()
+    scene = Scene(drop_counter=counted)
+    scene.recorder.note(dropped(1, RULE, TableId.POLICY))
+    multicast = replace(dropped(1, RULE, TableId.POLICY), destination=LoggedEnd(address=GROUP))
+    scene.recorder.note(multicast)
+    assert counted.reports == ["policy"]
+    line = reporting(scene, Dropping(RULE, TableId.POLICY, only=False))
+    for packets in (7, 9, 9, 2):
+        scene.look(line.format(packets))
+    scene.look()
+    scene.look(line.format(0))
+    assert scene.recorder.lost["drop"] == 0, "what has a log comes here within the rule's meter"
+    # one more for each time that the datapath's flow was made
+    assert counted.counts == [("vvport1", RULE, "policy", count) for count in (2, 0, 3, 1)]
 
 
 def test_what_would_be_denied_has_a_record_of_its_own() -> None:

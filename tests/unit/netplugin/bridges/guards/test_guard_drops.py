@@ -37,7 +37,11 @@ class Scene:
     def __init__(self) -> None:
         self.agent, self.now = Agent("web", "db"), 0.0
         agents: Any = {Bridge.VXLAN: self.agent}
-        self.drops = GuardDrops(agents, clock=lambda: self.now)
+        self.noted: list[tuple[str, int]] = []
+        self.drops = GuardDrops(agents, note=self.note, clock=lambda: self.now)
+
+    def note(self, endpoint: str, packets: int) -> None:
+        self.noted.append((endpoint, packets))
 
     async def look(self, **counters: int) -> None:
         self.agent.counters = counters
@@ -50,6 +54,7 @@ async def test_totals_grow_over_flows_that_are_added_anew() -> None:
     await scene.look(web=5, db=1)
     await scene.look(web=2, db=1)  # its flow was added again
     assert scene.drops.dropped == 8
+    assert scene.noted == [("web", 3), ("web", 2), ("db", 1), ("web", 2)]
     scene.agent.away = True
     await scene.look(web=90)
     assert scene.drops.dropped == 8

@@ -1,0 +1,1 @@
+"""Links of the host and of pods."""
