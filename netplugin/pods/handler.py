@@ -28,8 +28,10 @@ from netplugin.pods.claims import Claims
 from netplugin.pods.host_port_mappings.port_mappings import PortMappings
 from netplugin.pods.pod_ports import RECLAIMED, PodPorts
 from netplugin.pods.registry import add_stages
+from netplugin.pods.registry.add_stages import AddTimes
 from netplugin.pods.registry.host import PodHost
 from netplugin.pods.registry.journal_entry import EntryState, JournalEntry
+from netplugin.pods.registry.recent_adds import REPEATED, RecentAdd
 from netplugin.pods.teardown import Teardown
 from state.records import EndpointRecord, NetworkRecord
 
@@ -66,6 +68,7 @@ class Pods:
         self._mappings = mappings
         self._timing = host.settings.timing
         self._stages = host.stages
+        self._adds = host.adds
         self._leaving = host.leaving
 
     def recover(self, entries: list[JournalEntry]) -> None:
@@ -87,9 +90,14 @@ class Pods:
 
     async def add(self, request: PodRequest) -> PodResult:
         """Create a pod's interface, or return the result of an identical earlier call."""
-        noted = self._stages.begin()
-        with self._stages.timed("place"):
-            request = await self._place(request)
+        times = self._stages.begin()
+        with self._adds.keep(request, times) as kept:
+            with self._stages.timed("place"):
+                kept.request = await self._place(request)
+            return await self._add(kept)
+
+    async def _add(self, kept: RecentAdd) -> PodResult:
+        request = kept.request
         key, began = request.spec.key, time.monotonic()
         async with self._registry.lock(request.spec.container_id):
             self._stages.note("lock", time.monotonic() - began)
@@ -99,6 +107,7 @@ class Pods:
                     result = await self._pod_add.repeat(known, request)
                     if result is not None:
                         self._registry.answered(known.key)
+                        kept.outcome = REPEATED
                         return result
                 # The runtime asks for something else now: the old endpoint is replaced, and must be
                 # gone first, because both have the same interface name in the namespace.
@@ -112,7 +121,7 @@ class Pods:
             # netmaster knows one endpoint by this key. A release still under way would delete the
             # new one.
             await self.teardown.wait_finished(key, self._timing.old_gone)
-            return await self._make(self._pod_add.new_entry(request), request, noted)
+            return await self._make(self._pod_add.new_entry(request), request, kept.times)
 
     async def delete(self, request: PodRequest) -> None:
         """Remove a pod's interface; one that does not exist is a success."""
@@ -175,9 +184,7 @@ class Pods:
 
     # -- ADD -----------------------------------------------------------------------------------
 
-    async def _make(
-        self, entry: JournalEntry, request: PodRequest, noted: dict[str, float]
-    ) -> PodResult:
+    async def _make(self, entry: JournalEntry, request: PodRequest, times: AddTimes) -> PodResult:
         began, about = time.monotonic(), _about(entry, request)
         self._mappings.claim(entry)
         self._registry.put(entry)
@@ -186,7 +193,7 @@ class Pods:
         except BaseException as exc:
             # Also a cancelled call is undone before it ends. `unbroken` finishes the undo however
             # often the call is cancelled; half an undo would leak an address or a port.
-            why = fields(stages=add_stages.shown(noted), error=exc)
+            why = fields(stages=add_stages.shown(times), error=exc)
             log.warning("pod not added", extra={**about, **why})
             await unbroken(self._undo(entry, exc))
             raise
@@ -197,7 +204,7 @@ class Pods:
             address=result.ipv4 or result.ipv6,
             port=result.host_ifname,
             seconds=round(time.monotonic() - began, 4),
-            stages=add_stages.shown(noted),
+            stages=add_stages.shown(times),
         )
         log.info("pod added", extra={**about, **made})
         return result

@@ -12,7 +12,7 @@ from aiohttp import web
 from daemons.diagnosis import as_json, constant_text, log_lines
 from daemons.health import Health
 from daemons.metrics_page import MetricsPage
-from netplugin.diagnostics import diagnosis, kubernetes_rules, rule_hits
+from netplugin.diagnostics import adds, diagnosis, kubernetes_rules, rule_hits
 from netplugin.diagnostics.capture import Captures
 from netplugin.diagnostics.dry_run import DryRuns
 from netplugin.diagnostics.live_trace import LiveTraces
@@ -52,6 +52,7 @@ class Diagnostics(Subsystem):
             *self._self_test().routes(),
             *dataplane.policy_log.routes(agents),
             *flow_report.routes(dataplane.flow_recorder, self.context.settings.host),
+            *adds.routes(self.agent.pod_services.host.adds),
             *rule_hits.routes(agents, policies),
             *kubernetes_rules.routes(agents, policies, world.services.kube.values),
             *diagnosis.routes({

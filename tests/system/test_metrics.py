@@ -1,5 +1,6 @@
 """`/metrics` of a running cluster: after pods came, the numbers are those of what there is."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -83,6 +84,21 @@ def _flows_agree(host: Host) -> bool:
         > 0
         for bridge in BRIDGES
     )
+
+
+def test_an_add_is_found_by_its_container_with_its_stages(bed: Bed) -> None:
+    host = bed.hosts[0]
+    container = bed.add_pod(host, "timed").sandbox.container_id
+    url = f"http://{host.address}:{AGENT_PORT}/inspect/adds?container={container}"
+    status, body = http_request(url, namespace=host.namespace)
+    (found,) = json.loads(body)["adds"]
+    assert (status, found["outcome"], found["pod"]) == (200, "added", "timed")
+    stages = {one["stage"]: one for one in found["stages"]}
+    assert {"grant", "link", "port", "flows", "namespace", "journal present"} <= stages.keys()
+    assert all(
+        one["from"] + one["milliseconds"] <= found["milliseconds"] for one in found["stages"]
+    )
+    assert stages["grant"]["from"] < stages["namespace"]["from"]
 
 
 def test_a_flow_that_somebody_deletes_is_drift_until_the_audit(bed: Bed) -> None:

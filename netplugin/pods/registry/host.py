@@ -20,6 +20,7 @@ from netplugin.pods.registry.add_stages import AddStages
 from netplugin.pods.registry.block_renewal import BlockRenewal
 from netplugin.pods.registry.endpoint_registry import EndpointRegistry
 from netplugin.pods.registry.journal import Journal
+from netplugin.pods.registry.recent_adds import RecentAdds
 from netplugin.world.builder import WorldBuilder
 
 PlacePod = Callable[[PodRequest], Awaitable[PodRequest]]
@@ -102,5 +103,6 @@ class PodHost:
     place: PlacePod = place_as_asked
     """Returns the request of an ADD as the orchestrator wants its pod placed."""
     stages: AddStages = field(default_factory=AddStages)
+    adds: RecentAdds = field(default_factory=RecentAdds)
     leaving: Callable[[], None] = nothing
     """Called before an endpoint goes, while it still has its port."""

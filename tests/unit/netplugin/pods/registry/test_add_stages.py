@@ -1,9 +1,12 @@
 """Stages of ADDs: those of one ADD for its log line, all for the histograms."""
 
 import asyncio
+from collections.abc import Collection
+from unittest.mock import Mock
 
 import pytest
 
+from netplugin.pods.registry import add_stages
 from netplugin.pods.registry.add_stages import AddStages, shown
 
 
@@ -13,23 +16,23 @@ def counted(stages: AddStages) -> dict[str, int]:
 
 def test_bodies_that_do_not_fail_are_noted() -> None:
     stages = AddStages()
-    noted = stages.begin()
+    times = stages.begin()
     with stages.timed("good"):
         pass
     with pytest.raises(ValueError), stages.timed("bad"):
         raise ValueError
     assert counted(stages) == {"good": 1}
-    assert set(noted) == {"good"}
+    assert set(times.seconds) == {"good"}
 
 
 def test_a_stage_that_comes_twice_took_both_together() -> None:
     stages = AddStages()
-    noted = stages.begin()
+    times = stages.begin()
     stages.note("port", 0.25)
     stages.note("port", 0.5)
-    assert noted == {"port": 0.75}
+    assert times.seconds == {"port": 0.75}
     assert counted(stages) == {"port": 2}
-    assert shown(noted) == "port 0.7500"
+    assert shown(times) == "port 0.7500"
 
 
 async def test_adds_side_by_side_have_stages_of_their_own() -> None:
@@ -39,11 +42,11 @@ async def test_adds_side_by_side_have_stages_of_their_own() -> None:
         with stages.timed(name):
             await met.wait()
 
-    async def add(name: str) -> dict[str, float]:
-        noted = stages.begin()
+    async def add(name: str) -> Collection[str]:
+        times = stages.begin()
         async with asyncio.TaskGroup() as steps:
             steps.create_task(step(name))
-        return noted
+        return times.seconds.keys()
 
     first, second = await asyncio.gather(add("link"), add("grant"))
     assert (set(first), set(second)) == ({"link"}, {"grant"})
@@ -53,3 +56,12 @@ def test_what_belongs_to_no_add_is_counted_alone() -> None:
     stages = AddStages()
     stages.note("port", 0.25)
     assert counted(stages) == {"port": 1}
+
+
+def test_a_timeline_has_each_stage_by_when_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter((100.0, 101.0, 103.0, 104.0))
+    monkeypatch.setattr(add_stages, "time", Mock(monotonic=lambda: next(clock)))
+    times = AddStages().begin()
+    for stage, seconds in (("grant", 0.5), ("port", 1.5), ("port", 0.25)):
+        times.note(stage, seconds)
+    assert list(times.timeline()) == [("grant", 0.5, 0.5), ("port", 2.25, 1.75)]
