@@ -60,6 +60,8 @@ class Sent(NamedTuple):
     port: int
     least: int
     most: int
+    payload: int
+    """What the other end has acknowledged, without heads."""
 
 
 def send(pod: Pod, address: str, port: int, seconds: float) -> Sent:
@@ -95,7 +97,7 @@ def _send(pod: Pod, address: str, port: int, write: Callable[[socket.socket], ob
         (acknowledged,) = struct.unpack_from("Q", info, BYTES_ACKNOWLEDGED)
         sent_from: int = end.getsockname()[1]
         least = acknowledged + (segments - again) * head
-        return Sent(sent_from, least, size + segments * head)
+        return Sent(sent_from, least, size + segments * head, acknowledged)
 
 
 RETRANSMITTED, BYTES_ACKNOWLEDGED, SEGMENTS_OUT, BYTES_SENT = 100, 120, 136, 200
