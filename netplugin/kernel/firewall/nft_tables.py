@@ -155,8 +155,8 @@ class NftTable:
         """Take over what an agent before this one left in the kernel, once."""
         if self._loaded:
             return
-        self._loaded = True
         words = [rule.get("comment", "") for rule in self._rules() if rule["chain"] == WORDS]
+        self._loaded = True
         try:
             said = json.loads(zlib.decompress(base64.b64decode("".join(words))))
             chains = {(table, chain): rules for table, chain, *rules in said}
@@ -199,12 +199,22 @@ class NftTable:
                 self._apply(self._chains)
 
     def _rules(self) -> list[dict[str, Any]]:
-        """Return the rules that the kernel has; none if it has no such table."""
+        """Return the rules that the kernel has; none if it has no such table. Raises HostError."""
+        # A table that cannot be read now is not a missing one: taken for that, it would be made
+        # anew of what this agent knows so far, without the rules of the agent before it.
+        family = _FAMILIES[self._version]
         try:
-            said = run_program([PROGRAM, "-j", "list", "table", _FAMILIES[self._version], TABLE])
+            said = run_program([PROGRAM, "-j", "list", "table", family, TABLE])
         except HostError:
+            there = _listed(run_program([PROGRAM, "-j", "list", "tables", family]), "table")
+            if any(one["name"] == TABLE for one in there):
+                raise
             return []
-        return [one["rule"] for one in json.loads(said)["nftables"] if "rule" in one]
+        return _listed(said, "rule")
+
+
+def _listed(said: str, kind: str) -> list[dict[str, Any]]:
+    return [one[kind] for one in json.loads(said)["nftables"] if kind in one]
 
 
 def _hook(key: Key) -> str:

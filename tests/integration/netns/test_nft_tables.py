@@ -1,6 +1,7 @@
 """The agent's rules in the real nftables, on a host that has no iptables."""
 
 from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
 
 import pytest
 
@@ -95,6 +96,26 @@ async def test_an_agent_that_starts_goes_on_from_what_is_there(
     assert not await ours.keep(WANTED)
     assert listed(host) == before
     assert await chains.found(["nat"]) != []
+
+
+async def test_a_table_that_cannot_be_read_is_no_missing_one(
+    host: Namespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Else an agent that starts at such a moment would take off the rules of the one before it."""
+    ours = Iptables(CHAINS)
+    assert await ours.keep(WANTED)
+    before = listed(host)
+    fresh(monkeypatch)
+    busy = tmp_path / "nft"
+    busy.write_text('#!/bin/sh\ncase "$*" in *"list table "*) exit 1;; esac\nexec nft "$@"\n')
+    busy.chmod(0o755)
+    with monkeypatch.context() as patched:
+        patched.setattr(nft_tables, "PROGRAM", str(busy))
+        with pytest.raises(HostError, match="list table ip contiv"):
+            await ours.keep(WANTED)
+    assert listed(host) == before
+    assert not await ours.keep(WANTED)
+    assert listed(host) == before
 
 
 @pytest.mark.parametrize(
