@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from ipaddress import IPv4Address
 
@@ -120,41 +120,53 @@ def another_mac(host: Host) -> Iterator[None]:
         host.ovs.vsctl("remove", *bridge, "other-config", "hwaddr")
 
 
+@contextmanager
+def unasked(host: Host, peer: Host) -> Iterator[None]:
+    """Keep a host's kernel from asking for a peer's MAC, by an entry that stays.
+
+    Open vSwitch would learn from the answer. Connections between the hosts have the kernel ask, and
+    keep it from asking, as they happen to stand.
+    """
+    shown = peer.namespace.run(["ip", "-j", "link", "show", "br-phy"]).stdout
+    entry = [peer.address, "dev", "br-phy"]
+    mac = ["lladdr", json.loads(shown)[0]["address"]]
+    host.namespace.run(["ip", "neigh", "replace", *entry, *mac, "nud", "permanent"])
+    try:
+        yield
+    finally:
+        host.namespace.run(["ip", "neigh", "delete", *entry])
+
+
 def test_a_tunnel_end_that_moved_is_announced(bed: Bed) -> None:
     """Peers that do nothing themselves send to its new MAC: the agent here is paused."""
     here, there = bed.hosts
     near, far = (bed.add_pod(host, f"moved-{host.label}") for host in bed.hosts)
     opens = partial(eventually, partial(passes, near, far))
     opens("the lane is open")
-    with paused(bed, here):
-        with another_mac(there):
-            with paused(bed, there):
-                eventually(lambda: not passes(near, far), "packets go to the MAC that was")
-            opens("the announcement is heard")
+    with paused(bed, here), unasked(here, there), ExitStack() as moved:
+        with paused(bed, there):
+            # not before: the agent there looks for itself now and then
+            moved.enter_context(another_mac(there))
+            eventually(lambda: not passes(near, far), "packets go to the MAC that was")
+        opens("the announcement is heard")
+        moved.close()
         opens("so is the next one")
 
 
 def test_a_mac_that_the_kernel_knows_better_is_asked_for(bed: Bed) -> None:
     """The kernel learns from what a peer asks too, of which Open vSwitch takes no note.
 
-    The peer's agent is paused. An entry that is permanent keeps the kernel from asking itself, as
-    connections between the hosts do that make progress.
+    The peer's agent is paused.
     """
     here, there = bed.hosts
     near, far = (bed.add_pod(host, f"asked-{host.label}") for host in bed.hosts)
     opens = partial(eventually, partial(passes, near, far))
     opens("the lane is open")
-    entry = [there.address, "dev", "br-phy"]
-    mac = json.loads(there.namespace.run(["ip", "-j", "link", "show", "br-phy"]).stdout)[0][
-        "address"
-    ]
-    with paused(bed, there):
-        here.namespace.run(["ip", "neigh", "replace", *entry, "lladdr", mac, "nud", "permanent"])
+    with paused(bed, there), unasked(here, there):
         with paused(bed, here):
             here.ovs.appctl("tnl/neigh/set", "br-phy", there.address, OTHER_MAC)
             eventually(lambda: not passes(near, far), "packets go to another MAC")
         opens("the MAC is asked for")
-        here.namespace.run(["ip", "neigh", "delete", *entry])
 
 
 def test_a_tunnel_port_in_error_is_named_and_tried_again(bed: Bed) -> None:
