@@ -77,7 +77,7 @@ class PolicyLog:
             "at": at.isoformat(timespec="milliseconds"),
             **rule_names(rule.id),
             "action": _action(rule),
-            "protocol": _PROTOCOL_NAMES.get(packet.protocol, str(packet.protocol)),
+            "protocol": protocol_name(packet.protocol),
             "source": self._end(packet.source),
             "destination": self._end(packet.destination),
         }
@@ -157,6 +157,11 @@ class PolicyLog:
             container = record.common_name or record.container_id or record.endpoint_id
             found |= {"group": group, "container": container}
         return found
+
+
+def protocol_name(number: int) -> str:
+    """Return the name of a protocol, or its number as text."""
+    return _PROTOCOL_NAMES.get(number, str(number))
 
 
 def rule_names(rule_id: str) -> dict[str, str]:

@@ -15,14 +15,8 @@ from ofnet.drops import DroppedPacket
 from ofnet.tables import TableId
 from ofnet.world import World
 from state.flow_records import EndNames
-from state.policy_rules import PROTOCOLS
 from state.records import EndpointRecord
 
-_PROTOCOL_NAMES: Final = {
-    **{number: name for name, number in PROTOCOLS.items() if name},
-    58: "icmpv6",
-    132: "sctp",
-}
 SPOOFED: Final = "spoofed"
 _BY_OWNER: Final = {
     ObjectKind.RULE: "policy",
@@ -43,11 +37,6 @@ _BY_TABLE: Final = {
     TableId.HOST_SNAT: "no-route",
 }
 REFUSED: Final = "no-provider"
-
-
-def protocol(number: int) -> str:
-    """Return the name of a protocol, or its number as text."""
-    return _PROTOCOL_NAMES.get(number, str(number))
 
 
 def of_endpoint(record: EndpointRecord) -> EndNames:

@@ -22,6 +22,7 @@ from typing import Final, Protocol
 from core.ids import EndpointKey
 from core.retry import REMOTE, Loop, retry
 from netplugin.bridges.megaflow_purge import Control
+from netplugin.diagnostics.policy_log import protocol_name
 from netplugin.flow_records import megaflows, names
 from netplugin.flow_records.megaflows import Count, Passed, Reporting, Tally, Way
 from netplugin.flow_records.places import End as Place
@@ -238,7 +239,7 @@ class FlowRecorder:
             first=now,
             last=now,
             verdict=verdict,
-            protocol=names.protocol(packet.protocol),
+            protocol=protocol_name(packet.protocol),
             source=source,
             destination=destination,
             reason=_reason_of(packet),
@@ -328,7 +329,7 @@ class FlowRecorder:
                 first=now,
                 last=now - min(passed.idle for _, passed in parts),
                 verdict=FORWARDED,
-                protocol=names.protocol(protocol),
+                protocol=protocol_name(protocol),
                 source=End(*source, self._names(found.key if found is not None else None)),
                 destination=End(*destination, self._names(far.key if far is not None else None)),
                 service=service.key if service is not None else "",

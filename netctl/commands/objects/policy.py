@@ -55,7 +55,7 @@ def _create(master: MasterConnection, tenant: str, policy: str, *, audit: bool) 
 @click.pass_obj
 def _audit(master: MasterConnection, tenant: str, policy: str, *, off: bool) -> None:
     key = f"{tenant}:{policy}"
-    # what policies under audit say of themselves would leave single rules under audit
+    # not "": to a policy that is enforced but for single rules, that is no change
     master.client().change("policys", key, {"enforcement": "enforcing" if off else "audit"})
     if off:
         master.say(f"Enforcing {key}")

@@ -90,7 +90,7 @@ def set_audited(view: View) -> Plan:
 def _part(view: View, policy: Policy, wanted: str) -> Plan:
     """Return what brings some rules of a policy to what is wanted of it, and the policy."""
     audit = wanted == AUDIT
-    waiting = sorted(_differing(view, policy.key, audit=audit), key=_harm, reverse=audit)
+    waiting = sorted(_differing(view, policy.key, audit=audit), key=_denies, reverse=audit)
     changed = [rule.model_copy(update={"audit": audit}) for rule in waiting[:CHUNK]]
     more = len(waiting) > CHUNK
     becomes = AUDIT if audit else ENFORCING if more else ""
@@ -108,7 +108,7 @@ def _differing(view: View, key: str, *, audit: bool) -> Iterator[Rule]:
             yield rule
 
 
-def _harm(rule: Rule) -> bool:
+def _denies(rule: Rule) -> bool:
     return rule.action == "deny"
 
 
