@@ -7,7 +7,8 @@ announce its own address, since the other end may not have resolved this one. Wh
 unresolved afterwards is a fault of this host.
 
 Nor does it verify a MAC that it knows: it sends there for as long as packets come, though the peer
-has another one, as after its address moved from a card to a bridge. So a host whose tunnel endpoint
+has another one, as after its address moved from a card to a bridge, until it hears an answer to
+somebody's question, an announcement, or a packet of the peer's tunnel. So a host whose tunnel endpoint
 has moved announces it, and each minute again. A next hop for which the host's own stack, which
 verifies, has another MAC than Open vSwitch is asked for anew.
 
@@ -231,8 +232,8 @@ class TunnelNeighbours:
 
     async def _outdated(self, peers: Mapping[HostLabel, Address], known: Macs) -> set[HostLabel]:
         """Return the peers whose next hop has another MAC for the kernel than for Open vSwitch."""
-        # Open vSwitch learns from answers alone, the kernel from what peers ask as well. Neither
-        # need be right: both take the answer to another question.
+        # The kernel learns from what peers ask as well, Open vSwitch does not. Neither need be
+        # right: both take the answer to another question.
         resolved: dict[tuple[Address, str], str] = {}
         for version in sorted({own.version for own in self._own}):
             resolved |= await asyncio.to_thread(self._frames.resolved, version)
