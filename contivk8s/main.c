@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -86,6 +87,25 @@ static struct text argument(const char *name)
     return found;
 }
 
+/* Returns the trace that the runtime has this call be of, else a new one, as W3C Trace Context has it. */
+static struct text trace_parent(void)
+{
+    static const char form[] = "00-00000000000000000000000000000000-0000000000000000-00", digits[] = "0123456789abcdef";
+    unsigned char drawn[sizeof form];
+    char made[sizeof form];
+    struct text given = environment("TRACEPARENT");
+    size_t same = 0;
+    for (; same < given.size && form[same] && (form[same] == '0' ? strchr(digits, given.at[same]) != NULL : given.at[same] == '-'); same++)
+        ;
+    if (same == sizeof form - 1 && given.size == same)
+        return given;
+    if (getrandom(drawn, sizeof drawn, 0) != sizeof drawn)
+        memset(drawn, 1, sizeof drawn);
+    for (size_t i = 0; i < sizeof form; i++)
+        made[i] = form[i] == '0' && i > 2 && i < 53 ? digits[drawn[i] & 15] : i == 54 ? '1' : form[i];
+    return text("$", words(made));
+}
+
 static struct text request_body(struct text netconf)
 {
     static const char *const names[] = {"K8S_POD_NAME", "K8S_POD_NAMESPACE", "K8S_POD_INFRA_CONTAINER_ID", "CNI_NETNS",
@@ -109,7 +129,7 @@ static struct text stripped(struct text t)
 }
 
 /* Posts a request to the agent; returns its reply. */
-static struct text exchange(struct text where, struct text request)
+static struct text exchange(struct text where, struct text request, struct text trace)
 {
     struct text reply = {0};
     struct timeval limit = {TIMEOUT, 0};
@@ -129,8 +149,9 @@ static struct text exchange(struct text where, struct text request)
             n = 0;
     if (n < 0 || read_all(agent, &reply) < 0) {
         char why[64];
-        snprintf(why, sizeof why, "nothing for %d s", TIMEOUT);
-        fail(TRY_AGAIN, words("the agent does not answer"), text("$: $", where, words(errno == EAGAIN ? why : strerror(errno))));
+        snprintf(why, sizeof why, "nothing for %d s, ", TIMEOUT);
+        fail(TRY_AGAIN, words("the agent does not answer"),
+             errno == EAGAIN ? text("$: $$", where, words(why), trace) : text("$: $", where, words(strerror(errno))));
     }
     return reply;
 }
@@ -149,13 +170,13 @@ static _Noreturn void refuse(struct text status, struct text body, struct text w
 }
 
 /* Prints the CNI result of an HTTP reply and ends the call. */
-static _Noreturn void print_reply(struct text reply, struct text where)
+static _Noreturn void print_reply(struct text reply, struct text where, struct text trace)
 {
     const char *blank = memmem(reply.at, reply.size, "\r\n\r\n", 4);
     if (reply.size > MAX_BYTES)
         fail(BROKEN, words("the agent's reply is too long"), where);
     if (!blank)
-        fail(TRY_AGAIN, words("the agent closed the connection without a reply"), words(""));
+        fail(TRY_AGAIN, words("the agent closed the connection without a reply"), trace);
     struct text body = part(blank + 4, reply.size - (size_t)(blank + 4 - reply.at));
     struct text line = part(reply.at, (size_t)((char *)memmem(reply.at, reply.size, "\r\n", 2) - reply.at));
     const char *space = memchr(line.at, ' ', line.size);
@@ -213,11 +234,13 @@ static _Noreturn void answer(struct text config)
     struct text where = string(member(member(fields, "contiv"), "socket")), body = request_body(config);
     if (!where.size && !(where = environment("CONTIV_CNI_SOCKET")).size)
         where = words("/run/contiv/contiv-cni.sock");
+    struct text trace = trace_parent();
     char length[24];
     snprintf(length, sizeof length, "%zu", body.size);
-    body = text("POST $ HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: $\r\n"
-                "Connection: close\r\n\r\n$", words(verbs[called].path), words(length), body);
-    print_reply(exchange(where, body), where);
+    body = text("POST $ HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\ntraceparent: $\r\nContent-Length: $\r\n"
+                "Connection: close\r\n\r\n$", words(verbs[called].path), trace, words(length), body);
+    trace = text("trace $", part(trace.at + 3, 32));
+    print_reply(exchange(where, body, trace), where, trace);
 }
 
 /* Answers a call with arguments; returns the exit code. */

@@ -48,6 +48,7 @@ LONGEST_PATH = 108
 """Bytes from which on a path is too long for a unix socket."""
 SHOWN = 200
 """Bytes that an error shows of what is not understood."""
+HEX = "0123456789abcdef"
 
 INCOMPATIBLE_VERSION = 1
 INVALID_ENVIRONMENT = 4
@@ -113,7 +114,8 @@ def answer(env: dict[str, str], stdin: bytes) -> tuple[int, str]:
             return 0, versions(requested)
         check_environment(verb, env)
         check_version(requested, verb)
-        return ask_agent(PATHS[verb], socket_path(config, env), request_body(env, stdin))
+        where, body = socket_path(config, env), request_body(env, stdin)
+        return ask_agent(PATHS[verb], where, body, trace_parent(env))
     except CniError as error:
         if verb == "STATUS" and error.code == TRY_AGAIN_LATER:
             error.code = NOT_AVAILABLE
@@ -236,12 +238,32 @@ def request_body(env: dict[str, str], stdin: bytes) -> bytes:
     return ("{" + ",".join(members) + "}").encode()
 
 
-def ask_agent(path: str, where: str, body: bytes) -> tuple[int, str]:
-    """Post a request to the agent; return exit code and stdout from its reply."""
+def trace_parent(env: dict[str, str]) -> str:
+    """Return the trace that the runtime has this call be of, else a new one.
+
+    As the header of W3C Trace Context has it; the variable is OpenTelemetry's.
+    """
+    given = env.get("TRACEPARENT", "")
+    form = "".join("x" if one in HEX else one for one in given)
+    return given if form == "xx-" + "x" * 32 + "-" + "x" * 16 + "-xx" else new_trace()
+
+
+def new_trace() -> str:
+    """Return a trace of its own."""
+    drawn = posix.urandom(24).hex()
+    return f"00-{drawn[:32]}-{drawn[32:]}-01"
+
+
+def ask_agent(path: str, where: str, body: bytes, trace: str) -> tuple[int, str]:
+    """Post a request to the agent; return exit code and stdout from its reply.
+
+    Without a reply the error tells the trace, by which the agent's log has the call.
+    """
     head = (
         f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        f"traceparent: {trace}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
+    told = "trace " + trace.split("-")[1]
     address = where.encode()
     if len(address) >= LONGEST_PATH or b"\0" in address:
         raise CniError(
@@ -251,13 +273,15 @@ def ask_agent(path: str, where: str, body: bytes) -> tuple[int, str]:
         reply = exchange(address, head.encode() + body)
     except BlockingIOError as error:
         raise CniError(
-            TRY_AGAIN_LATER, "the agent does not answer", f"{where}: nothing for {TIMEOUT} s"
+            TRY_AGAIN_LATER,
+            "the agent does not answer",
+            f"{where}: nothing for {TIMEOUT} s, {told}",
         ) from error
     except OSError as error:
         raise CniError(
             TRY_AGAIN_LATER, "the agent does not answer", f"{where}: {error.strerror}"
         ) from error
-    return read_reply(reply, where)
+    return read_reply(reply, where, told)
 
 
 def exchange(where: bytes, request: bytes) -> bytes:
@@ -281,13 +305,13 @@ def exchange(where: bytes, request: bytes) -> bytes:
         agent.close()
 
 
-def read_reply(reply: bytes, where: str) -> tuple[int, str]:
+def read_reply(reply: bytes, where: str, told: str) -> tuple[int, str]:
     """Return exit code and stdout from an HTTP reply. Raises CniError for any other reply."""
     if len(reply) > MAX_BYTES:
         raise CniError(BROKEN_REPLY, "the agent's reply is too long", where)
     head, blank, body = reply.partition(b"\r\n\r\n")
     if not blank:
-        raise CniError(TRY_AGAIN_LATER, "the agent closed the connection without a reply")
+        raise CniError(TRY_AGAIN_LATER, "the agent closed the connection without a reply", told)
     status = head.split(b"\r\n", 1)[0].partition(b" ")[2].decode(errors="replace")
     try:
         fields = decode(body)

@@ -35,6 +35,7 @@ from core.errors import (
     NotLeader,
     QuotaExceeded,
 )
+from core.tracing import context, spans
 from daemons.http_client import Connector
 
 TIMEOUT: Final = 30.0
@@ -198,7 +199,8 @@ class MasterClient:
         self, call: PluginCall[T], request: WireModel, *, base_url: str | None = None
     ) -> T:
         """Send a request and return what was answered."""
-        answer, headers = await self._post(call.route, request, base_url)
+        with spans.part(call.route, context.Kind.CLIENT):
+            answer, headers = await self._post(call.route, request, base_url)
         return call.read(answer, headers)
 
     async def check_ready(self, *, base_url: str | None = None) -> None:
@@ -223,7 +225,7 @@ class MasterClient:
             async with self._open().post(
                 url,
                 data=dumps(request),
-                headers=_HEADERS,
+                headers={**_HEADERS, **context.headers()},
                 allow_redirects=False,
                 ssl=self._ssl() if self._ssl else True,
             ) as response:

@@ -9,7 +9,8 @@ per line. To the journal of systemd each line goes with its priority. Lines that
 task, host, tenant, network, group, endpoint, container, address, mac, port, ofport, bridge, peer,
 master, service, flag, object, key, revision, generation, flows, cards, count, seconds, rate, burst,
 error, path, method, status, user, role, reason, version, policy, rule, action, protocol, source,
-destination, pod, namespace, stages, repeated.
+destination, pod, namespace, stages, repeated. What is done for a call from outside has its trace_id
+too (`core.tracing.context`).
 """
 
 import json
@@ -24,6 +25,7 @@ from typing import Any, Final, TextIO
 from core.errors import UsageError
 from core.recent_logs import RecentLines
 from core.repeated_lines import RepeatLimit
+from core.tracing.context import trace_id
 
 LEVELS: Final = {
     "PANIC": logging.CRITICAL,
@@ -68,6 +70,12 @@ def extra_of(record: logging.LogRecord) -> dict[str, Any]:
     return {k: v for k, v in record.__dict__.items() if k not in _STANDARD}
 
 
+def _told(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the fields of a line: those of the call site, and the trace that it is of."""
+    # A handler writes in the context of the call site.
+    return extra_of(record) | fields(trace_id=trace_id())
+
+
 class TextFormatter(logging.Formatter):
     """The original's logrus text line, its time in the form of logrus' own default (RFC 3339)."""
 
@@ -80,7 +88,7 @@ class TextFormatter(logging.Formatter):
             f"level={level}",
             f"msg={json.dumps(record.getMessage(), ensure_ascii=False)}",
         ]
-        parts += [f"{name}={_text(value)}" for name, value in extra_of(record).items()]
+        parts += [f"{name}={_text(value)}" for name, value in _told(record).items()]
         line = " ".join(parts)
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
@@ -99,7 +107,7 @@ class JsonFormatter(logging.Formatter):
             "msg": record.getMessage(),
             "logger": record.name,
         }
-        out.update(extra_of(record))
+        out.update(_told(record))
         if record.exc_info:
             out["trace"] = self.formatException(record.exc_info)
         return json.dumps(out, default=str, ensure_ascii=False)

@@ -152,6 +152,12 @@ COMMON: Final = (
         default="udp://127.0.0.1:514",
     ),
     Flag(
+        names=("trace-endpoint",),
+        env="TRACE_ENDPOINT",
+        help="send traces to this collector of OpenTelemetry, as http://host:4318/v1/traces",
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("debug",),
         env="DEBUG",
         help="the same as --log-level=DEBUG",

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from core.errors import ContivError
 from core.logs import JOURNAL_STREAM, error_mark
 from core.version import VERSION
-from daemons import flags
+from daemons import flags, traces
 from daemons.collector import tune_garbage_collector
 from daemons.flags import Flag, Values
 from daemons.host_address import default_host_address
@@ -52,30 +52,28 @@ class Program(Generic[S]):
             if command is not None:
                 command(arguments[1:], environ)
                 return 0
-            settings = self._settings(arguments, environ)
+            values = flags.read(
+                self.name, self.flags, arguments, environ, VERSION, commands=self.help
+            )
+            if values is None:  # only help or version was asked for
+                return 0
+            flags.set_up_logs(values, environ)
+            settings = self.resolve(values, default_host_address)
+            collector = traces.checked(values["trace-endpoint"])
         except (ContivError, OSError) as exc:
             mark = error_mark(sys.stderr, environ.get(JOURNAL_STREAM, ""))
             sys.stderr.write(f"{mark}{exc}\n")
             return _exit_code(exc)
-        if settings is None:
-            return 0
         use_one_arena()
         tune_garbage_collector()
         raise_open_files_limit()
         try:
-            self.serve(settings)
+            with traces.exported(self.name, collector):
+                self.serve(settings)
         except (ContivError, OSError) as exc:
             log.critical(self.ended, exc)
             return _exit_code(exc)
         return 0
-
-    def _settings(self, arguments: Sequence[str], environ: Mapping[str, str]) -> S | None:
-        """Set up the logs and return the settings; None if only help or version was asked for."""
-        values = flags.read(self.name, self.flags, arguments, environ, VERSION, commands=self.help)
-        if values is None:
-            return None
-        flags.set_up_logs(values, environ)
-        return self.resolve(values, default_host_address)
 
 
 def _exit_code(exc: ContivError | OSError) -> int:

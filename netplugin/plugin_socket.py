@@ -18,6 +18,7 @@ from aiohttp import web
 from core.logs import fields
 from core.net.connections import ConnectionGuard, ConnectionLimits
 from core.net.unix_socket import listen, peer_uid
+from core.tracing import context, spans
 from daemons.http import GuardedSite
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,11 @@ class PluginSocket:
         """
 
         async def answered(request: web.BaseRequest) -> web.StreamResponse:
-            with self._connections.busy(request.transport):
+            header = request.headers.get(context.HEADER)
+            with (
+                self._connections.busy(request.transport),
+                spans.received(request.path.lstrip("/"), header),
+            ):
                 return await answer(request)
 
         # Nothing is unpacked: no runtime packs what it sends, and what cannot be unpacked would be

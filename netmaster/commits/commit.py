@@ -37,6 +37,7 @@ from core.logs import fields
 from core.patience import patient
 from core.retry import REMOTE, Loop, retry
 from core.tasks import background
+from core.tracing import spans
 from netmaster import codec
 from netmaster.commits.commit_groups import PrefixSet, shared_prefixes
 from netmaster.commits.commit_stats import CommitStats
@@ -235,10 +236,11 @@ class Committer:
         Raises what `decide` raises, NotLeader and StoreUnavailable, and then nothing was changed;
         StoreUnavailable with `outcome_unknown` if the change, or a part of it, may have been made.
         """
-        plan = await self._commit_plan(decide)
-        if plan.then is not None:
-            await self._commit_rest(plan.then)
-        return plan.reply
+        with spans.part("commit"):
+            plan = await self._commit_plan(decide)
+            if plan.then is not None:
+                await self._commit_rest(plan.then)
+            return plan.reply
 
     async def read(self, query: Callable[[View], T]) -> T:
         """Return what `query` computes from the view, once all that it saw is committed."""

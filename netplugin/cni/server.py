@@ -24,6 +24,7 @@ from core.errors import ContivError
 from core.logs import fields
 from core.net.connections import ConnectionLimits
 from core.tasks import guard
+from core.tracing import spans
 from daemons.request_stats import UNKNOWN, RequestStats
 from netplugin.cni import results
 from netplugin.cni.errors import DECODING_FAILURE, BadCall
@@ -159,6 +160,7 @@ class _Endpoint:
         except BadCall as exc:
             log.warning("CNI call refused", extra=fields(method=verb, error=exc))
             return 500, results.failed(exc, exc.version, verb)
+        spans.describe(call.about)
         try:
             return 200, await call.carry_out()
         except ContivError as exc:

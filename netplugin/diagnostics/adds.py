@@ -1,7 +1,8 @@
 """GET /inspect/adds: the last ADDs of this host, each with its stages, the newest first.
 
 `?container=ID` chooses those of a container, by its id or the beginning of one. What an ADD is told
-by, here and in logs of runtime, plugin and agent, is that id.
+by, here and in logs of runtime, plugin and agent, is that id; the lines of agent and masters about
+it have its `trace` as `trace_id`.
 """
 
 from collections.abc import Iterable
@@ -39,6 +40,7 @@ def _add(one: RecentAdd) -> dict[str, Any]:
         "pod": one.request.pod_name,
         "endpoint": spec.key,
         "at": one.at.isoformat(timespec="milliseconds"),
+        "trace": one.trace,
         "outcome": one.outcome,
         "error": one.error,
         "milliseconds": _milliseconds(one.seconds),

@@ -730,7 +730,7 @@ TARGETS: Final = (
             b'HTTP/1.1 200 OK\r\nX: y\r\n\r\n{"cni":"{}"}',
             b'HTTP/1.1 500 X\r\n\r\n{"errmsg":"a","errinfo":"b"}',
         ),
-        lambda raw: plugin.read_reply(raw, "/s"),
+        lambda raw: plugin.read_reply(raw, "/s", ""),
         (plugin.CniError,),
     ),
     Target(

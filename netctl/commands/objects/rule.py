@@ -183,8 +183,14 @@ def _row(found: Json, ends: Sequence[str]) -> Row:
         *(text(found, end) for end in ends),
         text(found, "protocol"),
         str(found.get("port", 0)),
-        text(found, "action"),
+        _action(found),
     )
+
+
+def _action(found: Json) -> str:
+    """Return what a rule does, and that it decides nothing if it is under audit."""
+    action = text(found, "action")
+    return f"{action} (audit)" if found.get("audit") else action
 
 
 @click.command(

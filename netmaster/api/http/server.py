@@ -9,6 +9,7 @@ Every request gets an answer.
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from functools import partial
 from ssl import SSLContext
 from typing import Final
@@ -19,6 +20,7 @@ from core.errors import ContivError, NotLeader
 from core.logs import fields
 from core.net.connections import ConnectionGuard, ConnectionLimits
 from core.tasks import guard
+from core.tracing import context, spans
 from daemons.browsers import BrowserPolicy
 from daemons.health import PATHS, Health
 from daemons.http import GuardedSite
@@ -94,10 +96,18 @@ class RestServer:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         began = time.monotonic()
-        answer = await guard(partial(self._answer, request), partial(_failed, request))
-        route: str = request.get(ROUTE, UNKNOWN)
+        header = request.headers.get(context.HEADER)
+        method = method_label(request.method)
+        # what nobody has begun a trace for is of none, unless traces are exported
+        traced = spans.received(method, header) if header or spans.exported() else nullcontext()
+        with traced as span:
+            answer = await guard(partial(self._answer, request), partial(_failed, request))
+            route: str = request.get(ROUTE, UNKNOWN)
+            if span is not None:
+                span.name = f"{method} {route}"
+                spans.describe({"http.response.status_code": answer.status})
         took = time.monotonic() - began
-        self.stats.count(answer.status, took, method_label(request.method), route)
+        self.stats.count(answer.status, took, method, route)
         return answer
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:

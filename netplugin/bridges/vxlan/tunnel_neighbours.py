@@ -8,9 +8,9 @@ unresolved afterwards is a fault of this host.
 
 Nor does it verify a MAC that it knows: it sends there for as long as packets come, though the peer
 has another one, as after its address moved from a card to a bridge, until it hears an answer to
-somebody's question, an announcement, or a packet of the peer's tunnel. So a host whose tunnel endpoint
-has moved announces it, and each minute again. A next hop for which the host's own stack, which
-verifies, has another MAC than Open vSwitch is asked for anew.
+somebody's question, an announcement, or a packet of the peer's tunnel. So a host whose tunnel
+endpoint has moved announces it, and each minute again. A next hop for which the host's own stack,
+which verifies, has another MAC than Open vSwitch is asked for anew.
 
 In come the tunnel endpoints (`netplugin.world.peers`), and what Open vSwitch and the kernel know;
 out go frames of both (`netplugin.kernel.packets.neighbour_frames`). The kernel's datapath needs

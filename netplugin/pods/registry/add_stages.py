@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Final
 
 from core.metrics import HistogramMap
+from core.tracing.spans import part
 
 
 class AddTimes:
@@ -68,22 +69,25 @@ class AddStages:
 class Stopwatch:
     """Notes the seconds of a body. A failed body tells nothing about a usual duration."""
 
-    __slots__ = ("_began", "_stage", "_stages")
+    __slots__ = ("_began", "_span", "_stage", "_stages")
 
     def __init__(self, stages: AddStages, stage: str) -> None:
         self._stages = stages
         self._stage = stage
         self._began = 0.0
+        self._span = part(stage)
 
     def __enter__(self) -> None:
+        self._span.__enter__()
         self._began = time.monotonic()
 
     def __exit__(
         self,
         kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
+        self._span.__exit__(kind, error, trace)
         if kind is None:
             self._stages.note(self._stage, time.monotonic() - self._began)
 

@@ -8,10 +8,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+from core.tracing.context import trace_id
 from netplugin.cni.request import PodRequest
 from netplugin.pods.registry.add_stages import AddTimes
 
@@ -29,7 +30,7 @@ def _utc() -> datetime:
 
 @dataclass(slots=True)
 class RecentAdd:
-    """An ADD; `seconds` is the time of the whole. `error` is why it failed."""
+    """An ADD; `seconds` is the time of the whole. `error` is why it failed, `trace` its trace."""
 
     request: PodRequest
     at: datetime
@@ -37,6 +38,7 @@ class RecentAdd:
     outcome: str = UNDER_WAY
     error: str = ""
     seconds: float = 0.0
+    trace: str = field(default_factory=lambda: trace_id() or "")
 
 
 class RecentAdds:

@@ -6,6 +6,7 @@ installed, and with sanitizers, which end it at a fault that had no effect.
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ from tests.integration.cni.malformed import (
     versioned,
 )
 from tests.integration.cni.recordings import CASES, recording, runtime_calls
+
+TRACE = f"00-{'4b' * 16}-{'a0' * 8}-01"
 
 
 @pytest.fixture
@@ -97,6 +100,7 @@ async def same(
 ) -> tuple[int | None, bytes]:
     """Make a call to each; return exit code and stdout, which are those of all."""
     found: dict[str, tuple[int | None, bytes, bytes, list[bytes]]] = {}
+    env = {"TRACEPARENT": TRACE, **env}
     if parrot is not None:
         env = {"CONTIV_CNI_SOCKET": str(parrot.path), **env}
     for name, program in programs.items():
@@ -208,10 +212,11 @@ async def test_an_agent_that_hangs(bed_dir: Path) -> None:
         writer.close()
 
     async with await asyncio.start_unix_server(hang, path):
-        env = environment("ADD", CONTIV_CNI_SOCKET=str(path))
+        env = environment("ADD", CONTIV_CNI_SOCKET=str(path), TRACEPARENT=TRACE)
         code, out, _ = await outcome(impatient, (), env, CONFIG.encode())
     error = json.loads(out)
-    assert (code, error["code"], error["details"]) == (1, 11, f"{path}: nothing for 1 s")
+    told = f"{path}: nothing for 1 s, trace {'4b' * 16}"
+    assert (code, error["code"], error["details"]) == (1, 11, told)
 
 
 async def test_no_stdin_and_nobody_who_reads(programs: Mapping[str, Path]) -> None:
@@ -226,3 +231,25 @@ async def test_no_stdin_and_nobody_who_reads(programs: Mapping[str, Path]) -> No
         found[name] = (await process.communicate())[0]
     assert b"Bad file descriptor" in found["python"]
     assert found == dict.fromkeys(programs, found["python"])
+
+
+@pytest.mark.parametrize("given", ["", "00", TRACE[:-1], f"{TRACE}0", TRACE.upper(), f"{TRACE}-x"])
+async def test_a_call_without_a_trace_begins_one(
+    given: str, parrot: Parrot, programs: Mapping[str, Path]
+) -> None:
+    env = {**environment("ADD"), "CONTIV_CNI_SOCKET": str(parrot.path), "TRACEPARENT": given}
+    for program in (*programs.values(), programs["c"]):
+        assert (await outcome(program, (), env, CONFIG.encode()))[0] == 0
+    traces = {re.findall(rb"traceparent: 00-(.*)-(.*)-01\r\n", head)[0] for head in parrot.asked}
+    assert len(traces) == len(parrot.asked) == 4
+    for trace, span in traces:
+        assert (len(bytes.fromhex(trace.decode())), len(bytes.fromhex(span.decode()))) == (16, 8)
+        assert b"0" * 16 not in {trace, span}
+
+
+async def test_an_agent_that_hangs_up_is_told_with_the_trace(
+    parrot: Parrot, programs: Mapping[str, Path]
+) -> None:
+    parrot.reply = None
+    code, told = await same(programs, environment("ADD"), parrot=parrot)
+    assert (code, json.loads(told)["details"]) == (1, f"trace {'4b' * 16}")

@@ -278,11 +278,12 @@ def test_an_agent_that_hangs_is_an_error_in_time(
     monkeypatch.setattr(main, "TIMEOUT", 1)
     with listen(path, "CNI") as deaf:
         deaf.listen(0)
-        env = environment("ADD", CONTIV_CNI_SOCKET=str(path))
+        trace = f"00-{'4b' * 16}-{'a0' * 8}-01"
+        env = environment("ADD", CONTIV_CNI_SOCKET=str(path), TRACEPARENT=trace)
         for _ in range(2):  # the second does not even get into the queue
             code, out = main.answer(env, CONFIG.encode())
             assert (code, json.loads(out)["code"]) == (1, 11)
-            assert json.loads(out)["details"] == f"{path}: nothing for 1 s"
+            assert json.loads(out)["details"] == f"{path}: nothing for 1 s, trace {'4b' * 16}"
 
 
 def test_the_server_runs_on_the_daemon_s_loop(path: Path) -> None:

@@ -145,8 +145,11 @@ def test_arguments_that_are_none_go_to_the_agent_as_they_are() -> None:
 def test_the_reply_is_printed_word_for_word() -> None:
     text = '{\n    "dns": "100%d\u00fc"\n}'
     body = json.dumps({"cni": text})
-    assert main.read_reply(f"HTTP/1.1 200 OK\r\nX: y\r\n\r\n{body}".encode(), SOCKET) == (0, text)
-    assert main.read_reply(f"HTTP/1.1 500 Bad\r\n\r\n{body}".encode(), SOCKET) == (1, text)
+    assert main.read_reply(f"HTTP/1.1 200 OK\r\nX: y\r\n\r\n{body}".encode(), SOCKET, "") == (
+        0,
+        text,
+    )
+    assert main.read_reply(f"HTTP/1.1 500 Bad\r\n\r\n{body}".encode(), SOCKET, "") == (1, text)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +165,7 @@ def test_the_reply_is_printed_word_for_word() -> None:
 )
 def test_a_broken_reply_is_an_error(reply: bytes, code: int, msg: str) -> None:
     with pytest.raises(main.CniError, match=msg) as caught:
-        main.read_reply(reply, SOCKET)
+        main.read_reply(reply, SOCKET, "trace 4b")
     assert caught.value.code == code
 
 
@@ -191,7 +194,7 @@ def test_a_broken_reply_is_an_error(reply: bytes, code: int, msg: str) -> None:
 def test_a_refusal_names_the_cause_and_the_remedy(status: str, code: int, details: str) -> None:
     """The finding of docs/notes/trust.md §19."""
     with pytest.raises(main.CniError) as caught:
-        main.read_reply(f"HTTP/1.1 {status}\r\n\r\nno\n".encode(), SOCKET)
+        main.read_reply(f"HTTP/1.1 {status}\r\n\r\nno\n".encode(), SOCKET, "trace 4b")
     assert (caught.value.code, caught.value.details) == (code, details)
 
 

@@ -58,6 +58,14 @@ def test_rule_ls_is_a_table_a_direction_by_priority(stocked: Netctl) -> None:
     assert stocked("policy", "rule-ls", "p1").out == TABLES
 
 
+def test_rule_ls_shows_which_rules_decide_nothing(stocked: Netctl) -> None:
+    stocked.master.add("rules", rule("8", direction="out", action="deny", audit=True))
+    lines = stocked("policy", "rule-ls", "p1").out.splitlines()
+    assert [line for line in lines if "audit" in line] == [
+        "8     1                                                               0     deny (audit)"
+    ]
+
+
 def test_rule_ls_quiet_and_json_have_the_same_order(stocked: Netctl) -> None:
     assert stocked("policy", "rule-ls", "-q", "p1").out == "5\n6\n7\n2\n3\n"
     out = stocked("policy", "rule-ls", "p1", "--json").out

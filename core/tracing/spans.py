@@ -1,0 +1,71 @@
+"""Spans: what is done for a call from outside, and its parts.
+
+A call (of `contivk8s`, an engine, a client of REST) begins a trace or continues the one that its
+header names, with `received`. What ended goes to `export_to`'s receiver; without one a part costs
+nothing, and only the trace is kept (`core.tracing.context`).
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from core.tracing.context import CURRENT, Kind, Span, named_by
+
+Receiver = Callable[[Span], None]
+"""Takes spans that ended; called in the event loop, and must not wait."""
+
+_receivers: Final[list[Receiver]] = []
+
+
+def export_to(receiver: Receiver) -> Callable[[], None]:
+    """Have each span that ends given to a receiver, until what is returned is called."""
+    _receivers.append(receiver)
+    return lambda: _receivers.remove(receiver)
+
+
+def exported() -> bool:
+    """Tell whether anybody takes spans."""
+    return bool(_receivers)
+
+
+def describe(attributes: Mapping[str, object]) -> None:
+    """Say more of the span at hand."""
+    current = CURRENT.get()
+    if current is not None and _receivers:
+        current.attributes.update((name, str(value)) for name, value in attributes.items())
+
+
+@contextmanager
+def received(name: str, header: str | None) -> Iterator[Span]:
+    """Have the body be the work for a call from outside, of its header's trace or a new one."""
+    trace, parent = named_by(header)
+    with _within(Span(trace=trace, name=name, kind=Kind.SERVER, parent=parent)) as span:
+        yield span
+
+
+@contextmanager
+def part(name: str, kind: Kind = Kind.INTERNAL) -> Iterator[None]:
+    """Have the body be a span of its own, if it is of a trace that is exported."""
+    above = CURRENT.get()
+    if above is None or not _receivers:
+        yield
+        return
+    with _within(Span(trace=above.trace, name=name, kind=kind, parent=above.span)):
+        yield
+
+
+@contextmanager
+def _within(span: Span) -> Iterator[Span]:
+    before = CURRENT.set(span)
+    span.began = time.time_ns()
+    try:
+        yield span
+    except BaseException as exc:
+        span.error = str(exc) or type(exc).__name__
+        raise
+    finally:
+        span.ended = time.time_ns()
+        CURRENT.reset(before)
+        for receiver in _receivers:
+            receiver(span)
