@@ -15,7 +15,7 @@ OLD ?= aa5f26e
 
 TEST := $(PY) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs coverage release release-check install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s conformance spread overload break-check docker-cycles sticky-check upgrade-check kernel-check kube-proxy-answers docker-plugin contivk8s swarm-check trace-check alerts-check ui-check clients-check bench-scale long-run adversary matrix
+.PHONY: help root setup demo demo-down test test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs coverage release release-check install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s conformance spread overload break-check docker-cycles families-check sticky-check upgrade-check kernel-check kube-proxy-answers docker-plugin contivk8s swarm-check trace-check alerts-check ui-check clients-check bench-scale long-run adversary matrix
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -39,6 +39,7 @@ help:
 	@echo 'make kube-proxy-answers KUBE_PROXY=PROGRAM   record anew what the table of services is compared with'
 	@echo 'make faults       clients while masters, store and network fail, OPERATIONS=100000 requests on etcd and on consul;'
 	@echo '                  BLOCKS=4: hosts give addresses that they hold ahead'
+	@echo 'make families-check  restarts, services and policies on networks of each of FAMILIES="v4 dual v6"'
 	@echo 'make sticky-check    restarts of pods that keep their addresses over three hosts with faults, RESTARTS=1000 of them'
 	@echo 'make docker-cycles   containers that come and go on two docker engines, CYCLES=200 of them'
 	@echo 'make upgrade-check   a rolling upgrade from the commit OLD=$(OLD) to this tree, under traffic'
@@ -210,6 +211,13 @@ faults: root setup
 	  -k 'nobody_is_wronged$(if $(STORE), and $(STORE))' tests/system/faults/test_faults.py
 
 # one test of `make test`, with more restarts of pods that keep their addresses
+# tests whose networks have other families elsewhere in `make test`
+families-check: FAMILIES ?= v4 dual v6
+families-check: root setup
+	@for family in $(FAMILIES); do echo "families-check: $$family"; CONTIV_TEST_FAMILY=$$family $(PY) -m pytest -q \
+	  -o cache_dir=.pytest_cache/$@ tests/system/test_restarts.py tests/system/test_services.py \
+	  tests/system/test_policy_windows.py || exit 1; done
+
 sticky-check: RESTARTS ?= 1000
 sticky-check: root setup
 	@CONTIV_TEST_RESTARTS=$(RESTARTS) $(PY) -m pytest -s -q -o cache_dir=.pytest_cache/$@ --timeout=14400 \

@@ -27,6 +27,7 @@ _RANGE_END = rf"(?:-{_OCTET})?"
 _HEX = r"[0-9a-fA-F]{1,4}"
 _IP6 = rf"(?:{_HEX}(?::{_HEX}){{7}}|(?:(?:{_HEX}:){{0,6}}|:)(?:(?::{_HEX}){{0,6}}|:))"
 _PREFIX6 = r"(?:1[0-2][0-7]|[1-9][0-9]|[1-9])"
+_MATCHED6 = r"(?:12[0-8]|1[01][0-9]|[1-9][0-9]|[1-9])"
 _NODE = r"topology/pod-[0-9]{1,4}/node-[0-9]{1,4}"
 _PATH = r"topology/pod-[0-9]{1,4}/paths-[0-9]{1,4}/pathep-\[eth[0-9]{1,2}/[0-9]{1,2}\]"
 
@@ -34,6 +35,7 @@ NAME_BYTES: Final = 64
 TAG_BYTES: Final = 128
 LONG_NAME_BYTES: Final = 256
 ADDRESS_BYTES: Final = 15
+ADDRESS6_BYTES: Final = 39
 HOST_BYTES: Final = 253
 CALL_BYTES: Final = 1024
 BINDINGS_BYTES: Final = 2048
@@ -98,9 +100,12 @@ Quota = Annotated[int, Check(minimum=0, maximum=MAX_QUOTA)]
 Priority = Annotated[int, Check(minimum=1, maximum=100, fill=1)]
 Port = Annotated[int, Check(minimum=0, maximum=65_535)]
 Protocol = Annotated[str, _text(r"(?:tcp|udp|icmp|[0-1]?[0-9]{1,2}|2[0-4][0-9]|25[0-5])?")]
-AddressMatch = Annotated[str, _text(rf"(?:{_IP4}{_RANGE_END}(?:/{_PREFIX4})?)?")]
+AddressMatch = Annotated[
+    str, _text(rf"(?:{_IP4}{_RANGE_END}(?:/{_PREFIX4})?|{_IP6}(?:/{_MATCHED6})?)?")
+]
 LongName = Annotated[str, _text(rf"{_LABEL}(?:\.{_LABEL})*", longest=LONG_NAME_BYTES)]
 OneAddress4 = Annotated[str, _text(rf"(?:{_IP4})?", longest=ADDRESS_BYTES)]
+ServiceAddress = Annotated[str, _text(rf"(?:{_IP4}|{_IP6})?", longest=ADDRESS6_BYTES)]
 RouterAddress = Annotated[str, _text(rf"{_IP4}(?:-{_OCTET})?/{_PREFIX4}", instead="router_ipv6")]
 HostName = Annotated[str, Check(longest=HOST_BYTES)]
 CallText = Annotated[str, Check(longest=CALL_BYTES)]

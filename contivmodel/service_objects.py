@@ -11,6 +11,7 @@ from contivmodel.checks import (
     Name,
     OneAddress4,
     RouterAddress,
+    ServiceAddress,
     ShortText,
     Subnet6,
 )
@@ -35,7 +36,7 @@ class ServiceLB(RestObject):
     plural: ClassVar[str] = "serviceLBs"
     key_fields: ClassVar[tuple[str, ...]] = ("tenant_name", "service_name")
 
-    ip_address: OneAddress4 = field("ipAddress")
+    ip_address: ServiceAddress = field("ipAddress")
     network_name: Name = field("networkName")
     ports: list[str] = field("ports", default_factory=list)
     selectors: list[str] = field("selectors", default_factory=list)

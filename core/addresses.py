@@ -217,6 +217,16 @@ def parse_match(text: str) -> tuple[int, int]:
     return block.base, block.last
 
 
+def parse_match6(text: str) -> Subnet:
+    """Parse a rule's address field of IPv6, `a` or `a/len`; return the block it matches.
+
+    Raises ValueError.
+    """
+    if "/" in text:
+        return parse_subnet6(text)[0]
+    return subnet6(ipv6(text), IPV6_BITS)
+
+
 def blocks4(first: int, last: int) -> Iterator[Subnet]:
     """Yield the smallest set of blocks that covers exactly first..last, in ascending order."""
     while first <= last:

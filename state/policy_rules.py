@@ -16,13 +16,16 @@ the result, agents turn it into flows.
 # A rule with a port needs another one for the replies, which have that port as their source port.
 #
 # An address range becomes the smallest set of blocks with a mask, one ofnet rule for each.
+#
+# A network with both families has an ofnet rule for each of them, and so has a rule without any
+# address: that one has no address to match. One with an address is of its family alone.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Final, Literal
 
-from core.addresses import blocks4, ipv4, ipv4_text, parse_match
+from core.addresses import Subnet, blocks4, ipv4, ipv4_text, ipv6_text, parse_match, parse_match6
 from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName, group_key, network_id
 from state.creation import is_bounded
 from state.records import GroupRecord, NetworkRecord
@@ -31,6 +34,8 @@ Direction = Literal["in", "out"]
 Action = Literal["allow", "deny"]
 Span = tuple[int, int]
 """First and last of a run of IPv4 addresses."""
+Addresses = Span | Subnet
+"""What a rule's address field matches: a run of IPv4, or a block of IPv6."""
 
 TCP: Final = 6
 UDP: Final = 17
@@ -57,8 +62,8 @@ class PolicyRule:
     port: int = 0
     group: GroupName | None = None
     network: NetworkName | None = None
-    source: Span | None = None
-    destination: Span | None = None
+    source: Addresses | None = None
+    destination: Addresses | None = None
     log: bool = False
     audit: bool = False
 
@@ -127,11 +132,18 @@ def policy_rule(
         port=port,
         group=GroupName(group) if group else None,
         network=NetworkName(network) if network else None,
-        source=parse_match(source) if source else None,
-        destination=parse_match(destination) if destination else None,
+        source=addresses(source),
+        destination=addresses(destination),
         log=log,
         audit=audit,
     )
+
+
+def addresses(text: str) -> Addresses | None:
+    """Return what an address field matches; None for "". Raises ValueError."""
+    if not text:
+        return None
+    return parse_match6(text) if ":" in text else parse_match(text)
 
 
 def expand(group: GroupRecord, rule: PolicyRule, scope: RuleScope) -> tuple[OfnetRule, ...]:
@@ -172,18 +184,24 @@ def protocol_number(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ends:
-    """Source and destination of packets: group ids and blocks of addresses.
+class _End:
+    """The addresses of an end: blocks of IPv4, and a block of IPv6, "" for any; None for none."""
 
-    Only a network has an IPv6 block; the rule's own addresses are IPv4.
-    """
+    four: tuple[str, ...]
+    six: str | None
+
+
+_ANY: Final = _End(("",), "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """Source and destination of packets: group ids and addresses."""
 
     src_group: int
     dst_group: int
-    sources: tuple[str, ...]
-    destinations: tuple[str, ...]
-    source6: str = ""
-    destination6: str = ""
+    source: _End
+    destination: _End
 
 
 def _ends(group: GroupRecord, rule: PolicyRule, scope: RuleScope) -> _Ends | None:
@@ -197,13 +215,14 @@ def _ends(group: GroupRecord, rule: PolicyRule, scope: RuleScope) -> _Ends | Non
         network = scope.networks.get(network_id(rule.network, rule.tenant))
         if network is None:
             return None
-    block6 = _network_block6(network) if network is not None else ""
+    source, destination = _end(rule.source), _end(rule.destination)
     if rule.direction == "in":
-        sources = _blocks(rule.source) if network is None else _network_blocks(network)
-        block6 = "" if rule.destination else block6
-        return _Ends(remote, group.group_id, sources, _blocks(rule.destination), source6=block6)
-    destinations = _blocks(rule.destination) if network is None else _network_blocks(network)
-    return _Ends(group.group_id, remote, _blocks(rule.source), destinations, destination6=block6)
+        if network is not None:
+            source = _network_end(network)
+        return _Ends(remote, group.group_id, source, destination)
+    if network is not None:
+        destination = _network_end(network)
+    return _Ends(group.group_id, remote, source, destination)
 
 
 def _request_rules(rule_id: str, rule: PolicyRule, ends: _Ends) -> Iterator[OfnetRule]:
@@ -242,11 +261,12 @@ def _reply_rules(rule_id: str, rule: PolicyRule, ends: _Ends) -> Iterator[OfnetR
 
 def _parts(rule_id: str, ends: _Ends) -> Iterator[tuple[str, str, str]]:
     """Yield id, source and destination of each match of a rule."""
-    pairs = list(product(ends.sources, ends.destinations))
+    pairs = list(product(ends.source.four, ends.destination.four))
     for part, (source, destination) in enumerate(pairs, start=1):
         yield _part_id(rule_id, part, len(pairs)), source, destination
-    if ends.source6 or ends.destination6:
-        yield f"{rule_id}:ipv6", ends.source6, ends.destination6
+    source6, destination6 = ends.source.six, ends.destination.six
+    if source6 is not None and destination6 is not None and (source6 or destination6):
+        yield f"{rule_id}:ipv6", source6, destination6
 
 
 def _part_id(rule_id: str, part: int, parts: int) -> str:
@@ -254,9 +274,21 @@ def _part_id(rule_id: str, part: int, parts: int) -> str:
     return rule_id if parts == 1 else f"{rule_id}:{part}"
 
 
-def _blocks(span: Span | None) -> tuple[str, ...]:
-    if span is None:
-        return ("",)
+def _end(addresses: Addresses | None) -> _End:
+    if addresses is None:
+        return _ANY
+    if isinstance(addresses, Subnet):
+        base, length = ipv6_text(addresses.base), addresses.length
+        return _End((), base if addresses.size == 1 else f"{base}/{length}")
+    return _End(_blocks(addresses), None)
+
+
+def _network_end(network: NetworkRecord) -> _End:
+    block6 = f"{network.ipv6_subnet}/{network.ipv6_subnet_len}" if network.ipv6_subnet else None
+    return _End(_network_blocks(network), block6)
+
+
+def _blocks(span: Span) -> tuple[str, ...]:
     return tuple(
         ipv4_text(block.base) if block.size == 1 else str(block) for block in blocks4(*span)
     )
@@ -268,9 +300,3 @@ def _network_blocks(network: NetworkRecord) -> tuple[str, ...]:
     if is_bounded(network):
         return _blocks((ipv4(network.first), ipv4(network.last)))
     return _blocks((network.v4.base, network.v4.last))
-
-
-def _network_block6(network: NetworkRecord) -> str:
-    if not network.ipv6_subnet:
-        return ""
-    return f"{network.ipv6_subnet}/{network.ipv6_subnet_len}"

@@ -24,7 +24,12 @@ class Candidate:
     @property
     def provider_id(self) -> str:
         """`<address>:<tenant>`, the original's id of a provider."""
-        return f"{self.endpoint.ip_address}:{self.tenant}"
+        return f"{_address(self.endpoint)}:{self.tenant}"
+
+
+def _address(endpoint: EndpointRecord) -> str:
+    """Return the address that a provider goes by: of IPv6 if it has that alone."""
+    return endpoint.ip_address or endpoint.ipv6_address
 
 
 def provides(endpoint: EndpointRecord, tenant: TenantName, service: ServiceRecord) -> bool:
@@ -51,7 +56,7 @@ def provider_fields(candidate: Candidate, services: Iterable[ServiceKey]) -> Map
     """Return a provider with the original's JSON names."""
     endpoint = candidate.endpoint
     return {
-        "IPAddress": endpoint.ip_address,
+        "IPAddress": _address(endpoint),
         "ContainerID": endpoint.container_id,
         "Labels": dict(endpoint.labels or {}),
         "Tenant": candidate.tenant,

@@ -11,7 +11,7 @@ rule under audit decides nothing, as if it were not there.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final, Literal
 
 SYN: Final = 0x02
@@ -129,14 +129,15 @@ def _is_other_end(cluster: Cluster, rule: UserRule, pod: Pod, talk: Talk) -> boo
     if rule.network:
         subnet = cluster.networks[rule.network]
         return pod.four in subnet.four if talk.family == 4 else pod.six in subnet.six
-    # addresses of rules are IPv4
-    return not rule.address or (talk.family == 4 and _stands_for(rule.address, pod.four))
+    return not rule.address or _stands_for(rule.address, pod.four if talk.family == 4 else pod.six)
 
 
-def _stands_for(text: str, address: IPv4Address) -> bool:
+def _stands_for(text: str, address: IPv4Address | IPv6Address) -> bool:
     """Return whether `a`, `a/length`, or `a-n` (up to the last octet n) has an address in it."""
-    if "/" in text:
-        return address in IPv4Network(text, strict=False)
+    if (":" in text) != (address.version == 6):
+        return False
+    if "/" in text or address.version == 6:
+        return address in ip_network(text, strict=False)
     first, _, last = text.partition("-")
     end = f"{first.rpartition('.')[0]}.{last}" if last else first
     return IPv4Address(first) <= address <= IPv4Address(end)

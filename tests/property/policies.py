@@ -17,6 +17,9 @@ OTHER_ENDS: tuple[dict[str, str], ...] = (
     {"address": "10.1.0.2-5"},
     {"address": "10.2.0.0/16"},
     {"group": "db", "address": "10.1.0.4/30"},
+    {"address": "2001:db8:1::2"},
+    {"address": "2001:0DB8:2::/48"},
+    {"group": "db", "address": "2001:db8:1::4/126"},
 )
 
 

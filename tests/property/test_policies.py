@@ -162,6 +162,7 @@ def test_sets_of_rules_mean_what_the_oracle_says(kind: Bridge, fwd_mode: FwdMode
         {"group": "cache"},
         {"policy": "p2"},
         {"address": "10.1.0.9"},
+        {"address": "2001:db8:1::9"},
         {"audit": True},
     ],
     ids=str,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.bed.cluster import Bed
+from tests.system.families import subnets
 
 UNFORESEEN = re.compile(r"level=fatal|internal error|crashed|request failed|never retrieved")
 """What no daemon may ever log: a failure nobody foresaw (ADR 15)."""
@@ -28,12 +29,13 @@ def hosts() -> int:
 def bed(
     bed_dirs: Iterator[Path], store_kind: str, hosts: int, flags: Mapping[str, Sequence[str]]
 ) -> Iterator[Bed]:
-    """Run the whole system, with a network `default-net` (10.20.0.0/16)."""
+    """Run the whole system, with a network `default-net` (10.20.0.0/16, or fd00:20::/64)."""
     directory = next(bed_dirs)
     directory.mkdir()
     bed = Bed(directory, hosts, store=store_kind, flags=flags).start()
     try:
-        bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
+        words = subnets("10.20.0.0/16", "10.20.0.1", "fd00:20::/64", "fd00:20::1", usual="v4")
+        bed.netctl("net", "create", *words, "default-net")
         yield bed
         assert unforeseen(bed) == []
     finally:

@@ -14,6 +14,7 @@ from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
+from tests.system.families import subnets
 from tests.system.rest import ask
 
 FWD_MODES = ("bridge", "routing")
@@ -66,9 +67,8 @@ def planes(
 def add_networks(bed: Bed, family: str = "dual") -> None:
     """Create the networks, each with a group `web-<network>` and its policy `guard-<network>`."""
     for name, (subnet, gateway, subnet6, gateway6, more) in NETWORKS.items():
-        four = [f"--subnet={subnet}", f"--gateway={gateway}"] if family != "v6" else []
-        six = [f"--subnetv6={subnet6}", f"--gatewayv6={gateway6}"] if family != "v4" else []
-        bed.netctl("net", "create", *four, *six, f"--encap={name}", *more, name)
+        words = subnets(subnet, gateway, subnet6, gateway6, usual=family)
+        bed.netctl("net", "create", *words, f"--encap={name}", *more, name)
         bed.netctl("policy", "create", f"guard-{name}")
         bed.netctl("group", "create", "-p", f"guard-{name}", name, f"web-{name}")
 

@@ -4,17 +4,23 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.pods import Pod
+from tests.system.families import FAMILY
 from tests.system.planes import applied
 from tests.system.rest import ask
 
 PATIENCE = 30.0
 
 
-VIPS = {"vxlan": "10.60.0.200", "vlan": "10.61.0.200"}
+VIPS = (
+    {"vxlan": "fd00:60::200", "vlan": "fd00:61::200"}
+    if FAMILY == "v6"
+    else {"vxlan": "10.60.0.200", "vlan": "10.61.0.200"}
+)
 
 
 def create_service(
@@ -64,11 +70,9 @@ def serving(*pods: Pod, port: int = 8080) -> Iterator[None]:
 @contextmanager
 def _server(pod: Pod, port: int) -> Iterator[None]:
     def listen() -> socket.socket:
-        server = socket.socket()
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        server.bind(("0.0.0.0", port))
-        server.listen(64)
-        return server
+        return socket.create_server(
+            ("::", port), family=socket.AF_INET6, backlog=64, dualstack_ipv6=True
+        )
 
     def echo(end: socket.socket) -> None:
         # a connection whose client was moved ends by a reset
@@ -96,11 +100,16 @@ def _server(pod: Pod, port: int) -> Iterator[None]:
         server.close()
 
 
+def family_of(address: str) -> socket.AddressFamily:
+    """Return the family of an address."""
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
 class Talk:
     """A connection of a pod."""
 
     def __init__(self, pod: Pod, address: str, port: int, patience: float = PATIENCE) -> None:
-        self._end = pod.namespace.call(socket.socket)
+        self._end = pod.namespace.call(partial(socket.socket, family_of(address)))
         self._end.settimeout(patience)
         try:
             self._end.connect((address, port))

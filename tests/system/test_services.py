@@ -8,6 +8,7 @@ import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,9 +19,19 @@ from tests.bed.hosts import Host
 from tests.bed.netns import http_request
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
+from tests.system.families import FAMILY, subnets
 from tests.system.planes import FWD_MODES, NETWORKS, add_rules, applied, planes
 from tests.system.rest import ask
-from tests.system.services import PATIENCE, Talk, create_service, label, pods, serving, who
+from tests.system.services import (
+    PATIENCE,
+    Talk,
+    create_service,
+    family_of,
+    label,
+    pods,
+    serving,
+    who,
+)
 
 pytestmark = [pytest.mark.system]
 
@@ -157,7 +168,8 @@ def test_without_providers_connections_are_refused(bed: Bed, network: str) -> No
     (client,) = pods(bed, bed.hosts[0], network, "client")
     with pytest.raises(ConnectionRefusedError):
         Talk(client, vip, 80)
-    with closing(client.namespace.call(lambda: socket.socket(type=socket.SOCK_DGRAM))) as end:
+    datagrams = partial(socket.socket, family_of(vip), socket.SOCK_DGRAM)
+    with closing(client.namespace.call(datagrams)) as end:
         end.settimeout(PATIENCE)
         end.connect((vip, 53))
         end.send(b"who")
@@ -231,7 +243,7 @@ def test_a_pod_serves_itself(bed: Bed, network: str) -> None:
 @NETWORK
 def test_two_services_of_one_pod_answer_under_their_own_names(bed: Bed, network: str) -> None:
     vip = create_service(bed, network, "80:8080:TCP", "81:8080:TCP")
-    other = vip.replace(".200", ".201")
+    other = vip.replace("200", "201")
     create_service(bed, network, name="more", address=other)
     (client,) = pods(bed, bed.hosts[0], network, "client")
     (far,) = pods(bed, bed.hosts[1], network, "far")
@@ -274,24 +286,24 @@ def test_policies_judge_the_provider(bed: Bed, network: str) -> None:
 
 def test_tenants_with_the_same_addresses(bed: Bed) -> None:
     """Services, clients and providers of two tenants, all with the same addresses."""
-    tenants = ("red", "blue")
+    tenants, vip = ("red", "blue"), "fd00:70::200" if FAMILY == "v6" else "10.70.0.200"
     names = {}
     here, there = bed.hosts
     try:
         for tenant in tenants:
             bed.netctl("tenant", "create", tenant)
-            words = ["--subnet=10.70.0.0/24", "--gateway=10.70.0.1", "--encap=vxlan"]
-            bed.netctl("net", "create", "-t", tenant, *words, "same")
+            words = subnets("10.70.0.0/24", "10.70.0.1", "fd00:70::/64", "fd00:70::1", usual="v4")
+            bed.netctl("net", "create", "-t", tenant, *words, "--encap=vxlan", "same")
             client = bed.add_pod(here, f"c{tenant}", tenant=tenant, network="same")
             server = bed.add_pod(there, f"s{tenant}", tenant=tenant, network="same")
-            create_service(bed, "same", tenant=tenant, address="10.70.0.200")
+            create_service(bed, "same", tenant=tenant, address=vip)
             label(bed, server)
             names[tenant] = (client, server)
         addresses = {(client.address, server.address) for client, server in names.values()}
         assert len(addresses) == 1, "the same addresses"
         with serving(*(server for _, server in names.values())):
             for client, server in names.values():
-                assert who(client, "10.70.0.200") == server.name
+                assert who(client, vip) == server.name
     finally:
         for pod in list(bed.pods):
             bed.delete_pod(pod)

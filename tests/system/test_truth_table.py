@@ -13,7 +13,7 @@ from ofnet.tables import mode_of
 from ofnet.world import FwdMode
 from tests.bed.cluster import Bed
 from tests.model.policy_cases import pairwise_cases
-from tests.system.planes import FWD_MODES, NETWORKS, planes
+from tests.system.planes import FWD_MODES, NETWORKS, addresses, planes
 from tests.system.rest import ask
 from tests.system.truth_table import ASKED, BRIDGES, RULE_PATH, add_pods, expected, post
 from tests.system.ways import Ways
@@ -44,7 +44,8 @@ def test_rules_mean_what_they_say(bed: Bed, fwd_mode: str, network: str) -> None
     failures: list[str] = []
     met: set[bool] = set()
     for case in (case for case in pairwise_cases() if case.mode is mode):
-        rules = case.rules(port=ASKED, group="db", network=network, address=pods["db2"].address)
+        address = addresses(pods["db2"])[case.family == "ipv6"]
+        rules = case.rules(port=ASKED, group="db", network=network, address=address)
         waited = post(bed, network, rules)
         print(f"{case.name}: in force everywhere after {waited:.2f} s")  # noqa: T201 - measured
         verdicts = expected(case, network, rules, pods)

@@ -22,12 +22,11 @@ from core.ids import NetworkId, NetworkName, TenantName
 from netmaster.ipam import claims, pool6
 from netmaster.ipam.claims import Claim
 from netmaster.ipam.segments import Segment
-from netmaster.plan import address_space, docker_network, exclusions
+from netmaster.plan import address_space, docker_network, exclusions, older_readers
 from netmaster.plan.grants import in_subnet4, in_subnet6, not_available
 from netmaster.plan.model import Plan
 from netmaster.stored import Write
 from netmaster.view import View
-from state import schema
 from state.records import Encap, GrantOwner, GrantRecord, NetworkRecord, NetworkType
 
 SHORTEST: Final = 8
@@ -63,7 +62,9 @@ def create(view: View, posted: Network) -> Plan:
     if posted.first_family == "ipv6" and claim.v6 is None:
         raise Invalid(f"firstFamily is ipv6, and network {name} has no ipv6Subnet")
     if claim.v4 is None:
-        _check_readers(view)
+        older_readers.check_ipv6(
+            view, "networks with IPv6 alone", ", or give the network a subnet of IPv4 as well"
+        )
         if posted.nw_type == NetworkType.INFRA:
             raise Invalid(f"infra network {name} needs a subnet of IPv4")
     tag = posted.cfgd_tag or nid
@@ -168,15 +169,6 @@ def _check_ready(view: View) -> None:
         missing = "global vxlan range is not set"
     if missing:
         raise Conflict(f"Global configuration is not ready: {missing}")
-
-
-def _check_readers(view: View) -> None:
-    """Refuse what daemons of an older release could not read."""
-    if view.schema is not None and view.schema.version < schema.IPV6_ALONE_SINCE:
-        raise Conflict(
-            "networks with IPv6 alone need the current release on all hosts and masters: upgrade "
-            "them, or give the network a subnet of IPv4 as well"
-        )
 
 
 def _claim(posted: Network) -> Claim:

@@ -8,10 +8,11 @@ A rule is only its REST object, and immutable, but for `audit`, which its policy
 from contivmodel.objects import EndpointGroup, Link, Network, Policy, Rule, RuleLinks
 from contivmodel.wire import blank
 from core import ids, keys
-from core.addresses import parse_match
+from core.addresses import Subnet
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import GroupName, TenantName
 from netmaster.indexes.backlinks import policy_key
+from netmaster.plan import older_readers
 from netmaster.plan.model import Plan
 from netmaster.plan.objects.policy import AUDIT
 from netmaster.stored import Write
@@ -31,7 +32,7 @@ def create(view: View, posted: Rule) -> Plan:
     _check_network(view, posted, posted.to_network, "to Network not found")
     if policy_key(posted) not in view.objects[Policy.kind]:
         raise NotFound("Policy not found")
-    _check_addresses(posted)
+    _check_addresses(view, posted)
     if posted.direction == "in" and posted.to_ip_address:
         _check_member(view, posted)
     policy = view.objects[Policy.kind][policy_key(posted)]
@@ -97,18 +98,35 @@ def _check_network(view: View, rule: Rule, name: str, text: str) -> None:
         raise NotFound(text)
 
 
-def _check_addresses(rule: Rule) -> None:
-    for text in (rule.from_ip_address, rule.to_ip_address):
-        if not text:
-            continue
-        first, last = parse_match(text)
-        if first > last:
-            raise Invalid(f"invalid address range {text}")
+def _check_addresses(view: View, rule: Rule) -> None:
+    """Refuse a range without addresses, ends of two families, and what old agents cannot read."""
+    families = set()
+    for name, text in (
+        ("fromIpAddress", rule.from_ip_address),
+        ("toIpAddress", rule.to_ip_address),
+    ):
+        try:
+            match policy_rules.addresses(text):
+                case None:
+                    continue
+                case (first, last) if first > last:
+                    raise Invalid(f"invalid address range {text}")
+                case matched:
+                    families.add(isinstance(matched, Subnet))
+        except ValueError as exc:
+            raise Invalid(f"{name} string invalid format") from exc
+    if len(families) > 1:
+        raise Invalid(
+            f"no packet is from {rule.from_ip_address} to {rule.to_ip_address}: give both ends "
+            "addresses of one family"
+        )
+    if True in families:
+        older_readers.check_ipv6(view, "rules with addresses of IPv6")
 
 
 def _check_member(view: View, rule: Rule) -> None:
     """Refuse an address that no endpoint of the policy's only group has."""
-    address = rule.to_ip_address
+    address, wanted = rule.to_ip_address, policy_rules.addresses(rule.to_ip_address)
     groups = list(view.members(EndpointGroup.kind, Policy.kind, policy_key(rule)))
     if len(groups) != 1:
         raise Conflict(
@@ -118,8 +136,14 @@ def _check_member(view: View, rule: Rule) -> None:
     tenant, _, name = groups[0].partition(":")
     group = ids.group_key(GroupName(name), TenantName(tenant))
     members = view.group_endpoints.get(group, {})
-    if all(view.endpoints[member].ip_address != address for member in members):
+    held = (view.endpoints[member] for member in members)
+    if not any(one.ip_address == address or _has(one.ipv6_address, wanted) for one in held):
         raise NotFound(f"failed to configure {address}, ip address is not in epg {group}")
+
+
+def _has(address: str, wanted: policy_rules.Addresses | None) -> bool:
+    """Return whether an endpoint's address of IPv6 is the one that a rule names."""
+    return bool(address) and policy_rules.addresses(address) == wanted
 
 
 def policy_rule(rule: Rule) -> PolicyRule:

@@ -12,6 +12,7 @@ from typing import Final
 from contivmodel.objects import Link, Network, Tenant
 from contivmodel.service_objects import ServiceLB, ServiceLBLinks
 from core import ids, keys
+from core.addresses import ipv6, ipv6_text
 from core.errors import Invalid, NotFound
 from core.ids import NetworkId, NetworkName, TenantName
 from netmaster.plan.grants import address_source, choose4, choose6, grant_write
@@ -110,14 +111,20 @@ def _address(
 ) -> tuple[str, bool]:
     """Return the address after an update, and whether it is another one."""
     same_network = _network_id(old) == network.id
-    if same_network and requested in {"", old.ip_address}:
+    if same_network and (not requested or _canonical(requested) == old.ip_address):
         return old.ip_address, False
     return _chosen(view, network, requested), True
 
 
+def _canonical(address: str) -> str:
+    return ipv6_text(ipv6(address)) if ":" in address else address
+
+
 def _chosen(view: View, network: NetworkRecord, requested: str) -> str:
-    """Return a free address of a network: of IPv4, or of IPv6 where the network has that alone."""
-    choose = choose4 if network.subnet else choose6
+    """Return a free address of a network: of IPv6 if that is asked for, or there is no other."""
+    if ":" in requested and not network.ipv6_subnet:
+        raise Invalid(f"network {network.id} has no IPv6: {requested} cannot be a service's there")
+    choose = choose6 if ":" in requested or not network.subnet else choose4
     return choose(address_source(view, network, None), requested)
 
 

@@ -2,9 +2,17 @@
 
 import pytest
 
-from core.addresses import parse_match
+from core.addresses import ipv6, parse_match, subnet6
 from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName
-from state.policy_rules import PolicyRule, RuleScope, Span, expand, expand_all, protocol_number
+from state.policy_rules import (
+    Addresses,
+    PolicyRule,
+    RuleScope,
+    Span,
+    expand,
+    expand_all,
+    protocol_number,
+)
 from state.records import Encap, GroupRecord, NetworkRecord, NetworkType
 
 TENANT = TenantName("default")
@@ -169,6 +177,32 @@ def test_ranges_at_both_ends_meet_each_other() -> None:
         ("10.0.0.2", "10.0.0.6"),
     }
     assert len({part.rule_id for part in expanded}) == len(expanded) == 8
+
+
+SIX = subnet6(ipv6("fd00:5::"), 64)
+ONE6 = subnet6(ipv6("fd00:5::7"), 128)
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "matches"),
+    [
+        (SIX, None, {(":ipv6", "fd00:5::/64", "")}),
+        (None, ONE6, {(":ipv6", "", "fd00:5::7")}),
+        (SIX, ONE6, {(":ipv6", "fd00:5::/64", "fd00:5::7")}),
+        (SIX, (1, 1), set()),
+        ((1, 1), SIX, set()),
+        (None, None, {("", "", "")}),
+    ],
+)
+def test_addresses_of_ipv6_match_ipv6_alone(
+    source: Addresses | None,
+    destination: Addresses | None,
+    matches: set[tuple[str, str, str]],
+) -> None:
+    found = expand(WEB, rule("in", source=source, destination=destination), KNOWN)
+    assert matches == {
+        (one.rule_id.partition("inRx")[2], one.src_address, one.dst_address) for one in found
+    }
 
 
 def test_each_group_that_a_policy_holds_for() -> None:

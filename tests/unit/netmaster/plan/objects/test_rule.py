@@ -5,14 +5,20 @@ from typing import Any
 import pytest
 
 from contivmodel.objects import Link, posted
+from core import keys
+from core.addresses import ipv6, subnet6
 from core.errors import Invalid
 from core.ids import GroupKey
 from netmaster.plan.objects import globals as settings
 from netmaster.plan.objects import group, network, rule
 from netmaster.plan.objects.rule import policy_rule
 from netmaster.plan.show.ofnet_rules import policy_db
+from netmaster.stored import Write
 from state.policy_rules import PolicyRule
+from state.schema import SchemaStamp
 from tests.unit.netmaster.scene import Scene, a_group, a_rule
+
+SIX = {"ipv6_subnet": "fd00:6::/64", "ipv6_gateway": "fd00:6::1"}
 
 
 @pytest.fixture
@@ -131,6 +137,38 @@ def test_an_address_of_an_endpoint_of_the_only_group(scene: Scene) -> None:
     scene.group("g2", policies=["p1"])
     refusal = scene.refused(rule.create, a_rule("2", to_ip_address=here))
     assert refusal == f"failed to configure {here}, 2 endpoint groups linked to policy p1 "
+
+
+def test_a_rule_has_addresses_of_ipv6(scene: Scene) -> None:
+    incoming = scene.rule("1", from_ip_address="2001:DB8::1:0/112")
+    assert policy_rule(incoming).source == subnet6(ipv6("2001:db8::1:0"), 112)
+    outgoing = scene.rule("2", direction="out", to_ip_address="fd00::5")
+    assert policy_rule(outgoing).destination == subnet6(ipv6("fd00::5"), 128)
+    scene.network("six", "", **SIX)
+    scene.group("g6", "six", policies=["p1"])
+    address = scene.endpoint("c1", "six", service_name="g6").ipv6_address
+    assert scene.rule("3", to_ip_address=f"fd00:6::000{address[-1]}")
+    refusal = scene.refused(rule.create, a_rule("4", to_ip_address="fd00:6::99"))
+    assert refusal == "failed to configure fd00:6::99, ip address is not in epg g6:default"
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ({"from_ip_address": "fd00::1:2:3:4:5:6:7:8"}, "fromIpAddress string invalid format"),
+        (
+            {"from_ip_address": "fd00::1", "to_ip_address": "10.1.1.1"},
+            "no packet is from fd00::1 to 10.1.1.1: give both ends addresses of one family",
+        ),
+    ],
+)
+def test_addresses_of_ipv6_that_cannot_be(scene: Scene, asked: dict[str, str], text: str) -> None:
+    assert scene.refused(rule.create, a_rule("1", **asked)) == text
+
+
+def test_no_rule_of_ipv6_while_older_agents_read_the_store(scene: Scene) -> None:
+    scene.view.apply([Write(keys.SCHEMA, SchemaStamp(1), new=False)])
+    assert "upgrade them" in scene.refused(rule.create, a_rule("1", from_ip_address="fd00::1"))
 
 
 def test_a_rule_keeps_neither_group_nor_network(scene: Scene) -> None:

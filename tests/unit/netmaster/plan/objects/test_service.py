@@ -94,6 +94,26 @@ def test_refusals(scene: Scene, asked: dict[str, Any], text: str) -> None:
     assert vips(scene) == {}
 
 
+def test_a_service_has_an_address_of_ipv6(scene: Scene) -> None:
+    six = {"ipv6_subnet": "fd00:6::/64", "ipv6_gateway": "fd00:6::1"}
+    scene.network("six", "", **six)
+    scene.network("both", "10.1.3.0/24", **six | {"ipv6_subnet": "fd00:7::/64", "ipv6_gateway": ""})
+    scene.service_lb("s1", network_name="six", ip_address="fd00:6::00c8")
+    scene.service_lb("s2", network_name="both", ip_address="fd00:7::c8")
+    scene.service_lb("s3", network_name="both")
+    assert vips(scene) == {
+        ("six.default", "fd00:6::c8"): "s1:default",
+        ("both.default", "fd00:7::c8"): "s2:default",
+        ("both.default", "10.1.3.1"): "s3:default",
+    }
+    again = a_service("s1", network_name="six", ip_address="FD00:6::C8")
+    scene.do(service.update, again)
+    assert scene.view.services[ServiceKey("s1:default")].ip_address == "fd00:6::c8"
+    for network_name, address in (("n1", "fd00:6::c9"), ("six", "10.1.3.9")):
+        asked = a_service("s4", network_name=network_name, ip_address=address)
+        assert "IPv6" in scene.refused(service.create, asked)
+
+
 def test_an_update_keeps_the_address(scene: Scene) -> None:
     scene.service_lb("s1", ip_address="10.1.1.9")
     assert service.update(scene.view, a_service("s1", ip_address="10.1.1.9")).writes == ()
