@@ -15,7 +15,7 @@ view. Next: `netmaster.plan.reachability.reach_changes`.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network, collapse_addresses
+from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from contivmodel.checks import NAME_BYTES
@@ -51,6 +51,7 @@ _NUMBERS: Final = {"icmpv6": "icmp", "sctp": "132", "igmp": "2"}
 
 M = TypeVar("M", bound=RestObject)
 Direction = Literal["in", "out"]
+Block = IPv4Network | IPv6Network
 Json = dict[str, Any]
 
 
@@ -176,7 +177,7 @@ def _peer(view: View, tenant: TenantName, end: Party) -> Peer | None:
     if end.network:
         network = ids.network_id(NetworkName(end.network), tenant)
         return Peer("network", end.network) if network in view.networks else None
-    return ANY if ":" in end.address else Peer("address", end.address)
+    return Peer("address", end.address)
 
 
 def grants_of(
@@ -279,7 +280,7 @@ def _joined_ports(grants: Grants, whose: str, wider: list[str]) -> Grants:
             sum(one.protocol == protocol and one.port > 0 for one in services)
             for protocol in _WITH_PORTS
         ]
-        if peer.kind != "any" and max(counts) > MOST_PORTS:
+        if max(counts) > MOST_PORTS:
             many.add(peer)
         found[way, peer] = services
     for peer in sorted(many):
@@ -296,20 +297,20 @@ def _joined_peers(
 ) -> list[Peer]:
     """Return as few peers as allow the same; more where there are too many addresses."""
     told = sorted(peers)
-    traffic = f"{service.protocol}/{service.port}" if service.port else service.protocol or "all"
-    if ANY in told:
-        wider.append(f"{where}: {traffic} of any address, as rules cannot name those of IPv6")
-        return [ANY]
-    addresses = [IPv4Network(one.name) for one in told if one.kind == "address"]
-    blocks = list(collapse_addresses(addresses))
+    addresses = [ip_network(one.name) for one in told if one.kind == "address"]
+    blocks: list[Block] = [
+        *collapse_addresses(one for one in addresses if isinstance(one, IPv4Network)),
+        *collapse_addresses(one for one in addresses if isinstance(one, IPv6Network)),
+    ]
     others = [one for one in told if one.kind != "address"]
     if len(blocks) > MOST_BLOCKS and service != EVERYTHING:
+        traffic = f"{service.protocol}/{service.port}" if service.port else service.protocol
         wider.append(f"{where}: {traffic} of any address, as there were {len(addresses)}")
         return [ANY]
     return [*others, *(Peer("address", _text(one)) for one in blocks)]
 
 
-def _text(block: IPv4Network) -> str:
+def _text(block: Block) -> str:
     return str(block.network_address) if block.prefixlen == block.max_prefixlen else str(block)
 
 
