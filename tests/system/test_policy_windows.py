@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from ipaddress import IPv6Address
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from tests.bed.hosts import Host
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.pods import Pod, new_sandbox
 from tests.bed.waiting import eventually
+from tests.system.families import FAMILY
 from tests.system.planes import FWD_MODES, NETWORKS, add_rules, addresses, applied, planes
 from tests.system.rest import ask
 from tests.system.shouting import Ear, Mouth, Shouting, neighbour, remember, said
@@ -126,7 +127,7 @@ class Street:
     invited: list[Ear]
     uninvited: list[Ear]
 
-    def shouting(self, coming: tuple[str, str]) -> Shouting:
+    def shouting(self, coming: tuple[str, ...]) -> Shouting:
         """Have the peers send to whom is to come."""
         for address in coming:
             for peer, mac in zip(self.peers, self.macs, strict=True):
@@ -147,6 +148,7 @@ def test_new_pods_are_judged_from_their_first_packet(bed: Bed, network: str) -> 
             last = comes(street, bed.hosts[number // 2 % 2], f"new-{number}", coming)
 
 
+@pytest.mark.skipif(FAMILY not in {"", "dual"}, reason="about a pod with one address that is known")
 @pytest.mark.parametrize("network", list(NETWORKS))
 def test_an_agent_that_hears_of_nothing_lets_nothing_denied_through(
     bed: Bed, fwd_mode: str, network: str
@@ -206,7 +208,7 @@ def comes(
     street: Street,
     host: Host,
     name: str,
-    coming: tuple[str, str],
+    coming: tuple[str, ...],
     *,
     reached: Sequence[str] | None = None,
     heard: Sequence[str] | None = None,
@@ -253,10 +255,10 @@ def comes(
     return pod
 
 
-def following(pod: Pod) -> tuple[str, str]:
+def following(pod: Pod) -> tuple[str, ...]:
     """Return the addresses a pod will get that follows this one: the lowest free, and the next."""
-    address, address6 = addresses(pod)
-    return address, str(IPv6Address(address6) + 1)
+    found = map(ip_address, addresses(pod))
+    return tuple(str(one if one.version == 4 else one + 1) for one in found)
 
 
 def withdraw_rule(bed: Bed, network: str, number: str) -> None:
