@@ -26,20 +26,19 @@ log = logging.getLogger(__name__)
 INTERVAL: Final = 2.0
 """Seconds between tries."""
 _LIMIT: Final = patient(60.0)
-_NEEDED: Final = {
-    "--encap": "CONTIV_NETMASTER_NET_MODE",
-    "--subnet": "POD_SUBNET",
-    "--gateway": "POD_GATEWAY",
-}
-_IF_GIVEN: Final = {"--subnetv6": "POD_SUBNET6", "--gatewayv6": "POD_GATEWAY6"}
+_ENCAP: Final = "CONTIV_NETMASTER_NET_MODE"
+_FOUR: Final = {"--subnet": "POD_SUBNET", "--gateway": "POD_GATEWAY"}
+_SIX: Final = {"--subnetv6": "POD_SUBNET6", "--gatewayv6": "POD_GATEWAY6"}
 
 
 def network_words(environ: Mapping[str, str]) -> list[str]:
     """Return the words after `netctl` that make the network. Raises UsageError."""
-    missing = [name for name in _NEEDED.values() if not environ.get(name)]
+    needed = [_ENCAP] if environ.get(_SIX["--subnetv6"]) else [_ENCAP, *_FOUR.values()]
+    missing = [name for name in needed if not environ.get(name)]
     if missing:
-        raise UsageError(f"{', '.join(missing)} must be set")
-    given = {flag: environ.get(name, "") for flag, name in (_NEEDED | _IF_GIVEN).items()}
+        raise UsageError(f"{', '.join(missing)} must be set; POD_SUBNET6 is enough for IPv6 alone")
+    named = {"--encap": _ENCAP, **_FOUR, **_SIX}
+    given = {flag: environ.get(name, "") for flag, name in named.items()}
     flags = [word for flag, value in given.items() if value for word in (flag, value)]
     return ["network", "create", "-t", DEFAULT_TENANT, *flags, DEFAULT_NETWORK]
 

@@ -1,8 +1,12 @@
 """The manifests of Kubernetes: flags that exist, rights that suffice and no more, one image."""
 
+import copy
 import json
+import operator
 import re
+from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,6 +88,62 @@ def test_the_settings_of_each_overlay_are_valid(overlay: str) -> None:
     assert read is not None
     master = netmaster_settings.resolve(read, lambda: "192.0.2.1")
     assert master.address_cooldown == 30
+
+
+SIX = {"HOST_IP": "fd77::1", "CONTIV_ETCD_SERVICE_HOST": "fd00:10::7"}
+"""Addresses of a node and of the store's service."""
+
+
+def of_ipv6() -> list[dict[str, Any]]:
+    """Return the objects of the overlay `ipv6`: its patches name what they find."""
+    overlay, made = DEPLOY / "overlays" / "ipv6", copy.deepcopy(INSTALLED)
+    (kustomization,) = documents(overlay / "kustomization.yaml")
+    for patch in kustomization["patches"]:
+        if "target" not in patch:
+            (given,) = documents(overlay / patch["path"])
+            the_one(given["kind"], given["metadata"]["name"], made)["data"] |= given["data"]
+            continue
+        place: Any = the_one(patch["target"]["kind"], patch["target"]["name"], made)
+        for change in json.loads((overlay / patch["path"]).read_text()):
+            *way, last = (
+                int(word) if word.isdecimal() else word for word in change["path"].split("/")[1:]
+            )
+            where: Any = reduce(operator.getitem, way, place)
+            if change["op"] == "test":
+                assert where[last] == change["value"], change["path"]
+            else:
+                where[last] = change["value"]
+    return made
+
+
+def test_nodes_of_ipv6_alone_have_their_addresses_in_brackets() -> None:
+    made = of_ipv6()
+    text = json.dumps(made)
+    assert not re.search(r"(?<!\[)\$\((HOST_IP|CONTIV_ETCD_SERVICE_HOST)\):", text)
+    assert "0.0.0.0" not in text
+    environ = dict(the_one("ConfigMap", "contiv", made)["data"])
+    for container in containers(made):
+        if container["name"] in {"netmaster", "netplugin"}:
+            environ |= {one["name"]: one.get("value", "") for one in container["env"]}
+    for name, address in SIX.items():
+        environ = {one: value.replace(f"$({name})", address) for one, value in environ.items()}
+    environ |= {
+        "CONTIV_NETPLUGIN_CONTROL_IP": SIX["HOST_IP"],
+        "CONTIV_NETPLUGIN_VTEP_IP": SIX["HOST_IP"],
+        "CONTIV_NETPLUGIN_HOST": "n1",
+    }
+    read = flags.read("netmaster", netmaster_settings.FLAGS, [], environ, VERSION)
+    assert read is not None
+    master = netmaster_settings.resolve(read, lambda: SIX["HOST_IP"])
+    assert str(master.internal) == "[fd77::1]:9999"
+    read = flags.read("netplugin", netplugin_settings.FLAGS, [], environ, VERSION)
+    assert read is not None
+    agent = netplugin_settings.resolve(read, lambda: SIX["HOST_IP"])
+    assert str(agent.store) == "etcd: https://[fd00:10::7]:6666"
+    assert default_network.network_words(environ) == [
+        *("network", "create", "-t", "default", "--encap", "vxlan"),
+        *("--subnetv6", "fd00:20::/64", "--gatewayv6", "fd00:20::ffff:fffe", "default-net"),
+    ]
 
 
 def test_what_runs_starts_again_without_the_api_server() -> None:
