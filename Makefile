@@ -15,7 +15,7 @@ OLD ?= aa5f26e
 
 TEST := $(PY) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs coverage release release-check install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s conformance spread overload break-check docker-cycles families-check sticky-check upgrade-check kernel-check kube-proxy-answers docker-plugin contivk8s swarm-check trace-check alerts-check ui-check clients-check bench-scale long-run adversary matrix
+.PHONY: help root setup demo demo-down test test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-o test-system-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs coverage release release-check install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s conformance spread overload break-check docker-cycles families-check sticky-check upgrade-check kernel-check kube-proxy-answers docker-plugin contivk8s swarm-check trace-check alerts-check ui-check clients-check bench-scale long-run adversary matrix
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -84,8 +84,8 @@ demo-down:
 # Four parts at a time, since most of what tests do is wait; the longest come first, so that no lane is empty for long.
 # A new folder is in test-parts.
 test: root setup
-	@$(MAKE) -j4 -k test-units test-masters test-system-d-h test-system-q-s test-system-a-c test-system-i-m \
-		test-system-n-p test-parts test-faults test-system-t-z
+	@$(MAKE) -j4 -k test-units test-masters test-system-d-h test-system-q-s test-system-p test-parts test-system-i-m \
+		test-system-a-c test-system-t-z test-system-n-o test-faults
 
 MASTERS := tests/integration/netmaster/ tests/integration/objdb/
 test-units: TESTS := tests/unit/ tests/property/
@@ -94,7 +94,7 @@ test-parts: TESTS := $(filter-out $(MASTERS),$(wildcard tests/integration/*/ tes
 	$(filter-out tests/system/ tests/unit/ tests/property/ tests/integration/,$(wildcard tests/*/))
 test-faults: TESTS := tests/system/faults
 test-system-%: TESTS = $(wildcard tests/system/test_[$(@:test-system-%=%)]*.py)
-test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-p \
+test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-o test-system-p \
 test-system-q-s test-system-t-z:
 	@$(TEST) -o cache_dir=.pytest_cache/$@ --junitxml=.run/reports/$@.xml $(TESTS)
 
