@@ -1,12 +1,15 @@
 """Leaked state over REST: addresses are checked and mended, hosts drained and removed.
 
-A leader that is killed in the middle of a dead host's clean-up is followed by one that ends it.
+A leader that is killed in the middle of a dead host's clean-up is followed by one that ends it, and
+so is one that is killed while it takes the rules of a policy under audit, or out of it.
 """
 
 import asyncio
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -30,7 +33,7 @@ NETWORK = {
 }
 H1 = HostLabel("h1")
 MANY = 400
-"""Endpoints of a host: so many parts that a leader is killed between two of them."""
+"""Endpoints of a host, rules of a policy: so many parts that a leader is killed between two."""
 
 
 class AgentsSide:
@@ -215,6 +218,51 @@ def test_the_next_leader_ends_a_dead_host_s_clean_up(
         assert store.entries(keys.ABSENCES) == {}
         held = {json.loads(value)["ownerID"] for value in store.entries(keys.GRANTS).values()}
         assert held == {"n.default-alive"}
+    finally:
+        first.kill()
+        second.kill()
+
+
+@pytest.mark.parametrize("becomes", ["audit", "enforcing"])
+def test_the_next_leader_ends_what_an_audit_began(
+    bed_dir: Path, store: Store, becomes: str
+) -> None:
+    first = Master(bed_dir, store, name="first", flags=MODES)
+    second = Master(bed_dir, store, name="second", flags=MODES, leads=False)
+    policy = {"tenantName": "default", "policyName": "p"}
+    audits = {"audit": True} if becomes == "enforcing" else {}
+    try:
+        first.start()
+        body = policy | ({"enforcement": "audit"} if audits else {})
+        assert first.ask("POST", "/api/v1/policys/default:p/", body).status == 200
+        for number in range(MANY):
+            rule = {**policy, "ruleId": str(number), "direction": "in", "priority": 1}
+            rule |= {"action": "deny" if number % 2 else "allow", **audits}
+            assert first.ask("POST", f"/api/v1/rules/default:p:{number}/", rule).status == 200
+        second.start()
+
+        def audited() -> list[bool]:
+            found = store.entries(keys.RULES).values()
+            return [bool(json.loads(one).get("audit")) for one in found]
+
+        def change() -> None:
+            with suppress(OSError):
+                first.ask("POST", "/api/v1/policys/default:p/", policy | {"enforcement": becomes})
+
+        asking = Thread(target=change)
+        asking.start()
+        eventually(lambda: len(set(audited())) == 2, "a part of the change is made")
+        first.kill()
+        asking.join()
+        wanted = becomes == "audit"
+        eventually(lambda: set(audited()) == {wanted}, "the next leader has ended it")
+
+        def told() -> bool:
+            answer = second.ask("GET", "/api/v1/policys/default:p/")
+            said = data(answer).get("enforcement", "") if answer.status == 200 else None
+            return said == ("audit" if wanted else "")
+
+        eventually(told, "the policy says so")
     finally:
         first.kill()
         second.kill()
