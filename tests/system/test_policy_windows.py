@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from core.addresses import derived_mac
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.netns import Namespace, fresh_name
@@ -123,15 +124,18 @@ class Street:
     bed: Bed
     network: str
     peers: list[Pod]
-    macs: list[str]
+    routers: list[str | None]
+    """For each peer the MAC that answers for pods' addresses, if they do not themselves."""
     invited: list[Ear]
     uninvited: list[Ear]
 
     def shouting(self, coming: tuple[str, ...]) -> Shouting:
         """Have the peers send to whom is to come."""
+        four = next((one for one in coming if ":" not in one), "")
+        six = next((one for one in coming if ":" in one), "")
         for address in coming:
-            for peer, mac in zip(self.peers, self.macs, strict=True):
-                remember(peer, address, mac)
+            for peer, router in zip(self.peers, self.routers, strict=True):
+                remember(peer, address, router or derived_mac(four, six))
         return Shouting(self.peers, coming, (OPEN, FORBIDDEN))
 
 
@@ -190,6 +194,7 @@ def between(pod: Pod, peer: Pod) -> list[tuple[Pod, Pod, str]]:
 def street_of(bed: Bed, network: str, peers: list[Pod], last: Pod) -> Iterator[Street]:
     """Open one port to whom is in the network's group, from there, and the ears of its peers."""
     macs = [neighbour(peer, last.address) for peer in peers]
+    routers = [None if mac == last.mac else mac for mac in macs]
     for way in WAYS:
         post_rule(bed, network, f"open-{way}", direction=way, action="allow", port=OPEN)
     with ExitStack() as doors:
@@ -198,7 +203,12 @@ def street_of(bed: Bed, network: str, peers: list[Pod], last: Pod) -> Iterator[S
             for port in (OPEN, FORBIDDEN)
         )
         yield Street(
-            bed=bed, network=network, peers=peers, macs=macs, invited=invited, uninvited=uninvited
+            bed=bed,
+            network=network,
+            peers=peers,
+            routers=routers,
+            invited=invited,
+            uninvited=uninvited,
         )
     for way in WAYS:
         withdraw_rule(bed, network, f"open-{way}")
