@@ -2,7 +2,8 @@
 
 The listeners come first, so that their ports are known before they are registered. Then the ofnet
 RPC, the registrations and the candidacy run until SIGTERM or until one of them fails. The store may
-become available later. A stop releases the lock at once; after a kill its lease has to end first.
+become available later; the service manager is told that netmaster is ready when somebody leads. A
+stop releases the lock at once; after a kill its lease has to end first.
 """
 
 import asyncio
@@ -15,8 +16,9 @@ from functools import partial
 from typing import Final
 
 from core import keys
-from core.errors import HostError
+from core.errors import HostError, StoreUnavailable
 from core.logs import fields
+from core.patience import patient
 from core.retry import begin_loops
 from core.service_manager import READY, STOPPING, feed_watchdog, notify
 from core.tasks import supervisor
@@ -58,7 +60,7 @@ from netmaster.metrics import MasterMetrics
 from netmaster.plan.objects.globals import StartupFlags
 from netmaster.registrations import Registrations
 from netmaster.settings import Settings
-from objdb.api import Backend
+from objdb.api import Backend, Lock
 from objdb.connect import StoreAddress, connect
 from objdb.wait_for_store import wait_for_store
 from ofnet.rpc import control, jsonrpc
@@ -67,9 +69,13 @@ from state.records import ServiceInstance
 
 log = logging.getLogger(__name__)
 
+TRY: Final = 0.05
+"""Seconds between two looks whether somebody leads."""
 LOOK: Final = 1.0
 """Seconds between two looks for agents whose report is overdue."""
 SERVICE_TTL: Final = 10
+SERVED: Final = patient(10.0)
+"""Seconds that the service manager waits for a leader; its own limit is 90."""
 
 
 async def run(settings: Settings, version: str) -> None:
@@ -185,7 +191,7 @@ async def run(settings: Settings, version: str) -> None:
         tasks.supervise("watchdog", feed_watchdog())
         tasks.supervise("memory", reclaim_regularly())
         log.info("netmaster started", extra=fields(address=own, port=ofnet.port))
-        notify(READY)
+        tasks.spawn("readiness", _tell_ready(server, proxy, lock, str(own)))
         await asyncio.to_thread(metrics_page.load)
         await tasks.wait()
         notify(STOPPING)
@@ -221,6 +227,24 @@ async def _be_candidate(store: StoreAddress, backend: Backend, leadership: Leade
     stamp = await wait_for_store(store, backend, keys.SCHEMA)
     schema.check(stamp.value if stamp else None)
     await leadership.run()
+
+
+async def _tell_ready(server: RestServer, proxy: Proxy, lock: Lock, own: str) -> None:
+    """Tell the service manager when requests are served, by this master or another one.
+
+    After `SERVED` seconds in any case: the store may become available later.
+    """
+    # Whoever starts the unit asks at once, and would be told that there is no leader.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(SERVED):
+            while True:
+                with suppress(StoreUnavailable):
+                    leader = await lock.holder()
+                    # It has the lock for a moment before it answers as the leader.
+                    if leader is not None and (leader != own or server.role != proxy.answer):
+                        break
+                await asyncio.sleep(TRY)
+    notify(READY)
 
 
 async def _follow(store: StoreAddress, backend: Backend, events: EventLog) -> None:

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -347,6 +348,29 @@ def test_the_store_may_come_late_and_go(bed_dir: Path, store: Store) -> None:
         assert master.ask("GET", "/api/v1/tenants/t/").status == 200
     finally:
         master.kill()
+
+
+@on_both
+@pytest.mark.parametrize("leads", [True, False], ids=["leader", "follower"])
+def test_the_service_manager_hears_of_a_master_that_serves(
+    bed_dir: Path, store: Store, monkeypatch: pytest.MonkeyPatch, leads: bool
+) -> None:
+    """Whoever starts the unit asks next, and is not told that there is no leader."""
+    first = Master(bed_dir, store, name="first")
+    told = Master(bed_dir, store, name="told")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.settimeout(WITHIN)
+        manager.bind(str(bed_dir / "notify"))
+        try:
+            if not leads:
+                first.start()
+            monkeypatch.setenv("NOTIFY_SOCKET", manager.getsockname())
+            told.spawn()
+            assert manager.recv(100) == b"READY=1"
+            assert create(told, "t").status == 200
+        finally:
+            told.kill()
+            first.kill()
 
 
 def _listens(master: Master) -> bool:
