@@ -198,11 +198,11 @@ def test_spoofed_frames(bed: Bed, pods: dict[str, Pod], figures: Figures) -> Non
         for name, pod in pods.items()
     }
     hosts = tuple(forging.Party(mac=forging.BROADCAST, ip=host.address) for host in bed.hosts)
-    scene = forging.Scene(
+    forgery = forging.Forgery(
         forger=party["bad"], pods=(party["near"], party["far"]), hosts=hosts, vnis=(1, 2, 3)
     )
     frames = [
-        frame for kind in ("vxlan", "arp", "rpc") for frame in forging.frames(kind, 500, scene, 1)
+        frame for kind in ("vxlan", "arp", "rpc") for frame in forging.frames(kind, 500, forgery, 1)
     ]
     assert suffered(bed, pods, frames, figures) <= PINGS_LOST
 

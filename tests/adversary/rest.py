@@ -39,7 +39,7 @@ ALLOWED = frozenset({200, 201, 204})
 
 
 @dataclass
-class Site:
+class AttackedCluster:
     """A cluster with tenants blue and red, a pod of red, and the attackers' contexts."""
 
     bed: Bed
@@ -89,7 +89,7 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(bed_dirs: Iterator[Path]) -> Iterator[Site]:
+def cluster(bed_dirs: Iterator[Path]) -> Iterator[AttackedCluster]:
     """Run a cluster of one host, with certificates and users."""
     directory = next(bed_dirs)
     directory.mkdir()
@@ -105,10 +105,10 @@ def site(bed_dirs: Iterator[Path]) -> Iterator[Site]:
             bed.netctl("group", "create", "-t", tenant, "-p", "guard", "sea", "web")
         bed.netctl("tenant", "create", "of-red-alone")
         victim = bed.add_pod(bed.hosts[0], "victim", tenant="red", network="sea", group="web")
-        site = Site(bed, victim)
+        cluster = AttackedCluster(bed, victim)
         assert bed.identities is not None
         identities = bed.identities
-        site.contexts[ADMIN] = identities.context(ADMIN)
+        cluster.contexts[ADMIN] = identities.context(ADMIN)
         for role, name, *tenants in (
             ("operator", "joe", "blue"),
             ("operator", "jim"),
@@ -118,13 +118,13 @@ def site(bed_dirs: Iterator[Path]) -> Iterator[Site]:
         ):
             addresses = ["192.0.2.9"] if role == "agent" else []
             identities.issue(role, name, *addresses)
-            site.contexts[name] = identities.context(name)
+            cluster.contexts[name] = identities.context(name)
             if role in {"operator", "reader"} and name != "stranger":
                 user(bed, name, role, tenants)
         user(bed, "root", "admin", [])
-        site.contexts["h1"] = identities.context(bed.hosts[0].label)
-        site.contexts["none"] = tls_trust.client_context(ca_file=identities.files(ADMIN).ca)
-        yield site
+        cluster.contexts["h1"] = identities.context(bed.hosts[0].label)
+        cluster.contexts["none"] = tls_trust.client_context(ca_file=identities.files(ADMIN).ca)
+        yield cluster
         assert unforeseen(bed) == []
     finally:
         bed.stop()
@@ -153,31 +153,31 @@ def filled(pattern: str, victim: Pod) -> str:
     return path
 
 
-def test_every_route_by_every_identity(site: Site, figures: Figures) -> None:
+def test_every_route_by_every_identity(cluster: AttackedCluster, figures: Figures) -> None:
     """Every route, asked about another tenant's objects by everyone who should not see them."""
     asked, leaks, changed = Counter[str](), [], []
     slow = {"/api/v2/events", "/debug/diagnosis"}
     for route in ROUTES:
         if route.pattern in slow:
             continue
-        path = filled(route.pattern, site.victim)
+        path = filled(route.pattern, cluster.victim)
         body = None if route.method == "GET" else b'{"tenantName": "red", "key": "red:x"}'
         for who in ("none", "joe", "jim", "stranger", "h9"):
-            status, said = site.send(who, route.method, path, body)
+            status, said = cluster.send(who, route.method, path, body)
             asked[who] += 1
-            if any(mark in said for mark in site.marks):
+            if any(mark in said for mark in cluster.marks):
                 leaks.append((who, route.method, path, status))
             if route.method != "GET" and status in ALLOWED:
                 changed.append((who, route.method, path, status))
     figures(f"{asked.total()} requests by {len(asked)} identities; {len(leaks)} leaks")
     figures(f"{len(changed)} changes allowed: {sorted({one[2] for one in changed})}")
     assert not leaks
-    assert site.bed.agents[0].running
-    networks = ask(site.bed, "GET", "/api/v1/networks/").json()
+    assert cluster.bed.agents[0].running
+    networks = ask(cluster.bed, "GET", "/api/v1/networks/").json()
     assert {one["tenantName"] for one in networks} == {"blue", "red"}
 
 
-def test_other_spellings_of_paths(site: Site, figures: Figures) -> None:
+def test_other_spellings_of_paths(cluster: AttackedCluster, figures: Figures) -> None:
     """Case, percent encoding, dots, slashes, NUL, Unicode: to another tenant's objects."""
     dice = random.Random(SEED)
     paths = [
@@ -207,16 +207,16 @@ def test_other_spellings_of_paths(site: Site, figures: Figures) -> None:
         for trick in dice.sample(tricks, dice.choice([1, 1, 2, 3])):
             path = trick(path)
         target = quote(path, safe="/:?=%.&")
-        status, said = site.send("joe", dice.choice(["GET", "DELETE", "POST"]), target, b"{}")
+        status, said = cluster.send("joe", dice.choice(["GET", "DELETE", "POST"]), target, b"{}")
         asked += 1
-        if any(mark in said for mark in site.marks):
+        if any(mark in said for mark in cluster.marks):
             leaks.append((target, status))
     figures(f"{asked} requests; {len(leaks)} leaks")
     assert not leaks
-    assert len(ask(site.bed, "GET", "/api/v1/networks/").json()) == 2
+    assert len(ask(cluster.bed, "GET", "/api/v1/networks/").json()) == 2
 
 
-def test_bodies_that_name_another_tenant(site: Site, figures: Figures) -> None:
+def test_bodies_that_name_another_tenant(cluster: AttackedCluster, figures: Figures) -> None:
     """The path names one's own tenant, the body, a second key or a query another one."""
     own = "/api/v1/networks/blue:evil/"
     claims = [
@@ -229,18 +229,18 @@ def test_bodies_that_name_another_tenant(site: Site, figures: Figures) -> None:
     rest = '"networkName": "evil", "subnet": "10.9.0.0/24"'
     bodies = [f"{{{claim}, {rest}}}".encode() for claim in claims]
     for body in bodies:
-        site.send("joe", "POST", own, body)
-        site.send("joe", "POST", own + "?tenantName=red", body)
-        site.send("joe", "POST", "/api/v2/networks", body)
-    networks = ask(site.bed, "GET", "/api/v1/networks/").json()
+        cluster.send("joe", "POST", own, body)
+        cluster.send("joe", "POST", own + "?tenantName=red", body)
+        cluster.send("joe", "POST", "/api/v2/networks", body)
+    networks = ask(cluster.bed, "GET", "/api/v1/networks/").json()
     made = [one["key"] for one in networks if one["tenantName"] != "blue"]
     figures(f"{3 * len(bodies)} requests; made in another tenant: {len(made) - 1}")
     assert made == ["red:sea"]
 
 
-def test_tokens_that_nobody_issued(site: Site, figures: Figures) -> None:
+def test_tokens_that_nobody_issued(cluster: AttackedCluster, figures: Figures) -> None:
     """Tokens without signature, of other algorithms, with changed claims; forged identities."""
-    status, answer = site.login("rita")
+    status, answer = cluster.login("rita")
     assert status == 200, answer
     token = json.loads(answer)["token"]
     head, claims, signature = token.split(".")
@@ -265,28 +265,28 @@ def test_tokens_that_nobody_issued(site: Site, figures: Figures) -> None:
     ]
     for one in forged:
         for header in ({"X-Auth-Token": one}, {"Authorization": f"Bearer {one}"}):
-            status, said = site.send("none", "GET", "/api/v1/tenants/", headers=header)
+            status, said = cluster.send("none", "GET", "/api/v1/tenants/", headers=header)
             assert status not in ALLOWED, (one[:60], said[:200])
     for header in (
         {"X-Contiv-Identity": json.dumps({"role": "admin", "name": "root"})},
         {"X-Forwarded-User": "root"},
         {"X-Remote-User": "root"},
     ):
-        status, said = site.send("none", "GET", "/api/v1/tenants/", headers=header)
+        status, said = cluster.send("none", "GET", "/api/v1/tenants/", headers=header)
         assert status not in ALLOWED, said
     figures(f"{2 * len(forged) + 3} requests, none let in")
 
 
-def test_parts_of_names_of_others(site: Site, figures: Figures) -> None:
+def test_parts_of_names_of_others(cluster: AttackedCluster, figures: Figures) -> None:
     """Searches by part: what exists in another tenant looks like what does not exist."""
-    container = site.victim.sandbox.container_id
+    container = cluster.victim.sandbox.container_id
     ghosts = ["f" * 64, "nobody", "0123456789abcdef"]
     known = [container, container[:12], container[:1], container[10:20], "victim", "vic", "ict"]
     asked, told = 0, set()
     for pattern in ("/api/v1/inspect/endpoints/{}/", "/api/v2/endpoints/{}/capture?seconds=1"):
         answers = {}
         for name in (*ghosts, *known):
-            status, said = site.send("joe", "GET", pattern.format(name))
+            status, said = cluster.send("joe", "GET", pattern.format(name))
             answers[name] = status, re.sub(rb"\b%s\b" % name.encode(), b"NAME", said)
             asked += 1
         of_ghosts = {answers[name] for name in ghosts}
@@ -296,7 +296,7 @@ def test_parts_of_names_of_others(site: Site, figures: Figures) -> None:
     assert not told
 
 
-def test_pages_of_other_sites(site: Site, figures: Figures) -> None:
+def test_pages_of_other_sites(cluster: AttackedCluster, figures: Figures) -> None:
     """A web page has an administrator's browser post: forms, plain text, links, rebound names."""
     page = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
     forms = [
@@ -310,33 +310,39 @@ def test_pages_of_other_sites(site: Site, figures: Figures) -> None:
     asked = 0
     for method, path, body, kind in forms:
         for headers in (page, {"Origin": "null"}, {"Sec-Fetch-Site": "same-site"}):
-            status, said = site.send(ADMIN, method, path, body, {**headers, "Content-Type": kind})
+            status, said = cluster.send(
+                ADMIN, method, path, body, {**headers, "Content-Type": kind}
+            )
             asked += 1
             assert status not in ALLOWED, (method, path, headers, said)
     figures(f"{asked} requests with an administrator's certificate, all refused")
-    tenants = {one["tenantName"] for one in ask(site.bed, "GET", "/api/v1/tenants/").json()}
+    tenants = {one["tenantName"] for one in ask(cluster.bed, "GET", "/api/v1/tenants/").json()}
     assert "pwned" not in tenants
 
 
-def test_all_streams_of_one_user(site: Site, figures: Figures) -> None:
+def test_all_streams_of_one_user(cluster: AttackedCluster, figures: Figures) -> None:
     """One operator from many addresses holds all event streams that it can."""
-    address = site.bed.fabric.address
+    address = cluster.bed.fabric.address
     request = f"GET /api/v2/events HTTP/1.1\r\nHost: {address}\r\n\r\n".encode()
     opened = 0
     with ExitStack() as held:
 
         def stream(who: str, source: str) -> bytes:
-            raw = site.bed.fabric.namespace.call(
+            raw = cluster.bed.fabric.namespace.call(
                 lambda: socket.create_connection((address, NETMASTER_PORT), 10, (source, 0))
             )
-            sock = held.enter_context(site.contexts[who].wrap_socket(raw, server_hostname=address))
+            sock = held.enter_context(
+                cluster.contexts[who].wrap_socket(raw, server_hostname=address)
+            )
             sock.settimeout(10)
             sock.sendall(request)
             return sock.recv(64)
 
         for number in range(1, 5):
             extra = f"192.168.77.{200 + number}"
-            site.bed.fabric.namespace.run(["ip", "address", "replace", f"{extra}/32", "dev", "lo"])
+            cluster.bed.fabric.namespace.run(
+                ["ip", "address", "replace", f"{extra}/32", "dev", "lo"]
+            )
             for _ in range(70):
                 with suppress(OSError):
                     opened += stream("joe", extra).startswith(b"HTTP/1.1 200")
@@ -345,33 +351,37 @@ def test_all_streams_of_one_user(site: Site, figures: Figures) -> None:
     assert mine.startswith(b"HTTP/1.1 200"), mine
 
 
-def test_keys_of_repeated_requests_pushed_out(site: Site, figures: Figures) -> None:
+def test_keys_of_repeated_requests_pushed_out(cluster: AttackedCluster, figures: Figures) -> None:
     """1 100 keyed changes of an operator: an administrator's repeated request is answered again."""
     body = json.dumps({"tenantName": "keyed"}).encode()
     key = {"Idempotency-Key": "of-the-administrator"}
-    first = site.send(ADMIN, "POST", "/api/v2/tenants", body, key)
+    first = cluster.send(ADMIN, "POST", "/api/v2/tenants", body, key)
     assert first[0] == 201, first
     made = 0
     for number in range(1100):
         own = {"Idempotency-Key": f"k{number}"}
         document = {"tenantName": "blue", "policyName": f"p{number % 7}"}
-        status, _ = site.send("joe", "POST", "/api/v2/policies", json.dumps(document).encode(), own)
+        status, _ = cluster.send(
+            "joe", "POST", "/api/v2/policies", json.dumps(document).encode(), own
+        )
         made += status != 0
-    again = site.send(ADMIN, "POST", "/api/v2/tenants", body, key)
+    again = cluster.send(ADMIN, "POST", "/api/v2/tenants", body, key)
     figures(f"{made} keyed requests; the administrator's is answered {again[0]} again")
     assert again == first
 
 
-def test_guessers_do_not_lock_an_administrator_out(site: Site, figures: Figures) -> None:
+def test_guessers_do_not_lock_an_administrator_out(
+    cluster: AttackedCluster, figures: Figures
+) -> None:
     """Four addresses guess an administrator's password all the time; he logs in from a fifth."""
     sources = [f"192.168.77.{200 + number}" for number in range(1, 6)]
     for source in sources:
-        site.bed.fabric.namespace.run(["ip", "address", "replace", f"{source}/32", "dev", "lo"])
+        cluster.bed.fabric.namespace.run(["ip", "address", "replace", f"{source}/32", "dev", "lo"])
     ended, tries = threading.Event(), [0]
 
     def guess(source: str) -> None:
         while not ended.is_set():
-            site.login("root", f"wrong {tries[0]}", source)
+            cluster.login("root", f"wrong {tries[0]}", source)
             tries[0] += 1
 
     threads = [threading.Thread(target=guess, args=(source,)) for source in sources[:4]]
@@ -380,7 +390,7 @@ def test_guessers_do_not_lock_an_administrator_out(site: Site, figures: Figures)
     try:
         right, until = [], time.monotonic() + 30
         while time.monotonic() < until:
-            right.append(site.login("root", source=sources[4])[0])
+            right.append(cluster.login("root", source=sources[4])[0])
             time.sleep(2)
     finally:
         ended.set()
@@ -391,9 +401,9 @@ def test_guessers_do_not_lock_an_administrator_out(site: Site, figures: Figures)
     assert let_in == len(right)
 
 
-def test_silent_connections(site: Site, figures: Figures) -> None:
+def test_silent_connections(cluster: AttackedCluster, figures: Figures) -> None:
     """2 500 silent connections and 800 half handshakes from four addresses."""
-    address = site.bed.fabric.address
+    address = cluster.bed.fabric.address
     opened = 0
     with ExitStack() as held:
         for number in range(3300):
@@ -403,12 +413,12 @@ def test_silent_connections(site: Site, figures: Figures) -> None:
                 return socket.create_connection((address, NETMASTER_PORT), 5, (source, 0))
 
             with suppress(OSError):
-                sock = held.enter_context(site.bed.fabric.namespace.call(connect))
+                sock = held.enter_context(cluster.bed.fabric.namespace.call(connect))
                 if number % 4 == 0:
                     sock.sendall(b"\x16\x03\x01\x02\x00\x01\x00")
                 opened += 1
         began = time.monotonic()
-        answers = [site.send(ADMIN, "GET", "/api/v1/networks/")[0] for _ in range(20)]
+        answers = [cluster.send(ADMIN, "GET", "/api/v1/networks/")[0] for _ in range(20)]
         took = (time.monotonic() - began) / len(answers)
     figures(
         f"{opened} connections; an administrator got {answers.count(200)} of 20, {took:.2f} s each"
@@ -416,18 +426,18 @@ def test_silent_connections(site: Site, figures: Figures) -> None:
     assert answers.count(200) == 20
 
 
-def test_secrets_in_what_operators_hand_on(site: Site, figures: Figures) -> None:
+def test_secrets_in_what_operators_hand_on(cluster: AttackedCluster, figures: Figures) -> None:
     """Passwords, keys and tokens in diagnoses, logs and command lines."""
-    status, answer = site.login("rita")
+    status, answer = cluster.login("rita")
     assert status == 200
     token = json.loads(answer)["token"]
-    assert site.bed.identities is not None
-    key = Path(site.bed.identities.files(ADMIN).key).read_text().splitlines()[1]
+    assert cluster.bed.identities is not None
+    key = Path(cluster.bed.identities.files(ADMIN).key).read_text().splitlines()[1]
     secrets = [PASSWORD, token, key, "$argon2"]
-    seen = "".join(path.read_text(errors="replace") for path in site.bed.logs())
-    for daemon in (site.bed.netmaster, *site.bed.agents):
+    seen = "".join(path.read_text(errors="replace") for path in cluster.bed.logs())
+    for daemon in (cluster.bed.netmaster, *cluster.bed.agents):
         seen += Path(f"/proc/{daemon.pid}/cmdline").read_text()
-    _, diagnosis = site.send(ADMIN, "GET", "/api/v2/diagnosis")
+    _, diagnosis = cluster.send(ADMIN, "GET", "/api/v2/diagnosis")
     seen += diagnosis.decode("latin-1")
     found = [secret[:8] for secret in secrets if secret in seen]
     figures(f"{len(seen)} characters looked through; {len(found)} secrets found")

@@ -20,7 +20,7 @@ from typing import Final
 from tests.bed.cluster import ROOT
 from tests.bed.waiting import eventually
 from tests.breaks import others, parts, plain
-from tests.breaks.site import Site, site
+from tests.breaks.breakable_cluster import BreakableCluster, cluster
 from tests.breaks.table import LAST, Break, Result, chosen, names, verdict, written
 
 BREAKS: Final = {**plain.BREAKS, **others.BREAKS, **parts.BREAKS}
@@ -53,17 +53,17 @@ def results(directory: Path, wanted: list[Break], said: Path | None) -> Iterator
     """Yield what came of each break, all on one cluster while that is well."""
     numbers = itertools.count()
     with ExitStack() as stack:
-        made: Site | None = None
+        made: BreakableCluster | None = None
         kind = ""
         for one in wanted:
             if made is None or kind != one.site or not is_mended(made):
                 stack.close()
                 kind = one.site
-                made = stack.enter_context(site(directory / f"b{next(numbers)}", kind))
+                made = stack.enter_context(cluster(directory / f"b{next(numbers)}", kind))
             yield tried(made, one, said)
 
 
-def is_mended(made: Site) -> bool:
+def is_mended(made: BreakableCluster) -> bool:
     """Wait until a cluster is well; say why it is not."""
     try:
         eventually(made.is_well, "all is well", within=MENDED)
@@ -73,7 +73,7 @@ def is_mended(made: Site) -> bool:
     return True
 
 
-def tried(made: Site, one: Break, said: Path | None) -> Result:
+def tried(made: BreakableCluster, one: Break, said: Path | None) -> Result:
     """Break, ask, mend."""
     made.begin()
     seconds: float | None = None
@@ -91,7 +91,7 @@ def tried(made: Site, one: Break, said: Path | None) -> Result:
     return Result(title=one.title, ask=one.ask, seconds=seconds)
 
 
-def asked(made: Site, one: Break) -> tuple[float | None, str]:
+def asked(made: BreakableCluster, one: Break) -> tuple[float | None, str]:
     """Ask until the cause is named; return the seconds and what was said last."""
     answer, broken = "", time.monotonic()
     while time.monotonic() - broken < LAST:

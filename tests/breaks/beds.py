@@ -1,6 +1,6 @@
 """Beds whose parts ask something of the others: a consul with tokens.
 
-In comes a directory; out comes a bed for `tests.breaks.site`.
+In comes a directory; out comes a bed for `tests.breaks.breakable_cluster`.
 """
 
 import json

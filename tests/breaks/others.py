@@ -14,7 +14,7 @@ from tests.bed.cluster import ADMIN, MASTER
 from tests.bed.daemon import Daemon
 from tests.bed.identities import Identities
 from tests.bed.kubernetes import ApiServer, service
-from tests.breaks.site import KUBERNETES, SECURE, Site
+from tests.breaks.breakable_cluster import KUBERNETES, SECURE, BreakableCluster
 from tests.breaks.table import Break, adding
 
 BREAKS: Final[dict[str, Break]] = {}
@@ -26,16 +26,16 @@ breaks = adding(BREAKS)
 # Kubernetes
 
 
-def _api(site: Site) -> ApiServer:
-    assert site.bed.api is not None
-    return site.bed.api
+def _api(cluster: BreakableCluster) -> ApiServer:
+    assert cluster.bed.api is not None
+    return cluster.bed.api
 
 
 @contextmanager
-def _policy(site: Site, name: str, **spec: Any) -> Iterator[None]:
-    _api(site).put(NETWORK_POLICIES, "default", name, spec=spec)
+def _policy(cluster: BreakableCluster, name: str, **spec: Any) -> Iterator[None]:
+    _api(cluster).put(NETWORK_POLICIES, "default", name, spec=spec)
     yield
-    _api(site).delete(NETWORK_POLICIES, "default", name)
+    _api(cluster).delete(NETWORK_POLICIES, "default", name)
 
 
 @breaks(
@@ -45,8 +45,8 @@ def _policy(site: Site, name: str, **spec: Any) -> Iterator[None]:
     "NetworkPolicy default/closed",
     "ingress",
 )
-def policy_in(site: Site) -> Iterator[None]:
-    with _policy(site, "closed", podSelector={}, policyTypes=["Ingress"]):
+def policy_in(cluster: BreakableCluster) -> Iterator[None]:
+    with _policy(cluster, "closed", podSelector={}, policyTypes=["Ingress"]):
         yield
 
 
@@ -57,8 +57,8 @@ def policy_in(site: Site) -> Iterator[None]:
     "NetworkPolicy default/inside",
     "egress",
 )
-def policy_out(site: Site) -> Iterator[None]:
-    with _policy(site, "inside", podSelector={}, policyTypes=["Egress"]):
+def policy_out(cluster: BreakableCluster) -> Iterator[None]:
+    with _policy(cluster, "inside", podSelector={}, policyTypes=["Egress"]):
         yield
 
 
@@ -69,27 +69,27 @@ def policy_out(site: Site) -> Iterator[None]:
     "empty",
     "no provider",
 )
-def no_endpoints(site: Site) -> Iterator[None]:
+def no_endpoints(cluster: BreakableCluster) -> Iterator[None]:
     port = {"name": "http", "port": 80, "protocol": "TCP", "targetPort": 80}
-    _api(site).put("services", "default", "empty", **service(EMPTY, port, addresses=(EMPTY,)))
+    _api(cluster).put("services", "default", "empty", **service(EMPTY, port, addresses=(EMPTY,)))
     yield
-    _api(site).delete("services", "default", "empty")
+    _api(cluster).delete("services", "default", "empty")
 
 
 @breaks(KUBERNETES, "the API server is not well", "journal h1", "503")
-def api_failing(site: Site) -> Iterator[None]:
-    _api(site).failing = 503
-    _api(site).hang_up()
+def api_failing(cluster: BreakableCluster) -> Iterator[None]:
+    _api(cluster).failing = 503
+    _api(cluster).hang_up()
     yield
-    _api(site).failing = 0
+    _api(cluster).failing = 0
 
 
 @breaks(KUBERNETES, "the agent's token is not valid", "journal h1", "Unauthorized")
-def token_refused(site: Site) -> Iterator[None]:
-    _api(site).token = "another"
-    _api(site).hang_up()
+def token_refused(cluster: BreakableCluster) -> Iterator[None]:
+    _api(cluster).token = "another"
+    _api(cluster).hang_up()
     yield
-    _api(site).token = ""
+    _api(cluster).token = ""
 
 
 @breaks(
@@ -98,25 +98,25 @@ def token_refused(site: Site) -> Iterator[None]:
     "journal h1",
     "may not read networkpolicies",
 )
-def forbidden(site: Site) -> Iterator[None]:
-    _api(site).forbidden.add(NETWORK_POLICIES)
-    _api(site).hang_up()
+def forbidden(cluster: BreakableCluster) -> Iterator[None]:
+    _api(cluster).forbidden.add(NETWORK_POLICIES)
+    _api(cluster).hang_up()
     yield
-    _api(site).forbidden.discard(NETWORK_POLICIES)
+    _api(cluster).forbidden.discard(NETWORK_POLICIES)
 
 
 # TLS
 
 
-def _identities(site: Site) -> Identities:
-    assert site.bed.identities is not None
-    return site.bed.identities
+def _identities(cluster: BreakableCluster) -> Identities:
+    assert cluster.bed.identities is not None
+    return cluster.bed.identities
 
 
 @contextmanager
-def _other_files(site: Site, name: str, make: Callable[[], None]) -> Iterator[None]:
+def _other_files(cluster: BreakableCluster, name: str, make: Callable[[], None]) -> Iterator[None]:
     """Have a name another certificate during the body."""
-    own = _identities(site).directory / name
+    own = _identities(cluster).directory / name
     kept = own.with_name(f"{name}-kept")
     shutil.copytree(own, kept)
     try:
@@ -136,8 +136,8 @@ def _restarted(agent: Daemon) -> Iterator[None]:
 
 
 @breaks(SECURE, "netctl trusts another authority", "netctl net ls", "x509")
-def other_authority(site: Site) -> Iterator[None]:
-    identities = _identities(site)
+def other_authority(cluster: BreakableCluster) -> Iterator[None]:
+    identities = _identities(cluster)
     other = Identities(identities.directory / "other", lambda _what, _command: None)
     other.initialize()
     other.issue("admin", ADMIN)
@@ -146,7 +146,7 @@ def other_authority(site: Site) -> Iterator[None]:
         for file in ("ca.pem", "cert.pem", "key.pem"):
             shutil.copy(other.directory / ADMIN / file, identities.directory / ADMIN / file)
 
-    with _other_files(site, ADMIN, make):
+    with _other_files(cluster, ADMIN, make):
         yield
 
 
@@ -156,26 +156,26 @@ def other_authority(site: Site) -> Iterator[None]:
     "netctl net create -s 10.44.0.0/24 n44",
     "Access denied",
 )
-def reader(site: Site) -> Iterator[None]:
-    with _other_files(site, ADMIN, lambda: _identities(site).issue("reader", ADMIN)):
+def reader(cluster: BreakableCluster) -> Iterator[None]:
+    with _other_files(cluster, ADMIN, lambda: _identities(cluster).issue("reader", ADMIN)):
         yield
 
 
 @breaks(SECURE, "netctl speaks plain HTTP to a secure master", "plain net ls", "https")
-def plain_http(_site: Site) -> Iterator[None]:
+def plain_http(_site: BreakableCluster) -> Iterator[None]:
     yield
 
 
 @breaks(SECURE, "the agent's certificate has expired", "journal h2", "certificate", "expired")
-def expired(site: Site) -> Iterator[None]:
-    identities, two = _identities(site), site.two
+def expired(cluster: BreakableCluster) -> Iterator[None]:
+    identities, two = _identities(cluster), cluster.two
 
     def make() -> None:
         identities.expire("agent", "h2", two.address, "127.0.0.1")
 
-    with _other_files(site, "h2", make), _restarted(site.agent("h2")):
+    with _other_files(cluster, "h2", make), _restarted(cluster.agent("h2")):
         yield
-    site.agent("h2").start()
+    cluster.agent("h2").start()
 
 
 @breaks(
@@ -186,27 +186,27 @@ def expired(site: Site) -> Iterator[None]:
     "by the clock of this machine",
     "is the clock right?",
 )
-def slow_clock(site: Site) -> Iterator[None]:
-    identities, two = _identities(site), site.two
+def slow_clock(cluster: BreakableCluster) -> Iterator[None]:
+    identities, two = _identities(cluster), cluster.two
 
     def make() -> None:
         # what was issued now is of the future there; no clock but the machine's can be set
         begins = timedelta(hours=1)
         identities.issue_for(begins, "agent", "h2", two.address, "127.0.0.1")
 
-    with _other_files(site, "h2", make), _restarted(site.agent("h2")):
+    with _other_files(cluster, "h2", make), _restarted(cluster.agent("h2")):
         yield
-    site.agent("h2").start()
+    cluster.agent("h2").start()
 
 
 @breaks(SECURE, "the master's certificate has expired", "journal netmaster", "has expired")
-def master_expired(site: Site) -> Iterator[None]:
-    master = site.bed.netmaster
+def master_expired(cluster: BreakableCluster) -> Iterator[None]:
+    master = cluster.bed.netmaster
 
     def make() -> None:
-        _identities(site).expire("master", MASTER, site.bed.fabric.address)
+        _identities(cluster).expire("master", MASTER, cluster.bed.fabric.address)
 
-    with _other_files(site, MASTER, make):
+    with _other_files(cluster, MASTER, make):
         master.stop()
         master.spawn()
         yield
@@ -222,8 +222,8 @@ def master_expired(site: Site) -> Iterator[None]:
     "certificate",
     "authority",
 )
-def agent_of_another_authority(site: Site) -> Iterator[None]:
-    identities, two = _identities(site), site.two
+def agent_of_another_authority(cluster: BreakableCluster) -> Iterator[None]:
+    identities, two = _identities(cluster), cluster.two
     other = Identities(identities.directory / "elsewhere", lambda _what, _command: None)
     other.initialize()
     other.issue("agent", "h2", two.address, "127.0.0.1")
@@ -232,21 +232,21 @@ def agent_of_another_authority(site: Site) -> Iterator[None]:
         for file in ("ca.pem", "cert.pem", "key.pem"):
             shutil.copy(other.directory / "h2" / file, identities.directory / "h2" / file)
 
-    with _other_files(site, "h2", make), _restarted(site.agent("h2")):
+    with _other_files(cluster, "h2", make), _restarted(cluster.agent("h2")):
         yield
-    site.agent("h2").start()
+    cluster.agent("h2").start()
     shutil.rmtree(other.directory)
 
 
 @breaks(SECURE, "the agent's certificate is of another host", "journal h2", "certificate", "h9")
-def other_host(site: Site) -> Iterator[None]:
-    identities, two = _identities(site), site.two
+def other_host(cluster: BreakableCluster) -> Iterator[None]:
+    identities, two = _identities(cluster), cluster.two
 
     def make() -> None:
         identities.issue("agent", "h9", two.address, "127.0.0.1")
         for file in ("cert.pem", "key.pem"):
             shutil.copy(identities.directory / "h9" / file, identities.directory / "h2" / file)
 
-    with _other_files(site, "h2", make), _restarted(site.agent("h2")):
+    with _other_files(cluster, "h2", make), _restarted(cluster.agent("h2")):
         yield
-    site.agent("h2").start()
+    cluster.agent("h2").start()

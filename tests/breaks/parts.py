@@ -15,11 +15,10 @@ from tests.bed.hosts import UPLINK
 from tests.bed.release import claiming
 from tests.bed.secured import SecuredConsul
 from tests.breaks.beds import give_token, take_token
+from tests.breaks.breakable_cluster import CONSUL, DOCKER, PEERS, PLAIN, BreakableCluster
 from tests.breaks.plain import filtered
-from tests.breaks.site import CONSUL, DOCKER, PEERS, PLAIN, Site
 from tests.breaks.table import Break, adding
-from tests.system.peers import Site as Peers
-from tests.system.peers import peer
+from tests.system.peers import RoutedCluster, peer
 
 BREAKS: Final[dict[str, Break]] = {}
 OLDER: Final = "0.1.0"
@@ -30,9 +29,9 @@ breaks = adding(BREAKS)
 # consul
 
 
-def _consul(site: Site) -> SecuredConsul:
-    assert isinstance(site.bed.store, SecuredConsul)
-    return site.bed.store
+def _consul(cluster: BreakableCluster) -> SecuredConsul:
+    assert isinstance(cluster.bed.store, SecuredConsul)
+    return cluster.bed.store
 
 
 @breaks(
@@ -42,30 +41,30 @@ def _consul(site: Site) -> SecuredConsul:
     "store",
     "does not answer",
 )
-def consul_dead(site: Site) -> Iterator[None]:
-    _consul(site).kill()
+def consul_dead(cluster: BreakableCluster) -> Iterator[None]:
+    _consul(cluster).kill()
     yield
-    _consul(site).start()
+    _consul(cluster).start()
 
 
 @breaks(CONSUL, "the agent does not reach consul", "readyz h2", "store", "firewall")
-def consul_filtered(site: Site) -> Iterator[None]:
-    with filtered(site, "-p tcp --dport 2379"):
+def consul_filtered(cluster: BreakableCluster) -> Iterator[None]:
+    with filtered(cluster, "-p tcp --dport 2379"):
         yield
 
 
 @breaks(CONSUL, "consul does not know the daemons' token", "readyz h2", "consul", "token")
-def token_lost(site: Site) -> Iterator[None]:
-    take_token(_consul(site))
+def token_lost(cluster: BreakableCluster) -> Iterator[None]:
+    take_token(_consul(cluster))
     yield
-    give_token(_consul(site))
+    give_token(_consul(cluster))
 
 
 # docker
 
 
-def _engine(site: Site) -> Engine:
-    return site.bed.engines[1]
+def _engine(cluster: BreakableCluster) -> Engine:
+    return cluster.bed.engines[1]
 
 
 @breaks(
@@ -74,10 +73,10 @@ def _engine(site: Site) -> Engine:
     "netctl host inspect h2",
     "Cannot connect to the Docker daemon",
 )
-def engine_dead(site: Site) -> Iterator[None]:
-    _engine(site).kill()
+def engine_dead(cluster: BreakableCluster) -> Iterator[None]:
+    _engine(cluster).kill()
     yield
-    _engine(site).start()
+    _engine(cluster).start()
 
 
 @breaks(
@@ -87,25 +86,25 @@ def engine_dead(site: Site) -> Iterator[None]:
     "netplugin.sock",
     "restart netplugin",
 )
-def plugin_socket_gone(site: Site) -> Iterator[None]:
-    _engine(site).plugin_socket.unlink()
+def plugin_socket_gone(cluster: BreakableCluster) -> Iterator[None]:
+    _engine(cluster).plugin_socket.unlink()
     yield
-    site.agent("h2").restart()
+    cluster.agent("h2").restart()
 
 
 # BGP
 
 
-def _router(site: Site) -> BgpRouter:
-    assert site.router is not None
-    return site.router
+def _router(cluster: BreakableCluster) -> BgpRouter:
+    assert cluster.router is not None
+    return cluster.router
 
 
 @breaks(PEERS, "the BGP peer is dead", "netctl host inspect h1", f"no BGP session with {ADDRESS}")
-def peer_dead(site: Site) -> Iterator[None]:
-    _router(site).daemon.kill()
+def peer_dead(cluster: BreakableCluster) -> Iterator[None]:
+    _router(cluster).daemon.kill()
     yield
-    _router(site).daemon.start()
+    _router(cluster).daemon.start()
 
 
 @breaks(
@@ -114,11 +113,11 @@ def peer_dead(site: Site) -> Iterator[None]:
     "netctl host inspect h1",
     "the peer is of AS 500, not 600",
 )
-def peer_of_another_as(site: Site) -> Iterator[None]:
-    found = Peers(site.bed, _router(site), [*site.pods.values()])
-    peer(found, site.one, asn=600)
+def peer_of_another_as(cluster: BreakableCluster) -> Iterator[None]:
+    found = RoutedCluster(cluster.bed, _router(cluster), [*cluster.pods.values()])
+    peer(found, cluster.one, asn=600)
     yield
-    peer(found, site.one)
+    peer(found, cluster.one)
 
 
 @breaks(
@@ -128,8 +127,8 @@ def peer_of_another_as(site: Site) -> Iterator[None]:
     "no BGP session",
     "--bgp-password-file",
 )
-def peer_with_password(site: Site) -> Iterator[None]:
-    router = _router(site)
+def peer_with_password(cluster: BreakableCluster) -> Iterator[None]:
+    router = _router(cluster)
     router.set_password("secret")
     yield
     router.set_password("")
@@ -138,10 +137,10 @@ def peer_with_password(site: Site) -> Iterator[None]:
 @breaks(
     PEERS, "the BGP peer takes a route back", f"netctl trace on-h1 {EXTRA}", "BGP peer", "no route"
 )
-def route_withdrawn(site: Site) -> Iterator[None]:
-    _router(site).withdraw()
+def route_withdrawn(cluster: BreakableCluster) -> Iterator[None]:
+    _router(cluster).withdraw()
     yield
-    _router(site).restore()
+    _router(cluster).restore()
 
 
 @breaks(
@@ -151,23 +150,23 @@ def route_withdrawn(site: Site) -> Iterator[None]:
     "between",
     "h2",
 )
-def uplink_in_another_vlan(site: Site) -> Iterator[None]:
-    site.bed.physical.misplace("h2", UPLINK)
+def uplink_in_another_vlan(cluster: BreakableCluster) -> Iterator[None]:
+    cluster.bed.physical.misplace("h2", UPLINK)
     yield
-    site.bed.physical.place_back("h2", UPLINK)
+    cluster.bed.physical.place_back("h2", UPLINK)
 
 
 # another release
 
 
 @contextmanager
-def _older(site: Site, *daemons: tuple[str, Daemon]) -> Iterator[None]:
+def _older(cluster: BreakableCluster, *daemons: tuple[str, Daemon]) -> Iterator[None]:
     """Run daemons, each by its program, as ones of another release during the body."""
     before = [list(daemon.command) for _, daemon in daemons]
     for _, daemon in daemons:
         daemon.stop()
     for program, daemon in daemons:
-        daemon.command[0] = str(claiming(program, OLDER, site.bed.dir))
+        daemon.command[0] = str(claiming(program, OLDER, cluster.bed.dir))
         daemon.start()
     try:
         yield
@@ -185,12 +184,12 @@ def _older(site: Site, *daemons: tuple[str, Daemon]) -> Iterator[None]:
     "netctl host ls",
     f"{OLDER} (netmaster {VERSION})",
 )
-def older_agent(site: Site) -> Iterator[None]:
-    with _older(site, ("netplugin", site.agent("h2"))):
+def older_agent(cluster: BreakableCluster) -> Iterator[None]:
+    with _older(cluster, ("netplugin", cluster.agent("h2"))):
         yield
 
 
 @breaks(PLAIN, "an upgrade has left the masters out", "preflight h2", "netmaster at", f"of {OLDER}")
-def older_masters(site: Site) -> Iterator[None]:
-    with _older(site, ("netmaster", site.bed.netmaster), ("netmaster", site.second)):
+def older_masters(cluster: BreakableCluster) -> Iterator[None]:
+    with _older(cluster, ("netmaster", cluster.bed.netmaster), ("netmaster", cluster.second)):
         yield

@@ -1,7 +1,7 @@
 """What is broken, what was asked, and the table of what named the cause. Pure.
 
 In come breaks and what a command said of each; out come results and the page with their table. Must
-not know how anything is broken: `tests.breaks.site` and the modules of breaks do.
+not know how anything is broken: `tests.breaks.breakable_cluster` and the modules of breaks do.
 """
 
 import re
@@ -32,7 +32,7 @@ class Break:
     told: tuple[str, ...]
     way: Callable[[Any], AbstractContextManager[None]]
     site: str = "plain"
-    """The kind of cluster that it is a break of (`tests.breaks.site`)."""
+    """The kind of cluster that it is a break of (`tests.breaks.breakable_cluster`)."""
 
     @property
     def name(self) -> str:

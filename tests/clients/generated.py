@@ -28,7 +28,7 @@ FLAGS = ("--default-non-nullable", "false")
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class PingedCluster:
     """A cluster with a pod that pings: its endpoint, and the document that netmaster serves."""
 
     bed: Bed
@@ -37,7 +37,7 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PingedCluster]:
     """Run a cluster of one host, whose one pod sends a packet each second."""
     folder = tmp_path_factory.mktemp("cluster")
     (folder / "bed").mkdir()
@@ -48,7 +48,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         (endpoint,) = json.loads(asked(bed, "/api/v2/endpoints"))["items"]
         pinging = pod.namespace.popen(["ping", "-q", "-n", "10.20.0.1"])
         try:
-            yield Site(bed, endpoint["key"], document)
+            yield PingedCluster(bed, endpoint["key"], document)
         finally:
             pinging.kill()
             pinging.wait()
@@ -77,7 +77,7 @@ def run(words: Sequence[str | Path], folder: Path) -> str:
     return said
 
 
-def test_openapi_python_client(site: Site, tmp_path: Path) -> None:
+def test_openapi_python_client(cluster: PingedCluster, tmp_path: Path) -> None:
     python = TOOLS / "python" / "bin" / "python"
     if not python.exists():
         run([sys.executable, "-m", "venv", "--clear", TOOLS / "python"], HERE)
@@ -87,7 +87,7 @@ def test_openapi_python_client(site: Site, tmp_path: Path) -> None:
     made = tmp_path / "made"
     words: list[str | Path] = [
         "--path",
-        site.document,
+        cluster.document,
         "--output-path",
         made,
         "--config",
@@ -96,16 +96,16 @@ def test_openapi_python_client(site: Site, tmp_path: Path) -> None:
     said = run([generator, "generate", *words, "--fail-on-warning"], tmp_path)
     assert "WARNING" not in said
     examples = json.dumps(EXAMPLES)
-    uses = [python, HERE / "uses.py", site.bed.url, site.endpoint, examples]
-    site.bed.fabric.namespace.run([*map(str, uses)], env={"PYTHONPATH": str(made)})
+    uses = [python, HERE / "uses.py", cluster.bed.url, cluster.endpoint, examples]
+    cluster.bed.fabric.namespace.run([*map(str, uses)], env={"PYTHONPATH": str(made)})
 
 
-def test_openapi_typescript(site: Site, tmp_path: Path) -> None:
+def test_openapi_typescript(cluster: PingedCluster, tmp_path: Path) -> None:
     for name in ("package.json", "package-lock.json", "tsconfig.json", "uses.ts"):
         shutil.copy(HERE / "typescript" / name, tmp_path)
     run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], tmp_path)
     programs = tmp_path / "node_modules" / ".bin"
-    run([programs / "openapi-typescript", site.document, "-o", "schema.d.ts", *FLAGS], tmp_path)
+    run([programs / "openapi-typescript", cluster.document, "-o", "schema.d.ts", *FLAGS], tmp_path)
     run([programs / "tsc"], tmp_path)
-    uses = ["node", tmp_path / "uses.js", site.bed.url, site.endpoint]
-    site.bed.fabric.namespace.run([*map(str, uses)])
+    uses = ["node", tmp_path / "uses.js", cluster.bed.url, cluster.endpoint]
+    cluster.bed.fabric.namespace.run([*map(str, uses)])

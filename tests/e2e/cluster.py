@@ -70,7 +70,7 @@ def missing() -> str:
     return ""
 
 
-class Cluster:
+class RealCluster:
     """A running cluster; `close` removes all of it.
 
     The control plane has a namespace of its own, or is on the first node (`plane_on_node`), which

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.bed.daemon import Daemon
 from tests.e2e import coredns, images, verdicts
-from tests.e2e.cluster import GATEWAY, ROOT, Cluster, missing
+from tests.e2e.cluster import GATEWAY, ROOT, RealCluster, missing
 from tests.e2e.control_plane import version_of
 from tests.e2e.programs import DNS, NFTABLES, Version
 
@@ -107,7 +107,7 @@ def run(setting: Setting, folder: Path) -> list[verdicts.Verdict]:
     if setting.coredns:
         tars.append(coredns.image(BUILD, folder / "coredns"))
     with tempfile.TemporaryDirectory(prefix="conformance-") as directory:
-        cluster = Cluster(Path(directory), dual_stack=setting.dual_stack, plane_on_node=True)
+        cluster = RealCluster(Path(directory), dual_stack=setting.dual_stack, plane_on_node=True)
         try:
             cluster.start(tars)
             if setting.proxy:
@@ -123,7 +123,7 @@ def run(setting: Setting, folder: Path) -> list[verdicts.Verdict]:
     return verdicts.read(choice, [path.read_text() for path in sorted(reports.glob("*.xml"))])
 
 
-def _run_tests(cluster: Cluster, choice: verdicts.Choice, folder: Path, reports: Path) -> None:
+def _run_tests(cluster: RealCluster, choice: verdicts.Choice, folder: Path, reports: Path) -> None:
     """Run upstream's tests beside the API server; their words go to `log`, verdicts to reports."""
     ginkgo = folder / "ginkgo"
     command = verdicts.command(

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import Cluster, missing
+from tests.e2e.cluster import RealCluster, missing
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
     if fault := missing():
         pytest.exit(fault, returncode=2)
-    cluster = Cluster(Path(tmp_path_factory.mktemp("e2e")))
+    cluster = RealCluster(Path(tmp_path_factory.mktemp("e2e")))
     try:
         cluster.start()
         yield cluster

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.e2e import images
-from tests.e2e.cluster import Cluster
+from tests.e2e.cluster import RealCluster
 from tests.e2e.kubernetes import is_ready
 from tests.e2e.programs import DNS
 
@@ -37,7 +37,7 @@ def image(directory: Path, program: Path) -> Path:
     return images.save(directory / "coredns.tar", content, {IMAGE: config})
 
 
-def install(cluster: Cluster) -> None:
+def install(cluster: RealCluster) -> None:
     """Apply the objects; return when two CoreDNS are ready."""
     listed = {"apiVersion": "v1", "kind": "List", "items": objects()}
     cluster.kubectl("apply", "-f", "-", text=json.dumps(listed))

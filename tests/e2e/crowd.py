@@ -4,7 +4,7 @@ import json
 from functools import partial
 from typing import Final
 
-from tests.e2e.cluster import PATIENCE, Cluster
+from tests.e2e.cluster import PATIENCE, RealCluster
 from tests.e2e.images import TOOLS
 from tests.e2e.kubernetes import (
     address,
@@ -25,7 +25,7 @@ many take so long there that the kubelet gives them up and begins anew."""
 _SERVE: Final = "hostname >/www/index.html; exec httpd -f -p 8080 -h /www"
 
 
-def test_a_node_takes_three_hundred_pods(cluster: Cluster) -> None:
+def test_a_node_takes_three_hundred_pods(cluster: RealCluster) -> None:
     first, *_, last = cluster.nodes
     cluster.install()
     cluster.kubectl("apply", "-f", "-", text=pod("client", first, role="client"))
@@ -49,7 +49,7 @@ def test_a_node_takes_three_hundred_pods(cluster: Cluster) -> None:
     assert restarts_of(cluster, last) == before
 
 
-def test_they_leave_nothing(cluster: Cluster) -> None:
+def test_they_leave_nothing(cluster: RealCluster) -> None:
     cluster.kubectl("delete", "deployment/crowd", "service/crowd")
     gone = partial(pods_with, cluster, "app=crowd")
     cluster.until(lambda: not gone(), "no pod of the crowd is left", within=4 * PATIENCE)
@@ -58,7 +58,7 @@ def test_they_leave_nothing(cluster: Cluster) -> None:
     cluster.until(lambda: endpoints(cluster) == only, "no endpoint of the crowd is left")
 
 
-def all_ready(cluster: Cluster, count: int) -> bool:
+def all_ready(cluster: RealCluster, count: int) -> bool:
     return sum(map(is_ready, pods_with(cluster, "app=crowd"))) == count
 
 

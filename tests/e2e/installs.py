@@ -8,7 +8,7 @@ import re
 from functools import partial
 from typing import Any
 
-from tests.e2e.cluster import DEPLOY, ROOT, SYSTEM, Cluster
+from tests.e2e.cluster import DEPLOY, ROOT, SYSTEM, RealCluster
 from tests.e2e.images import PUBLIC
 from tests.e2e.kubernetes import REPLICAS, is_ready, started
 
@@ -20,7 +20,7 @@ def commands() -> str:
     return "\n".join(re.findall(r"```sh\n(.*?)```", DOCUMENT.read_text(), re.DOTALL))
 
 
-def serves(cluster: Cluster, client: str, pod: dict[str, Any]) -> bool:
+def serves(cluster: RealCluster, client: str, pod: dict[str, Any]) -> bool:
     """Return whether a client gets a pod's page, which has the pod's name."""
     url = f"http://{pod['status']['podIP']}:8080/hostname"
     command = ("timeout", "5", "wget", "-q", "-O", "-", url)
@@ -28,7 +28,7 @@ def serves(cluster: Cluster, client: str, pod: dict[str, Any]) -> bool:
     return said.strip() == str(pod["metadata"]["name"])
 
 
-def test_what_the_document_says(cluster: Cluster) -> None:
+def test_what_the_document_says(cluster: RealCluster) -> None:
     *others, last = cluster.nodes
     for node in cluster.nodes:
         node.start_proxy()
@@ -46,7 +46,7 @@ def test_what_the_document_says(cluster: Cluster) -> None:
     cluster.await_nodes(ready=False)
 
 
-def test_open_vswitch_in_pods(cluster: Cluster) -> None:
+def test_open_vswitch_in_pods(cluster: RealCluster) -> None:
     """Nodes without a switch get one, put their cards on it, and have pods that reach others."""
     for node in cluster.nodes:
         node.remove_switch()

@@ -15,7 +15,7 @@ from typing import Any
 from core.version import VERSION
 from daemons.certificates import enrolment
 from tests.bed.waiting import eventually
-from tests.e2e.cluster import PATIENCE, SYSTEM, Cluster
+from tests.e2e.cluster import PATIENCE, SYSTEM, RealCluster
 from tests.e2e.images import TOOLS
 from tests.e2e.node import Node
 
@@ -146,7 +146,7 @@ def pod(name: str, node: Node, **labels: str) -> str:
     )
 
 
-def started(cluster: Cluster, selector: str, count: int) -> list[dict[str, Any]]:
+def started(cluster: RealCluster, selector: str, count: int) -> list[dict[str, Any]]:
     """Wait until so many pods, and no others, are ready; return them."""
 
     def ready() -> list[dict[str, Any]]:
@@ -166,7 +166,7 @@ def request(address: str, port: int, within: int = 5) -> str:
     return f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | timeout {within} nc {address} {port}"
 
 
-def fetched(cluster: Cluster, client: str, address: str, port: int) -> str:
+def fetched(cluster: RealCluster, client: str, address: str, port: int) -> str:
     """Return what a web server says to a pod, "" if it says nothing."""
     line = request(address, port)
     return last_line(cluster.kubectl("exec", client, "--", "sh", "-c", line, check=False))
@@ -182,21 +182,21 @@ def last_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[-1]
 
 
-def address(cluster: Cluster, service: str) -> str:
+def address(cluster: RealCluster, service: str) -> str:
     return str(cluster.get("service", service)["spec"]["clusterIP"])
 
 
-def agent_on(cluster: Cluster, node: Node) -> dict[str, Any]:
+def agent_on(cluster: RealCluster, node: Node) -> dict[str, Any]:
     """Return the agent's pod of a node."""
     return pod_on(cluster, node, "contiv-netplugin")
 
 
-def pod_on(cluster: Cluster, node: Node, name: str) -> dict[str, Any]:
+def pod_on(cluster: RealCluster, node: Node, name: str) -> dict[str, Any]:
     """Return the pod of a program on a node."""
     return next(one for one in cluster.pods_of(name) if one["spec"]["nodeName"] == node.name)
 
 
-def web_pod_on(cluster: Cluster, node: Node) -> str:
+def web_pod_on(cluster: RealCluster, node: Node) -> str:
     """Return the address of a pod of the deployment on a node."""
     return next(
         str(one["status"]["podIP"])
@@ -205,7 +205,7 @@ def web_pod_on(cluster: Cluster, node: Node) -> str:
     )
 
 
-def works(cluster: Cluster) -> bool:
+def works(cluster: RealCluster) -> bool:
     """Return whether pods of each node get answers from the service, by address and by name."""
     where = address(cluster, "web")
     return all(fetched(cluster, f"client-{node.name}", where, 80) for node in cluster.nodes)
@@ -214,26 +214,26 @@ def works(cluster: Cluster) -> bool:
 # -- install ---------------------------------------------------------------------------------------
 
 
-def test_nodes_have_no_network_before(cluster: Cluster) -> None:
+def test_nodes_have_no_network_before(cluster: RealCluster) -> None:
     cluster.await_nodes(ready=False)
 
 
-def test_install_by_the_manifests(cluster: Cluster) -> None:
+def test_install_by_the_manifests(cluster: RealCluster) -> None:
     cluster.install()
     for name, count in (("contiv-netplugin", 3), ("contiv-netmaster", 3), ("contiv-etcd", 1)):
         cluster.until(partial(so_many_ready, cluster, name, count), f"{count} {name} ready")
 
 
-def so_many_ready(cluster: Cluster, name: str, count: int) -> bool:
+def so_many_ready(cluster: RealCluster, name: str, count: int) -> bool:
     return len([one for one in cluster.pods_of(name) if is_ready(one)]) == count
 
 
-def test_installing_again_changes_nothing(cluster: Cluster) -> None:
+def test_installing_again_changes_nothing(cluster: RealCluster) -> None:
     said = cluster.kubectl("apply", "-k", str(cluster.overlay()))
     assert {line.rpartition(" ")[2] for line in said.splitlines()} == {"unchanged"}, said
 
 
-def test_health_with_reasons(cluster: Cluster) -> None:
+def test_health_with_reasons(cluster: RealCluster) -> None:
     for node in cluster.nodes:
         for port in (9090, 9999):
             said = json.loads(asked(cluster, node, f"https://{node.address}:{port}/readyz"))
@@ -241,7 +241,7 @@ def test_health_with_reasons(cluster: Cluster) -> None:
             assert set(said["checks"].values()) == {"ok"}
 
 
-def asked(cluster: Cluster, node: Node, url: str) -> str:
+def asked(cluster: RealCluster, node: Node, url: str) -> str:
     """Return what a daemon answers those without a certificate, who verify its own."""
     authority = cluster.get("configmap", "-n", SYSTEM, "contiv-authority")["data"]["cluster.pem"]
     trusted = cluster.directory / "cluster.pem"
@@ -249,7 +249,7 @@ def asked(cluster: Cluster, node: Node, url: str) -> str:
     return node.run("curl", "-s", "--cacert", str(trusted), url, check=False)
 
 
-def test_nobody_without_a_certificate_is_let_in(cluster: Cluster) -> None:
+def test_nobody_without_a_certificate_is_let_in(cluster: RealCluster) -> None:
     node = cluster.nodes[0]
     for url in (":9999/api/v1/tenants/", ":9090/inspect/driver"):
         plain = node.run("curl", "-s", f"http://{node.address}{url}", check=False)
@@ -262,7 +262,7 @@ def test_nobody_without_a_certificate_is_let_in(cluster: Cluster) -> None:
     assert not refused, refused
 
 
-def test_the_authorities_keys_are_nobodys_but_the_masters(cluster: Cluster) -> None:
+def test_the_authorities_keys_are_nobodys_but_the_masters(cluster: RealCluster) -> None:
     asks = ("auth", "can-i", "get", "secret/contiv-authority", "-n", SYSTEM, "--as")
     for account, may in (("contiv-certificates", "yes"), ("contiv-netplugin", "no")):
         user = f"system:serviceaccount:{SYSTEM}:{account}"
@@ -270,7 +270,7 @@ def test_the_authorities_keys_are_nobodys_but_the_masters(cluster: Cluster) -> N
     assert cluster.get("service", "-n", SYSTEM, "contiv-netmaster") is None
 
 
-def test_a_request_of_somebody_else_is_denied(cluster: Cluster) -> None:
+def test_a_request_of_somebody_else_is_denied(cluster: RealCluster) -> None:
     """A certificate is given by the pod whose token asks, whatever the request says."""
     request = cluster.directory / "other.csr"
     key = cluster.directory / "other.key"
@@ -298,14 +298,14 @@ def test_a_request_of_somebody_else_is_denied(cluster: Cluster) -> None:
 # -- use -------------------------------------------------------------------------------------------
 
 
-def test_a_deployment_with_probes_starts_on_each_node(cluster: Cluster) -> None:
+def test_a_deployment_with_probes_starts_on_each_node(cluster: RealCluster) -> None:
     cluster.kubectl("apply", "-f", "-", text=DEPLOYMENT)
     pods = started(cluster, "app=web", REPLICAS)
     assert {one["spec"]["nodeName"] for one in pods} == {node.name for node in cluster.nodes}
     assert len({one["status"]["podIP"] for one in pods}) == REPLICAS
 
 
-def test_pods_reach_pods_of_each_node(cluster: Cluster) -> None:
+def test_pods_reach_pods_of_each_node(cluster: RealCluster) -> None:
     for node in cluster.nodes:
         cluster.kubectl("apply", "-f", "-", text=pod(f"client-{node.name}", node, role="client"))
     started(cluster, "role=client", len(cluster.nodes))
@@ -316,13 +316,13 @@ def test_pods_reach_pods_of_each_node(cluster: Cluster) -> None:
             assert fetched(cluster, f"client-{node.name}", where, 8080) == name
 
 
-def test_nodes_reach_their_own_pods(cluster: Cluster) -> None:
+def test_nodes_reach_their_own_pods(cluster: RealCluster) -> None:
     for target in started(cluster, "app=web", REPLICAS):
         node = next(one for one in cluster.nodes if one.name == target["spec"]["nodeName"])
         assert fetched_by(node, target["status"]["podIP"], 8080) == target["metadata"]["name"]
 
 
-def test_a_service_spreads_over_its_pods(cluster: Cluster) -> None:
+def test_a_service_spreads_over_its_pods(cluster: RealCluster) -> None:
     where = address(cluster, "web")
     pods = {one["metadata"]["name"] for one in started(cluster, "app=web", REPLICAS)}
     answers: set[str] = set()
@@ -334,13 +334,13 @@ def test_a_service_spreads_over_its_pods(cluster: Cluster) -> None:
     assert answers == pods
 
 
-def test_nodes_reach_services(cluster: Cluster) -> None:
+def test_nodes_reach_services(cluster: RealCluster) -> None:
     for node in cluster.nodes:
         assert fetched_by(node, address(cluster, "web"), 80)
         assert node.run("curl", "-sk", f"https://{address(cluster, 'kubernetes')}/readyz")
 
 
-def test_node_ports_answer_on_each_node_from_elsewhere(cluster: Cluster) -> None:
+def test_node_ports_answer_on_each_node_from_elsewhere(cluster: RealCluster) -> None:
     for node in cluster.nodes:
         url = f"http://{node.address}:30080/"
         ask = ["curl", "-s", "--max-time", "5", url]
@@ -350,7 +350,7 @@ def test_node_ports_answer_on_each_node_from_elsewhere(cluster: Cluster) -> None
             assert done.stdout, f"node port of {node.name}, request {number}"
 
 
-def test_pods_find_services_by_name(cluster: Cluster) -> None:
+def test_pods_find_services_by_name(cluster: RealCluster) -> None:
     for node in cluster.nodes:
         said = cluster.kubectl(
             *("exec", f"client-{node.name}", "--"),
@@ -360,7 +360,7 @@ def test_pods_find_services_by_name(cluster: Cluster) -> None:
         assert address(cluster, "web") in said, said
 
 
-def test_a_label_places_a_pod_in_its_network(cluster: Cluster) -> None:
+def test_a_label_places_a_pod_in_its_network(cluster: RealCluster) -> None:
     cluster.netctl("tenant", "create", "blue")
     cluster.netctl(
         *("network", "create", "-t", "blue", "--encap", "vxlan"),
@@ -384,7 +384,7 @@ def test_a_label_places_a_pod_in_its_network(cluster: Cluster) -> None:
     cluster.netctl("tenant", "rm", "blue")
 
 
-def test_a_network_policy_is_in_force_and_probes_pass_it(cluster: Cluster) -> None:
+def test_a_network_policy_is_in_force_and_probes_pass_it(cluster: RealCluster) -> None:
     first = cluster.nodes[0]
     target = started(cluster, "app=web", REPLICAS)[0]["status"]["podIP"]
     client = f"client-{first.name}"
@@ -399,7 +399,7 @@ def test_a_network_policy_is_in_force_and_probes_pass_it(cluster: Cluster) -> No
     cluster.until(lambda: fetched(cluster, other, target, 8080), "all are let in again")
 
 
-def test_scaling_up_and_down_leaves_no_endpoint(cluster: Cluster) -> None:
+def test_scaling_up_and_down_leaves_no_endpoint(cluster: RealCluster) -> None:
     cluster.kubectl("scale", "deployment", "web", "--replicas=12")
     started(cluster, "app=web", 12)
     cluster.kubectl("scale", "deployment", "web", f"--replicas={REPLICAS}")
@@ -408,7 +408,7 @@ def test_scaling_up_and_down_leaves_no_endpoint(cluster: Cluster) -> None:
     cluster.until(lambda: endpoints(cluster) == kept, "the store has these pods' endpoints")
 
 
-def endpoints(cluster: Cluster) -> set[str]:
+def endpoints(cluster: RealCluster) -> set[str]:
     """Return the addresses of all endpoints, as netmaster knows them."""
     found = json.loads(cluster.netctl("network", "inspect", "default-net"))
     entries = found["Oper"].get("endpoints") or []
@@ -419,7 +419,7 @@ def endpoints(cluster: Cluster) -> set[str]:
 
 
 @contextmanager
-def pinging(cluster: Cluster, client: str, target: str) -> Iterator[None]:
+def pinging(cluster: RealCluster, client: str, target: str) -> Iterator[None]:
     """Have a pod ping an address all the while; fail if one of its packets got no answer."""
     line = f"ping -i 0.2 {target} & pinging=$!; cat; kill -INT $pinging; wait $pinging"
     process = subprocess.Popen(
@@ -440,7 +440,7 @@ def pinging(cluster: Cluster, client: str, target: str) -> Iterator[None]:
     assert int(sent[1]) - len(answered) <= 1, said
 
 
-def test_a_killed_agent_comes_back_and_pods_miss_nothing(cluster: Cluster) -> None:
+def test_a_killed_agent_comes_back_and_pods_miss_nothing(cluster: RealCluster) -> None:
     first, second, _ = cluster.nodes
     with pinging(cluster, f"client-{first.name}", web_pod_on(cluster, second)):
         for node in (first, second):
@@ -452,11 +452,11 @@ def test_a_killed_agent_comes_back_and_pods_miss_nothing(cluster: Cluster) -> No
             assert cluster.ready(node), "a restart is no reason to give the node up"
 
 
-def restarted(cluster: Cluster, node: Node, before: int) -> bool:
+def restarted(cluster: RealCluster, node: Node, before: int) -> bool:
     return restarts_of(cluster, node) > before and is_ready(agent_on(cluster, node))
 
 
-def restarts_of(cluster: Cluster, node: Node, name: str = "netplugin") -> int:
+def restarts_of(cluster: RealCluster, node: Node, name: str = "netplugin") -> int:
     statuses = pod_on(cluster, node, f"contiv-{name}")["status"]["containerStatuses"]
     return sum(one["restartCount"] for one in statuses if one["name"] == name)
 
@@ -470,7 +470,7 @@ def kill(node: Node, program: str) -> None:
     node.run("sh", "-c", script)
 
 
-def led_by(cluster: Cluster) -> str:
+def led_by(cluster: RealCluster) -> str:
     """Return the address of the node whose netmaster leads."""
     script = (
         "import os, ssl, urllib.request as rest\n"
@@ -484,7 +484,7 @@ def led_by(cluster: Cluster) -> str:
     return str(json.loads(told)["leader-ip"]).partition(":")[0]
 
 
-def test_the_leading_netmaster_is_killed(cluster: Cluster) -> None:
+def test_the_leading_netmaster_is_killed(cluster: RealCluster) -> None:
     leader = led_by(cluster)
     node = next(one for one in cluster.nodes if one.address == leader)
     before = restarts_of(cluster, node, "netmaster")
@@ -499,7 +499,7 @@ def test_the_leading_netmaster_is_killed(cluster: Cluster) -> None:
 
 
 @contextmanager
-def asking(cluster: Cluster, client: str, target: str) -> Iterator[None]:
+def asking(cluster: RealCluster, client: str, target: str) -> Iterator[None]:
     """Have a pod ask a web server all the while, one request after another; fail if one failed."""
     asked = f"{request(target, 80, within=30)} 2>&1"
     tell = "echo no, after $(($(busybox date +%s) - began)) s: $said"
@@ -524,7 +524,7 @@ def asking(cluster: Cluster, client: str, target: str) -> Iterator[None]:
     assert not failed
 
 
-def test_a_rollout_under_requests_while_the_leader_is_killed(cluster: Cluster) -> None:
+def test_a_rollout_under_requests_while_the_leader_is_killed(cluster: RealCluster) -> None:
     cluster.kubectl("apply", "-f", "-", text=ROLLED)
     before = {one["metadata"]["name"] for one in started(cluster, "app=rolled", 4)}
     where = address(cluster, "rolled")
@@ -553,11 +553,11 @@ def test_a_rollout_under_requests_while_the_leader_is_killed(cluster: Cluster) -
     cluster.until(lambda: not pods_with(cluster, "app=rolled"), "its pods are gone")
 
 
-def pods_with(cluster: Cluster, selector: str) -> list[dict[str, Any]]:
+def pods_with(cluster: RealCluster, selector: str) -> list[dict[str, Any]]:
     return list((cluster.get("pods", "-l", selector) or {"items": []})["items"])
 
 
-def test_a_pod_serves_once_its_readiness_gate_says_so(cluster: Cluster) -> None:
+def test_a_pod_serves_once_its_readiness_gate_says_so(cluster: RealCluster) -> None:
     first, second, _ = cluster.nodes
     cluster.kubectl("apply", "-f", "-", text=GATED % (second.name, TOOLS))
     client, where = f"client-{first.name}", address(cluster, "gated")
@@ -578,7 +578,7 @@ def test_a_pod_serves_once_its_readiness_gate_says_so(cluster: Cluster) -> None:
     cluster.kubectl("delete", "service/gated", "pod/gated", "--wait")
 
 
-def test_a_pod_deleted_by_force_has_a_successor_of_its_name(cluster: Cluster) -> None:
+def test_a_pod_deleted_by_force_has_a_successor_of_its_name(cluster: RealCluster) -> None:
     cluster.kubectl("apply", "-f", "-", text=NAMED)
     (old,) = started(cluster, "app=named", 1)
     cluster.kubectl("delete", "pod", "named-0", "--force", "--grace-period=0")
@@ -599,7 +599,7 @@ def test_a_pod_deleted_by_force_has_a_successor_of_its_name(cluster: Cluster) ->
     )
 
 
-def test_the_api_server_is_away(cluster: Cluster) -> None:
+def test_the_api_server_is_away(cluster: RealCluster) -> None:
     where = address(cluster, "web")
     node = cluster.nodes[0]
     ready = f"https://{node.address}:9090/readyz"
@@ -618,7 +618,7 @@ def test_the_api_server_is_away(cluster: Cluster) -> None:
     cluster.await_nodes(ready=True)
 
 
-def test_a_node_reboots(cluster: Cluster) -> None:
+def test_a_node_reboots(cluster: RealCluster) -> None:
     node = cluster.nodes[1]
     node.cut_power()
     node.power_on()
@@ -639,7 +639,7 @@ def test_a_node_reboots(cluster: Cluster) -> None:
 # -- upgrade and uninstall -------------------------------------------------------------------------
 
 
-def test_an_upgrade_to_another_image_takes_one_node_at_a_time(cluster: Cluster) -> None:
+def test_an_upgrade_to_another_image_takes_one_node_at_a_time(cluster: RealCluster) -> None:
     for node in cluster.nodes:
         node.tag(IMAGE, f"{IMAGE}-next")
 
@@ -666,7 +666,7 @@ def test_an_upgrade_to_another_image_takes_one_node_at_a_time(cluster: Cluster) 
     assert works(cluster)
 
 
-def test_uninstall_leaves_nothing_on_the_nodes(cluster: Cluster) -> None:
+def test_uninstall_leaves_nothing_on_the_nodes(cluster: RealCluster) -> None:
     cluster.kubectl("delete", "--ignore-not-found", "deployment", "web")
     cluster.kubectl("delete", "pod", "-l", "role=client", "--wait")
     cluster.uninstall()

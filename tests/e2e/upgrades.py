@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import Cluster
+from tests.e2e.cluster import RealCluster
 from tests.e2e.control_plane import version_of
 from tests.e2e.kubernetes import (
     DEPLOYMENT,
@@ -32,7 +32,7 @@ from tests.e2e.node import Node
 NEXT = [Path(one) for one in filter(None, os.environ.get("K8S_NEXT", "").split(":"))]
 
 
-def test_the_first_release_has_a_network(cluster: Cluster) -> None:
+def test_the_first_release_has_a_network(cluster: RealCluster) -> None:
     cluster.install()
     cluster.kubectl("apply", "-f", "-", text=DEPLOYMENT)
     started(cluster, "app=web", REPLICAS)
@@ -44,7 +44,7 @@ def test_the_first_release_has_a_network(cluster: Cluster) -> None:
 
 @pytest.mark.skipif(not NEXT, reason="K8S_NEXT names no folders of later releases")
 @pytest.mark.parametrize("folder", NEXT, ids=lambda folder: str(version_of(folder / "kubelet")))
-def test_a_release_follows_under_traffic(cluster: Cluster, folder: Path) -> None:
+def test_a_release_follows_under_traffic(cluster: RealCluster, folder: Path) -> None:
     first, second, third = cluster.nodes
     release = str(version_of(folder / "kubelet"))
     before = {one["metadata"]["uid"] for one in started(cluster, "app=web", REPLICAS)}
@@ -78,7 +78,7 @@ def test_a_release_follows_under_traffic(cluster: Cluster, folder: Path) -> None
     cluster.until(partial(works, cluster), "services work")
 
 
-def begin(cluster: Cluster, name: str, node: Node, script: str) -> None:
+def begin(cluster: RealCluster, name: str, node: Node, script: str) -> None:
     """Have a pod of a name run a script on a node; return when it has said something."""
     body = json.loads(pod(name, node, role=name))
     body["spec"]["containers"][0]["command"] = ["sh", "-c", script]
@@ -87,12 +87,12 @@ def begin(cluster: Cluster, name: str, node: Node, script: str) -> None:
     cluster.until(partial(said, cluster, name), f"{name} has begun")
 
 
-def said(cluster: Cluster, name: str) -> str:
+def said(cluster: RealCluster, name: str) -> str:
     """Return the whole lines that a pod has written."""
     return cluster.kubectl("logs", name, check=False).rpartition("\n")[0]
 
 
-def runs(cluster: Cluster, name: str, release: str) -> bool:
+def runs(cluster: RealCluster, name: str, release: str) -> bool:
     """Return whether a node says that its kubelet is of a release."""
     found = cluster.get("node", name) or {}
     told = found.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", "")

@@ -74,7 +74,7 @@ class Talk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class PolicyCluster:
     """Which policies hold for which groups, the networks, and all rules."""
 
     policies: Mapping[str, tuple[str, ...]]
@@ -82,7 +82,7 @@ class Cluster:
     rules: tuple[UserRule, ...] = field(default=())
 
 
-def outcome(cluster: Cluster, sender: Pod, receiver: Pod, talk: Talk) -> Outcome:
+def outcome(cluster: PolicyCluster, sender: Pod, receiver: Pod, talk: Talk) -> Outcome:
     """Return what becomes of a packet from one pod to another."""
     enforced = (rule for rule in cluster.rules if not rule.audit)
     said = [rule for rule in enforced if concerns(cluster, rule, sender, receiver, talk)]
@@ -93,14 +93,16 @@ def outcome(cluster: Cluster, sender: Pod, receiver: Pod, talk: Talk) -> Outcome
     return Outcome.DENIED if "deny" in actions else Outcome.ALLOWED
 
 
-def concerns(cluster: Cluster, rule: UserRule, sender: Pod, receiver: Pod, talk: Talk) -> bool:
+def concerns(
+    cluster: PolicyCluster, rule: UserRule, sender: Pod, receiver: Pod, talk: Talk
+) -> bool:
     """Return whether a rule applies to a packet."""
     return _asks(cluster, rule, sender, receiver, talk) or _answers(
         cluster, rule, sender, receiver, talk
     )
 
 
-def _asks(cluster: Cluster, rule: UserRule, asker: Pod, asked: Pod, talk: Talk) -> bool:
+def _asks(cluster: PolicyCluster, rule: UserRule, asker: Pod, asked: Pod, talk: Talk) -> bool:
     if not _is_of(rule.protocol, talk) or not _are_ends(cluster, rule, asker, asked, talk):
         return False
     if _has_port(rule):
@@ -108,7 +110,7 @@ def _asks(cluster: Cluster, rule: UserRule, asker: Pod, asked: Pod, talk: Talk) 
     return talk.protocol != "tcp" or not rule.protocol or talk.flags & (SYN | ACK) == SYN
 
 
-def _answers(cluster: Cluster, rule: UserRule, asked: Pod, asker: Pod, talk: Talk) -> bool:
+def _answers(cluster: PolicyCluster, rule: UserRule, asked: Pod, asker: Pod, talk: Talk) -> bool:
     return (
         _has_port(rule)
         and _is_of(rule.protocol, talk)
@@ -117,13 +119,13 @@ def _answers(cluster: Cluster, rule: UserRule, asked: Pod, asker: Pod, talk: Tal
     )
 
 
-def _are_ends(cluster: Cluster, rule: UserRule, asker: Pod, asked: Pod, talk: Talk) -> bool:
+def _are_ends(cluster: PolicyCluster, rule: UserRule, asker: Pod, asked: Pod, talk: Talk) -> bool:
     own, other = (asked, asker) if rule.direction == "in" else (asker, asked)
     held = rule.policy in cluster.policies.get(own.group, ())
     return held and _is_other_end(cluster, rule, other, talk)
 
 
-def _is_other_end(cluster: Cluster, rule: UserRule, pod: Pod, talk: Talk) -> bool:
+def _is_other_end(cluster: PolicyCluster, rule: UserRule, pod: Pod, talk: Talk) -> bool:
     if rule.group and (rule.group not in cluster.policies or pod.group != rule.group):
         return False
     if rule.network:

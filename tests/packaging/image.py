@@ -39,7 +39,7 @@ MODES: Final = ("--mode", "kubernetes", "--netmode", "vxlan", "--fwdmode", "rout
 
 
 @dataclass(frozen=True)
-class Site:
+class ImageHost:
     """A host with a store, an Open vSwitch and a containerd that has the image."""
 
     host: Host
@@ -82,7 +82,7 @@ class Site:
 
 
 @pytest.fixture
-def site(bed_dir: Path) -> Iterator[Site]:
+def image_host(bed_dir: Path) -> Iterator[ImageHost]:
     """Make the host, and give its containerd the image."""
     with ExitStack() as undo:
         fabric = Fabric(fresh_name("fabric"))
@@ -98,9 +98,9 @@ def site(bed_dir: Path) -> Iterator[Site]:
         containerd = Containerd(bed_dir / "cd", host.namespace, plugin).prepare(LOOPBACK)
         undo.callback(containerd.destroy)
         containerd.start(within=60)
-        site = Site(host, store, containerd)
-        site.ctr("images", "import", "--snapshotter", "native", str(TAR))
-        yield site
+        image_host = ImageHost(host, store, containerd)
+        image_host.ctr("images", "import", "--snapshotter", "native", str(TAR))
+        yield image_host
 
 
 def files_of(image: Path) -> set[str]:
@@ -129,11 +129,17 @@ def test_the_image_has_no_shell_and_no_package_manager() -> None:
 
 
 @pytest.mark.timeout(900)
-def test_the_image_runs_and_leaves_nothing(site: Site) -> None:
-    host = site.host
+def test_the_image_runs_and_leaves_nothing(image_host: ImageHost) -> None:
+    host = image_host.host
     master = f"{host.address}:9999"
-    site.run(
-        "netmaster", "netmaster", *MODES, "--etcd", site.store.url, "--internal-address", master
+    image_host.run(
+        "netmaster",
+        "netmaster",
+        *MODES,
+        "--etcd",
+        image_host.store.url,
+        "--internal-address",
+        master,
     )
     leads = f'"leader-ip":"{master}"'.encode()
     eventually(
@@ -141,19 +147,19 @@ def test_the_image_runs_and_leaves_nothing(site: Site) -> None:
         "a leader",
         within=60,
     )
-    site.run("netplugin", "netplugin", *site.agent_flags())
+    image_host.run("netplugin", "netplugin", *image_host.agent_flags())
     agent = f"http://{host.address}:9090"
     eventually(lambda: answers(f"{agent}/readyz", namespace=host.namespace), "the agent", within=60)
-    assert site.settings_are_writable("netplugin")
-    assert not site.settings_are_writable("netmaster"), "as the runtime has made it"
+    assert image_host.settings_are_writable("netplugin")
+    assert not image_host.settings_are_writable("netmaster"), "as the runtime has made it"
     _, page = http_request(f"{agent}/metrics", namespace=host.namespace)
     assert parsed(page).value("contiv_netplugin_build_info", version=VERSION) == 1
     for name in ("netplugin", "netmaster"):
-        site.ctr("tasks", "rm", "--force", name)
-        site.ctr("containers", "rm", name)
-    site.run("cleanup", "netplugin", "cleanup", *site.agent_flags(), wait=True)
+        image_host.ctr("tasks", "rm", "--force", name)
+        image_host.ctr("containers", "rm", name)
+    image_host.run("cleanup", "netplugin", "cleanup", *image_host.agent_flags(), wait=True)
     assert host.ovs.vsctl("list-br").split() == ["br-phy"]
-    site.ctr("images", "rm", "--sync", IMAGE)
+    image_host.ctr("images", "rm", "--sync", IMAGE)
     for kind in ("containers", "images", "tasks"):
-        assert site.ctr(kind, "ls", "-q") == "", kind
-    assert len(site.ctr("snapshots", "--snapshotter", "native", "ls").splitlines()) == 1
+        assert image_host.ctr(kind, "ls", "-q") == "", kind
+    assert len(image_host.ctr("snapshots", "--snapshotter", "native", "ls").splitlines()) == 1

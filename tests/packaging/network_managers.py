@@ -27,7 +27,7 @@ DEVICES: Final = "[main]\nno-auto-default=\n[device]\nmatch-device=*\nmanaged=1\
 
 
 @dataclass(frozen=True)
-class Site:
+class ManagedMachine:
     """A machine, its network, and where the other ends of its links are."""
 
     machine: Machine
@@ -46,7 +46,7 @@ class Site:
 
 
 @pytest.fixture
-def site(bed_dir: Path) -> Iterator[Site]:
+def managed(bed_dir: Path) -> Iterator[ManagedMachine]:
     """Boot a machine that has both, before either was told anything."""
     with ExitStack() as undo:
         network, away = (Namespace(fresh_name(name)).create() for name in ("managed", "away"))
@@ -65,7 +65,7 @@ def site(bed_dir: Path) -> Iterator[Site]:
         (root.path / "etc/systemd/network").mkdir(exist_ok=True)
         (root.path / "etc/systemd/network/99-all.network").write_text(EVERYTHING)
         (root.path / "etc/NetworkManager/conf.d/all.conf").write_text(DEVICES)
-        yield Site(machine, network, away)
+        yield ManagedMachine(machine, network, away)
 
 
 def addressed(machine: Machine) -> set[str]:
@@ -89,9 +89,9 @@ def write_files(machine: Machine) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_networkd_leaves_links_alone(site: Site) -> None:
-    machine = site.machine
-    site.add_all()
+def test_networkd_leaves_links_alone(managed: ManagedMachine) -> None:
+    machine = managed.machine
+    managed.add_all()
     machine.systemctl("start", "dbus.service")
     machine.systemctl("start", "systemd-networkd.service")
     eventually(lambda: addressed(machine) == {*OURS, OTHER}, "without the files all are managed")
@@ -101,10 +101,10 @@ def test_networkd_leaves_links_alone(site: Site) -> None:
         machine.run("ip", "link", "delete", name)
 
     write_files(machine)
-    site.add_all()
+    managed.add_all()
     machine.systemctl("start", "systemd-networkd.service")
     eventually(lambda: OTHER in addressed(machine), "networkd has configured the other link")
-    site.add("vvport8", "other1")
+    managed.add("vvport8", "other1")
     eventually(lambda: "other1" in addressed(machine), "and one that came later")
     assert addressed(machine) == {OTHER, "other1"}
     listed = machine.run("networkctl", "--no-legend", "--no-pager", "list").stdout.splitlines()
@@ -113,10 +113,10 @@ def test_networkd_leaves_links_alone(site: Site) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_network_manager_leaves_links_alone(site: Site) -> None:
-    machine = site.machine
+def test_network_manager_leaves_links_alone(managed: ManagedMachine) -> None:
+    machine = managed.machine
     write_files(machine)
-    site.add_all()
+    managed.add_all()
     machine.systemctl("start", "dbus.service")
     machine.systemctl("start", "NetworkManager.service")
     expected = dict.fromkeys(OURS, True) | {OTHER: False}

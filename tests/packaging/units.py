@@ -46,7 +46,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 @dataclass(frozen=True)
-class Site:
+class SystemdHost:
     """A host whose systemd runs both daemons."""
 
     machine: Machine
@@ -87,16 +87,16 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(bed_dirs: Iterator[Path]) -> Iterator[Site]:
+def systemd(bed_dirs: Iterator[Path]) -> Iterator[SystemdHost]:
     """Run a site that the tests share; each leaves it as it was."""
     directory = next(bed_dirs)
     directory.mkdir()
-    with started(directory) as site:
-        yield site
+    with started(directory) as systemd:
+        yield systemd
 
 
 @contextmanager
-def started(directory: Path) -> Iterator[Site]:
+def started(directory: Path) -> Iterator[SystemdHost]:
     """Install the package, boot, and start both services by their units."""
     with ExitStack() as undo:
         fabric = Fabric(fresh_name("fabric"))
@@ -130,7 +130,7 @@ def started(directory: Path) -> Iterator[Site]:
         subnet = ("--subnet=10.20.0.0/16", "--gateway=10.20.0.1")
         machine.run("netctl", "--netmaster", master, "net", "create", *subnet, "default-net")
         machine.systemctl("enable", "--now", "netplugin.service")
-        yield Site(machine, host)
+        yield SystemdHost(machine, host)
 
 
 def settings(daemon: str, host: Host, store: Etcd) -> str:
@@ -145,36 +145,36 @@ def settings(daemon: str, host: Host, store: Etcd) -> str:
 
 
 @pytest.mark.parametrize("daemon", ["netmaster", "netplugin"])
-def test_a_service_is_started_when_it_has_said_so(site: Site, daemon: str) -> None:
+def test_a_service_is_started_when_it_has_said_so(systemd: SystemdHost, daemon: str) -> None:
     unit = f"{daemon}.service"
-    assert site.machine.show(unit, "Type") == "notify"
-    assert site.machine.show(unit, "ActiveState") == "active"
-    assert site.machine.show(unit, "UnitFileState") == "enabled"
-    pid = site.machine.show(unit, "MainPID")
-    user = site.machine.run("stat", "--format=%u", f"/proc/{pid}").stdout.strip()
+    assert systemd.machine.show(unit, "Type") == "notify"
+    assert systemd.machine.show(unit, "ActiveState") == "active"
+    assert systemd.machine.show(unit, "UnitFileState") == "enabled"
+    pid = systemd.machine.show(unit, "MainPID")
+    user = systemd.machine.run("stat", "--format=%u", f"/proc/{pid}").stdout.strip()
     assert (user == "0") == (daemon == "netplugin"), "netmaster has a user of its own"
-    status = site.machine.run("cat", f"/proc/{pid}/status").stdout
+    status = systemd.machine.run("cat", f"/proc/{pid}/status").stdout
     assert "NoNewPrivs:\t1" in status
     assert "Seccomp:\t2" in status
 
 
-def test_metrics_and_health_are_whole_in_the_sandbox(site: Site) -> None:
+def test_metrics_and_health_are_whole_in_the_sandbox(systemd: SystemdHost) -> None:
     """What reads the process, the kernel and Open vSwitch for a figure is allowed to."""
-    site.add("counted")
+    systemd.add("counted")
     try:
-        whole(f"http://{site.host.address}:9999", site, of_master.METRICS)
-        found = whole(f"http://{site.host.address}:9090", site, of_agent.METRICS)
+        whole(f"http://{systemd.host.address}:9999", systemd, of_master.METRICS)
+        found = whole(f"http://{systemd.host.address}:9090", systemd, of_agent.METRICS)
         bridge = "contivVxlanBridge"
         flows = found.value(of_agent.WANTED.name, bridge=bridge)
         assert found.total(of_agent.INSTALLED.name, bridge=bridge) == flows > 0
         assert found.value(of_agent.ENDPOINTS.name, bridge=bridge, side="local") == 1
     finally:
-        site.delete("counted")
+        systemd.delete("counted")
 
 
-def whole(url: str, site: Site, metrics: Iterable[Metric]) -> Metrics:
+def whole(url: str, systemd: SystemdHost, metrics: Iterable[Metric]) -> Metrics:
     """Return a daemon's metrics, which are those of a daemon to which nothing is forbidden."""
-    namespace = site.host.namespace
+    namespace = systemd.host.namespace
     eventually(partial(answers, f"{url}/readyz", namespace=namespace), f"{url} is ready")
     status, page = http_request(f"{url}/metrics", namespace=namespace)
     assert status == 200
@@ -187,84 +187,86 @@ def whole(url: str, site: Site, metrics: Iterable[Metric]) -> Metrics:
     return found
 
 
-def test_calls_wait_in_the_socket_while_the_agent_restarts(site: Site) -> None:
-    address = site.add("first")
-    inode, before = site.inode(), site.agent()
-    site.machine.systemctl("stop", "netplugin.service")
-    assert site.inode() == inode
-    assert site.agent() == "0"
+def test_calls_wait_in_the_socket_while_the_agent_restarts(systemd: SystemdHost) -> None:
+    address = systemd.add("first")
+    inode, before = systemd.inode(), systemd.agent()
+    systemd.machine.systemctl("stop", "netplugin.service")
+    assert systemd.inode() == inode
+    assert systemd.agent() == "0"
     # the call finds a socket without an agent behind it, and systemd starts one
-    other = site.add("second")
-    assert site.inode() == inode
-    assert site.agent() not in {"0", before}
-    assert site.reaches("second", address)
-    answered = threading.Thread(target=site.machine.systemctl, args=("restart", "netplugin"))
+    other = systemd.add("second")
+    assert systemd.inode() == inode
+    assert systemd.agent() not in {"0", before}
+    assert systemd.reaches("second", address)
+    answered = threading.Thread(target=systemd.machine.systemctl, args=("restart", "netplugin"))
     answered.start()
-    site.delete("second")
+    systemd.delete("second")
     answered.join()
-    assert site.inode() == inode
-    assert site.add("third") != address
-    site.delete("third")
-    site.delete("first")
+    assert systemd.inode() == inode
+    assert systemd.add("third") != address
+    systemd.delete("third")
+    systemd.delete("first")
     assert other != address
 
 
-def test_preflight_starts_no_agent(site: Site) -> None:
-    site.machine.systemctl("stop", "netplugin.service")
+def test_preflight_starts_no_agent(systemd: SystemdHost) -> None:
+    systemd.machine.systemctl("stop", "netplugin.service")
     try:
-        said = site.machine.run("sh", "-ac", ". /etc/default/netplugin; netplugin preflight").stdout
-        assert site.machine.show("netplugin.service", "ActiveState") == "inactive"
+        said = systemd.machine.run(
+            "sh", "-ac", ". /etc/default/netplugin; netplugin preflight"
+        ).stdout
+        assert systemd.machine.show("netplugin.service", "ActiveState") == "inactive"
     finally:
-        site.machine.systemctl("start", "netplugin.service")
+        systemd.machine.systemctl("start", "netplugin.service")
     assert f"are free, the service manager listens at {SOCKET}" in said
 
 
-def test_an_agent_that_was_killed_comes_back_and_its_pods_stay(site: Site) -> None:
-    address, before = site.add("left"), site.agent()
-    site.add("right")
-    site.machine.systemctl("kill", "--signal=KILL", "netplugin.service")
-    assert site.reaches("right", address)
-    eventually(lambda: site.agent() not in {"0", before}, "systemd started it again")
+def test_an_agent_that_was_killed_comes_back_and_its_pods_stay(systemd: SystemdHost) -> None:
+    address, before = systemd.add("left"), systemd.agent()
+    systemd.add("right")
+    systemd.machine.systemctl("kill", "--signal=KILL", "netplugin.service")
+    assert systemd.reaches("right", address)
+    eventually(lambda: systemd.agent() not in {"0", before}, "systemd started it again")
     # waits in the socket until the new one serves
-    site.delete("right")
-    site.delete("left")
+    systemd.delete("right")
+    systemd.delete("left")
 
 
-def test_a_package_that_replaces_another_restarts_what_runs(site: Site) -> None:
+def test_a_package_that_replaces_another_restarts_what_runs(systemd: SystemdHost) -> None:
     units = ("netmaster.service", "netplugin.service")
-    address, inode = site.add("left"), site.inode()
-    site.add("right")
-    before = [site.machine.show(unit, "MainPID") for unit in units]
-    site.machine.run("dpkg", "--install", "/var/cache/contiv.deb")
-    now = [site.machine.show(unit, "MainPID") for unit in units]
+    address, inode = systemd.add("left"), systemd.inode()
+    systemd.add("right")
+    before = [systemd.machine.show(unit, "MainPID") for unit in units]
+    systemd.machine.run("dpkg", "--install", "/var/cache/contiv.deb")
+    now = [systemd.machine.show(unit, "MainPID") for unit in units]
     assert {"0", *before}.isdisjoint(now)
-    assert site.inode() == inode
-    assert site.reaches("right", address)
-    site.delete("right")
-    site.delete("left")
+    assert systemd.inode() == inode
+    assert systemd.reaches("right", address)
+    systemd.delete("right")
+    systemd.delete("left")
 
 
 @pytest.mark.parametrize("daemon", ["netmaster", "netplugin"])
-def test_a_daemon_that_hangs_is_replaced(site: Site, daemon: str) -> None:
+def test_a_daemon_that_hangs_is_replaced(systemd: SystemdHost, daemon: str) -> None:
     unit = f"{daemon}.service"
-    drop_in = site.machine.root.path / f"etc/systemd/system/{unit}.d/watchdog.conf"
+    drop_in = systemd.machine.root.path / f"etc/systemd/system/{unit}.d/watchdog.conf"
     drop_in.parent.mkdir()
     drop_in.write_text(SHORT_WATCHDOG)
-    site.machine.systemctl("daemon-reload")
-    site.machine.systemctl("restart", unit)
-    before = site.machine.show(unit, "NRestarts")
-    site.machine.systemctl("kill", "--signal=STOP", unit)
-    eventually(lambda: site.machine.show(unit, "NRestarts") != before, "watchdog", within=30)
-    eventually(lambda: site.machine.show(unit, "ActiveState") == "active", "ready", within=60)
-    assert f"{unit}: Watchdog timeout" in site.machine.journal()
+    systemd.machine.systemctl("daemon-reload")
+    systemd.machine.systemctl("restart", unit)
+    before = systemd.machine.show(unit, "NRestarts")
+    systemd.machine.systemctl("kill", "--signal=STOP", unit)
+    eventually(lambda: systemd.machine.show(unit, "NRestarts") != before, "watchdog", within=30)
+    eventually(lambda: systemd.machine.show(unit, "ActiveState") == "active", "ready", within=60)
+    assert f"{unit}: Watchdog timeout" in systemd.machine.journal()
     drop_in.unlink()
     drop_in.parent.rmdir()
-    site.machine.systemctl("daemon-reload")
-    site.machine.systemctl("restart", unit)
+    systemd.machine.systemctl("daemon-reload")
+    systemd.machine.systemctl("restart", unit)
 
 
-def test_keys_of_root_are_handed_to_netmaster(site: Site) -> None:
-    machine, address = site.machine, site.host.address
+def test_keys_of_root_are_handed_to_netmaster(systemd: SystemdHost) -> None:
+    machine, address = systemd.machine, systemd.host.address
     (block,) = re.findall(r"```ini\n(.*?)```", INSTALLATION.read_text(), re.DOTALL)
     machine.run("netmaster", "ca", "init", "/root/contiv-ca")
     names = ("--role", "master", "--name", "m1", "--address", address, "--out", "/etc/contiv")
@@ -277,7 +279,7 @@ def test_keys_of_root_are_handed_to_netmaster(site: Site) -> None:
     machine.systemctl("restart", "netmaster.service")
     context = tls_trust.client_context(ca_file=str(machine.root.path / "etc/contiv/ca.pem"))
     url = f"https://{address}:9999/healthz"
-    assert answers(url, namespace=site.host.namespace, context=context)
+    assert answers(url, namespace=systemd.host.namespace, context=context)
     drop_in.unlink()
     drop_in.parent.rmdir()
     for path in ("/etc/contiv", "/root/contiv-ca"):
@@ -287,8 +289,8 @@ def test_keys_of_root_are_handed_to_netmaster(site: Site) -> None:
 
 
 def test_a_removal_ends_the_services_and_leaves_nothing(bed_dir: Path) -> None:
-    with started(bed_dir) as site:
-        remove(site.machine)
+    with started(bed_dir) as systemd:
+        remove(systemd.machine)
 
 
 def remove(machine: Machine) -> None:

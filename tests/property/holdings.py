@@ -14,7 +14,7 @@ from core import keys
 
 
 @dataclass(frozen=True)
-class Site:
+class ModelNetwork:
     """A network of the model: subnets, gateways, and the pools its groups would have."""
 
     name: str
@@ -33,7 +33,7 @@ Holder = tuple[str, str]
 class Holdings:
     """Who holds what, by network and address."""
 
-    def __init__(self, sites: Mapping[str, Site]) -> None:
+    def __init__(self, sites: Mapping[str, ModelNetwork]) -> None:
         self.sites = sites
         self.held: dict[str, dict[str, Holder]] = {
             name: dict.fromkeys(site.gateways, ("gateway", f"{name}.default"))

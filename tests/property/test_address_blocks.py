@@ -56,7 +56,7 @@ class Agent:
     pods: list[Pod] = field(default_factory=list)
 
 
-class Cluster:
+class BlockAgents:
     """One network of both families; `late` are requests that nobody waits for any more."""
 
     def __init__(self, rates: tuple[float, ...]) -> None:
@@ -260,7 +260,7 @@ class Cluster:
         return f"{N1}-{pod.name}"
 
 
-def step(cluster: Cluster, chance: Random) -> None:
+def step(cluster: BlockAgents, chance: Random) -> None:
     """Have something happen; what moves addresses happens more often."""
     label, number, sometimes = chance.choice(HOSTS), chance.randrange(30), chance.random() < 0.5
     happenings: dict[Callable[[], object], int] = {
@@ -286,7 +286,7 @@ def step(cluster: Cluster, chance: Random) -> None:
 @given(seed=st.integers(0, 2**32), rates=st.tuples(*[st.sampled_from([0.95, 1.0, 1.05])] * 2))
 def test_no_address_is_ever_two_pods(seed: int, rates: tuple[float, ...]) -> None:
     cluster, chance = (
-        Cluster(rates),
+        BlockAgents(rates),
         Random(seed),
     )  # weighted: hosts have addresses most of the time
     for _ in range(STEPS):

@@ -41,12 +41,12 @@ from objdb.api import Change, Fence, Outcome
 from objdb.memory import LostAnswer, MemoryBackend, MemoryStore
 from state.records import EndpointRecord, GrantRecord
 from tests.bed.waiting import WITHIN
-from tests.property.holdings import Holdings, Site, differences, violations
+from tests.property.holdings import Holdings, ModelNetwork, differences, violations
 
 NOW: Final = 1000.0
 
 SITES: Final = {
-    "n1": Site(
+    "n1": ModelNetwork(
         name="n1",
         subnet=IPv4Network("10.1.1.0/28"),
         gateways=("10.1.1.14",),
@@ -57,7 +57,7 @@ SITES: Final = {
             "gq": (IPv4Address("10.1.1.8"), IPv4Address("10.1.1.8")),
         },
     ),
-    "six": Site(
+    "six": ModelNetwork(
         name="six",
         subnet=IPv4Network("10.2.0.0/29"),
         gateways=("10.2.0.1", "2001:db8::1"),
@@ -65,7 +65,7 @@ SITES: Final = {
         last=IPv4Address("10.2.0.6"),
         subnet6=IPv6Network("2001:db8::/125"),
     ),
-    "rng": Site(
+    "rng": ModelNetwork(
         name="rng",
         subnet=IPv4Network("10.3.0.0/24"),
         gateways=("10.3.0.254",),

@@ -72,7 +72,7 @@ endpoints = st.tuples(
 
 
 @dataclass
-class Site:
+class AdmittedHolders:
     """A cluster, and what is registered in it."""
 
     scene: Scene
@@ -110,15 +110,15 @@ def pods(record: NetworkRecord) -> set[str]:
     return set(map(str, whole))
 
 
-def wrong(site: Site, record: NetworkRecord) -> Iterator[str]:
+def wrong(holders: AdmittedHolders, record: NetworkRecord) -> Iterator[str]:
     """Yield what is wrong with a network that was accepted now."""
     held = pods(record)
-    yield from held & site.own
+    yield from held & holders.own
     beside = record.encap == "vlan" and record.type == "data"
-    yield from held & site.hops - ({record.gateway} if beside else set())
+    yield from held & holders.hops - ({record.gateway} if beside else set())
     subnet = IPv4Network((record.subnet, record.subnet_len))
-    for other in site.scene.view.networks.values():
-        shares = site.routed and record.encap == other.encap == "vlan"
+    for other in holders.scene.view.networks.values():
+        shares = holders.routed and record.encap == other.encap == "vlan"
         if shares and other.tenant != record.tenant:
             theirs = IPv4Network((other.subnet, other.subnet_len))
             yield from {other.id} if subnet.overlaps(theirs) else ()
@@ -134,8 +134,8 @@ def wrong(site: Site, record: NetworkRecord) -> Iterator[str]:
 def test_nothing_that_is_accepted_takes_an_address_that_hosts_need(
     routed: bool, asked: list[object]
 ) -> None:
-    site = Site(Scene(), routed)
-    scene = site.scene
+    holders = AdmittedHolders(Scene(), routed)
+    scene = holders.scene
     mode = "routing" if routed else "bridge"
     current = scene.read(Global.kind, "global")
     scene.do(global_settings.update, current.model_copy(update={"fwd_mode": mode}))
@@ -144,21 +144,21 @@ def test_nothing_that_is_accepted_takes_an_address_that_hosts_need(
     for number, one in enumerate(asked):
         try:
             if isinstance(one, HostRecord | ServiceInstance):
-                site.register(one)
+                holders.register(one)
             elif isinstance(one, tuple):
                 name, tenant, address = one
                 pod = wanted(f"c{number}", name, ip_address=address, tenant=tenant)
                 given_one = scene.do(endpoint.create, pod, NOW)
-                assert given_one.ip_address not in site.own
+                assert given_one.ip_address not in holders.own
                 vip = a_service(f"s{number}", name, ip_address=address, tenant_name=tenant)
                 scene.do(service.create, vip)
                 assert (
                     scene.view.services[ServiceKey(f"s{number}:{tenant}")].ip_address
-                    not in site.own
+                    not in holders.own
                 )
             else:
                 made = scene.do(network.create, one)
                 nid = NetworkId(f"{made.network_name}.{made.tenant_name}")
-                assert list(wrong(site, scene.view.networks[nid])) == []
+                assert list(wrong(holders, scene.view.networks[nid])) == []
         except ContivError:
             continue

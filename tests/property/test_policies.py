@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ofnet.world import Bridge, FwdMode
+from tests.model.policy_bridge import CLUSTER, PODS, Placed, PolicyBridge
 from tests.model.policy_oracle import ACK, SYN, Outcome, Talk, UserRule, concerns, outcome
-from tests.model.policy_site import CLUSTER, PODS, Placed, Site
 from tests.property.policies import (
     ACTIONS,
     DIRECTIONS,
@@ -55,8 +55,8 @@ Said = tuple[Placed, Placed, Talk]
 
 
 @cache
-def site(kind: Bridge, fwd_mode: FwdMode) -> Site:
-    return Site(kind, fwd_mode)
+def site(kind: Bridge, fwd_mode: FwdMode) -> PolicyBridge:
+    return PolicyBridge(kind, fwd_mode)
 
 
 @cache
@@ -90,7 +90,9 @@ def _some(of: list[Said], turn: int, count: int) -> list[Said]:
     return [*of[start:], *of[:start]][:count]
 
 
-def disagreements(at: Site, rules: tuple[UserRule, ...], packets: Iterable[Said]) -> Iterator[str]:
+def disagreements(
+    at: PolicyBridge, rules: tuple[UserRule, ...], packets: Iterable[Said]
+) -> Iterator[str]:
     """Yield each packet for which flows and oracle differ."""
     at.hold(rules)
     cluster = replace(CLUSTER, rules=rules)

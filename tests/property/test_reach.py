@@ -20,8 +20,8 @@ from netmaster.plan.reachability.reach import (
     traffic_between,
 )
 from state.policy_rules import OfnetRule, PolicyRule, RuleScope, expand_all, policy_rule
+from tests.model.policy_bridge import CLUSTER, GROUPS, PODS, Placed
 from tests.model.policy_oracle import ACK, SYN, Outcome, Talk, UserRule, outcome
-from tests.model.policy_site import CLUSTER, GROUPS, PODS, Placed
 from tests.property.policies import rules_of_either_policy
 from tests.unit.netplugin import records
 

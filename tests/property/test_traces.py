@@ -14,7 +14,7 @@ from ofnet.trace.journey import follow
 from ofnet.world import Bridge
 from tests.integration.ofnet.network_policy import numbered, packet, sendable, world_of
 from tests.unit.netplugin.world.kubernetes.cases import CASES
-from tests.unit.netplugin.world.kubernetes.oracle import Cluster, allowed
+from tests.unit.netplugin.world.kubernetes.oracle import KubeCluster, allowed
 from tests.unit.netplugin.world.kubernetes.random_policies import random_cluster
 from tests.unit.netplugin.world.kubernetes.world import cluster, policies_of
 
@@ -22,7 +22,7 @@ PACKETS = 30
 """Packets of each set of policies."""
 
 
-def wrong(known: Cluster, seed: int | str) -> list[str]:
+def wrong(known: KubeCluster, seed: int | str) -> list[str]:
     """Return the packets of which a trace says something else than the oracle."""
     world, ports = world_of(known, policies_of(known)), numbered(known)
     desired = Desired(Bridge.VXLAN)

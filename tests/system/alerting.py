@@ -42,7 +42,7 @@ BEGINS, ENDS = 150.0, 150.0
 
 
 @dataclass(frozen=True)
-class Site:
+class WatchedCluster:
     """The cluster with its second master, and what watches it."""
 
     bed: Bed
@@ -124,38 +124,40 @@ def prometheus(bed: Bed) -> Daemon:
 
 
 @pytest.fixture(scope="module")
-def site(bed_dirs: Iterator[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def cluster(
+    bed_dirs: Iterator[Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[WatchedCluster]:
     """Run the cluster, and Prometheus beside it."""
     often = ["--probe-interval", "1", "--audit-interval", "10"]
     flags = {"netplugin": [*api_flags(tmp_path_factory), *often]}
     with ExitStack() as stack:
         bed = stack.enter_context(planes(next(bed_dirs), "routing", flags=flags))
         api = stack.enter_context(api_beside(bed))
-        site = Site(bed, bed.another_master(SECOND_PORT), api)
-        for daemon in (site.second, prometheus(bed)):
+        cluster = WatchedCluster(bed, bed.another_master(SECOND_PORT), api)
+        for daemon in (cluster.second, prometheus(bed)):
             stack.callback(daemon.kill)
             daemon.start(within=30)
-        eventually(lambda: not site.alerts() | site.alerts("pending"), "quiet", within=ENDS)
-        yield site
+        eventually(lambda: not cluster.alerts() | cluster.alerts("pending"), "quiet", within=ENDS)
+        yield cluster
 
 
 # -- failures --------------------------------------------------------------------------------------
 
 
 @contextmanager
-def no_leader(site: Site) -> Iterator[None]:
-    for master in site.masters:
+def no_leader(cluster: WatchedCluster) -> Iterator[None]:
+    for master in cluster.masters:
         master.kill()
     try:
         yield
     finally:
-        for master in site.masters:
+        for master in cluster.masters:
             master.start(within=30)
 
 
 @contextmanager
-def a_master_of_another_store(site: Site) -> Iterator[None]:
-    bed = site.bed
+def a_master_of_another_store(cluster: WatchedCluster) -> Iterator[None]:
+    bed = cluster.bed
     where = bed.dir / "foreign"
     store = Etcd(where, bed.fabric.namespace, bed.fabric.address, FOREIGN_STORE)
     master = bed.another_master(FOREIGN_PORT)
@@ -171,18 +173,18 @@ def a_master_of_another_store(site: Site) -> Iterator[None]:
 
 @contextmanager
 def leaders_lost(
-    site: Site, end: Callable[[Daemon], None], restore: Callable[[Daemon], None]
+    cluster: WatchedCluster, end: Callable[[Daemon], None], restore: Callable[[Daemon], None]
 ) -> Iterator[None]:
     """Have one leader after another succeeded, each of which comes back."""
-    leader = site.leader()
+    leader = cluster.leader()
     for _ in range(7):
         before = leader
         end(before)
         try:
-            leader = site.leader()
+            leader = cluster.leader()
         finally:
             restore(before)
-        eventually(partial(site.serves, before), "it is back", within=30)
+        eventually(partial(cluster.serves, before), "it is back", within=30)
     yield
 
 
@@ -198,28 +200,28 @@ def repeated(action: Callable[[], object], pause: float = 0.5) -> Iterator[None]
         yield
 
 
-def change(site: Site) -> None:
+def change(cluster: WatchedCluster) -> None:
     """Have netmaster commit something."""
-    bed = site.bed
+    bed = cluster.bed
     for verb in (["create", "--subnet=10.99.0.0/24"], ["delete"]):
         bed.netctl("net", verb[0], *verb[1:], "changing", check=False)
 
 
 @contextmanager
-def a_full_store(site: Site) -> Iterator[None]:
-    store = site.bed.store
+def a_full_store(cluster: WatchedCluster) -> Iterator[None]:
+    store = cluster.bed.store
     assert isinstance(store, Etcd)
     store.alarm("ACTIVATE")
     try:
-        with repeated(partial(change, site)):
+        with repeated(partial(change, cluster)):
             yield
     finally:
         store.alarm("DEACTIVATE")
 
 
 @contextmanager
-def a_slow_store(site: Site) -> Iterator[None]:
-    store = site.bed.store
+def a_slow_store(cluster: WatchedCluster) -> Iterator[None]:
+    store = cluster.bed.store
 
     def hang() -> None:
         store.pause()
@@ -228,13 +230,15 @@ def a_slow_store(site: Site) -> Iterator[None]:
         finally:
             store.resume()
 
-    with repeated(partial(change, site), 0.0), repeated(hang, 0.1):
+    with repeated(partial(change, cluster), 0.0), repeated(hang, 0.1):
         yield
 
 
 @contextmanager
-def pods(site: Site, number: int, network: str, group: str = "") -> Iterator[list[Pod]]:
-    bed, (host, _) = site.bed, site.bed.hosts
+def pods(
+    cluster: WatchedCluster, number: int, network: str, group: str = ""
+) -> Iterator[list[Pod]]:
+    bed, (host, _) = cluster.bed, cluster.bed.hosts
     add = partial(bed.add_pod, host, network=network, group=group)
     made = [add(f"{network}{one}") for one in range(number)]
     try:
@@ -245,19 +249,19 @@ def pods(site: Site, number: int, network: str, group: str = "") -> Iterator[lis
 
 
 @contextmanager
-def a_full_network(site: Site) -> Iterator[None]:
-    bed = site.bed
+def a_full_network(cluster: WatchedCluster) -> Iterator[None]:
+    bed = cluster.bed
     bed.netctl("net", "create", "--subnet=10.98.0.10-10.98.0.12/24", "small")
     try:
-        with pods(site, 3, "small"):
+        with pods(cluster, 3, "small"):
             yield
     finally:
         bed.netctl("net", "delete", "small")
 
 
 @contextmanager
-def no_agent(site: Site) -> Iterator[None]:
-    agent = site.bed.agents[1]
+def no_agent(cluster: WatchedCluster) -> Iterator[None]:
+    agent = cluster.bed.agents[1]
     agent.kill()
     try:
         yield
@@ -266,13 +270,13 @@ def no_agent(site: Site) -> Iterator[None]:
 
 
 @contextmanager
-def no_switch(site: Site) -> Iterator[None]:
-    host = site.bed.hosts[1]
+def no_switch(cluster: WatchedCluster) -> Iterator[None]:
+    host = cluster.bed.hosts[1]
     host.ovs.vswitchd.kill()
     # The host's own address is on a bridge here; it stays reachable as by a card of its own.
     move_address(host, "br-phy", "eth0")
     try:
-        change(site)
+        change(cluster)
         yield
     finally:
         move_address(host, "eth0", "br-phy")
@@ -286,22 +290,22 @@ def move_address(host: Host, before: str, after: str) -> None:
 
 
 @contextmanager
-def flows_taken_away(site: Site, pause: float) -> Iterator[None]:
-    switch = site.bed.hosts[0].ovs
+def flows_taken_away(cluster: WatchedCluster, pause: float) -> Iterator[None]:
+    switch = cluster.bed.hosts[0].ovs
     with repeated(partial(switch.ofctl, "del-flows", "contivVlanBridge", "table=0"), pause):
         yield
 
 
 @contextmanager
-def a_switch_that_refuses(site: Site) -> Iterator[None]:
-    switch = site.bed.hosts[0].ovs
+def a_switch_that_refuses(cluster: WatchedCluster) -> Iterator[None]:
+    switch = cluster.bed.hosts[0].ovs
     limit = ["--id=@limit", "create", "flow_table", "flow_limit=1", "overflow_policy=refuse"]
     table = f"flow_tables:{TableId.POLICY.value}=@limit"
     switch.vsctl("--", *limit, "--", "set", "bridge", "contivVlanBridge", table)
-    bed = site.bed
+    bed = cluster.bed
     rule = ["-d", "in", "--protocol=tcp", "--port=80", "--action=deny", "guard-vlan", "1"]
     try:
-        with pods(site, 1, "vlan", "web-vlan"):
+        with pods(cluster, 1, "vlan", "web-vlan"):
             bed.netctl("policy", "rule-add", *rule)
             yield
             bed.netctl("policy", "rule-rm", "guard-vlan", "1")
@@ -310,8 +314,8 @@ def a_switch_that_refuses(site: Site) -> Iterator[None]:
 
 
 @contextmanager
-def pods_of_no_network(site: Site) -> Iterator[None]:
-    bed = site.bed
+def pods_of_no_network(cluster: WatchedCluster) -> Iterator[None]:
+    bed = cluster.bed
     for number in range(6):
         with pytest.raises(CniFailed):
             bed.add_pod(bed.hosts[0], f"absent{number}", network="absent")
@@ -319,8 +323,8 @@ def pods_of_no_network(site: Site) -> Iterator[None]:
 
 
 @contextmanager
-def a_slow_switch(site: Site) -> Iterator[None]:
-    bed = site.bed
+def a_slow_switch(cluster: WatchedCluster) -> Iterator[None]:
+    bed = cluster.bed
     switch = bed.hosts[0].ovs.vswitchd
     numbers = iter(range(1000))
 
@@ -339,9 +343,9 @@ def a_slow_switch(site: Site) -> Iterator[None]:
 
 
 @contextmanager
-def a_tunnel_that_is_taken(site: Site) -> Iterator[None]:
-    near, far = site.bed.hosts
-    agent = site.bed.agents[0]
+def a_tunnel_that_is_taken(cluster: WatchedCluster) -> Iterator[None]:
+    near, far = cluster.bed.hosts
+    agent = cluster.bed.agents[0]
     tunnel = ["type=vxlan", f"options:remote_ip={far.address}", "options:key=flow"]
     agent.kill()
     name = next(
@@ -360,8 +364,8 @@ def a_tunnel_that_is_taken(site: Site) -> Iterator[None]:
 
 
 @contextmanager
-def a_narrow_path(site: Site) -> Iterator[None]:
-    bed = site.bed
+def a_narrow_path(cluster: WatchedCluster) -> Iterator[None]:
+    bed = cluster.bed
     set_mtu = ["ip", "link", "set", bed.hosts[1].link, "mtu"]
     bed.fabric.namespace.run([*set_mtu, "1400"])
     try:
@@ -371,9 +375,9 @@ def a_narrow_path(site: Site) -> Iterator[None]:
 
 
 @contextmanager
-def a_slow_path(site: Site) -> Iterator[None]:
+def a_slow_path(cluster: WatchedCluster) -> Iterator[None]:
     """Have the other host's switch stand still nearly always: this kernel may delay no packets."""
-    switch = site.bed.hosts[1].ovs.vswitchd
+    switch = cluster.bed.hosts[1].ovs.vswitchd
 
     def stand() -> None:
         switch.pause()
@@ -388,8 +392,8 @@ def a_slow_path(site: Site) -> Iterator[None]:
 
 
 @contextmanager
-def no_bgp_peer(site: Site) -> Iterator[None]:
-    bed, label = site.bed, site.bed.hosts[0].label
+def no_bgp_peer(cluster: WatchedCluster) -> Iterator[None]:
+    bed, label = cluster.bed, cluster.bed.hosts[0].label
     local = ["--router-ip=10.97.0.1/24", "--as=65001"]
     bed.netctl("bgp", "create", label, *local, "--neighbor=10.97.0.2", "--neighbor-as=65002")
     try:
@@ -399,19 +403,19 @@ def no_bgp_peer(site: Site) -> Iterator[None]:
 
 
 @contextmanager
-def no_api_server(site: Site) -> Iterator[None]:
-    site.api.failing = 503
-    site.api.hang_up()
+def no_api_server(cluster: WatchedCluster) -> Iterator[None]:
+    cluster.api.failing = 503
+    cluster.api.hang_up()
     try:
         yield
     finally:
-        site.api.failing = 0
+        cluster.api.failing = 0
 
 
 @contextmanager
-def a_chain_that_is_taken(site: Site) -> Iterator[None]:
+def a_chain_that_is_taken(cluster: WatchedCluster) -> Iterator[None]:
     """Have another program hold the chain that iptables needs for rules of pods' links."""
-    host = site.bed.hosts[1].namespace
+    host = cluster.bed.hosts[1].namespace
     chain = "chain ip raw PREROUTING { type filter hook prerouting priority 7; }"
     # in one transaction: the agent puts its chain back at once
     host.run(["nft", f"delete table ip raw; add table ip raw; add {chain}"])
@@ -421,7 +425,7 @@ def a_chain_that_is_taken(site: Site) -> Iterator[None]:
         host.run(["nft", "delete table ip raw"])
 
 
-Failure = Callable[[Site], AbstractContextManager[None]]
+Failure = Callable[[WatchedCluster], AbstractContextManager[None]]
 LOST: Final = {"ContivTunnelLoss"}
 """A switch that does not forward loses probes of its tunnels too."""
 
@@ -482,21 +486,23 @@ def test_every_alert_has_its_failure() -> None:
 
 
 @pytest.mark.parametrize("what", FAILURES)
-def test_an_alert_begins_with_its_failure_and_ends_after_it(site: Site, what: str) -> None:
+def test_an_alert_begins_with_its_failure_and_ends_after_it(
+    cluster: WatchedCluster, what: str
+) -> None:
     failure, wanted, allowed = FAILURES[what]
-    assert site.alerts() == set()
+    assert cluster.alerts() == set()
     began = time.monotonic()
     seen: set[str] = set()
-    with failure(site):
-        eventually(lambda: wanted <= _note(seen, site), f"{wanted} begin", within=BEGINS)
+    with failure(cluster):
+        eventually(lambda: wanted <= _note(seen, cluster), f"{wanted} begin", within=BEGINS)
         raised = time.monotonic() - began
     ended = time.monotonic()
-    eventually(lambda: not site.alerts(), "all alerts end", within=ENDS)
+    eventually(lambda: not cluster.alerts(), "all alerts end", within=ENDS)
     print(f"{what}: {raised:.0f} s to begin, {time.monotonic() - ended:.0f} s to end; {seen}")  # noqa: T201 - measured
     assert seen <= wanted | allowed
 
 
-def _note(seen: set[str], site: Site) -> set[str]:
-    now = site.alerts()
+def _note(seen: set[str], cluster: WatchedCluster) -> set[str]:
+    now = cluster.alerts()
     seen |= now
     return now

@@ -35,7 +35,7 @@ class Party:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class Forgery:
     """Who forges, against whom: pods of another tenant, and hosts; with the numbers in use."""
 
     forger: Party
@@ -138,67 +138,69 @@ def tcp(sender: str, to: str, port: int, flags: int, payload: bytes) -> bytes:
     return head[:16] + struct.pack(">H", _checksum(whole)) + head[18:]
 
 
-def frames(kind: str, number: int, scene: Scene, seed: int) -> Iterator[bytes]:
+def frames(kind: str, number: int, forgery: Forgery, seed: int) -> Iterator[bytes]:
     """Yield forged frames of a kind of `KINDS`, the same for the same seed."""
     dice = random.Random(f"{kind} {seed}")
     for _ in range(number):
-        yield KINDS[kind](dice, scene)
+        yield KINDS[kind](dice, forgery)
 
 
-def _forged_vxlan(dice: random.Random, scene: Scene) -> bytes:
-    victim = dice.choice(scene.pods)
-    inner_source = dice.choice([_address(dice), *(pod.ip for pod in scene.pods)])
+def _forged_vxlan(dice: random.Random, forgery: Forgery) -> bytes:
+    victim = dice.choice(forgery.pods)
+    inner_source = dice.choice([_address(dice), *(pod.ip for pod in forgery.pods)])
     inner = ipv4(inner_source, victim.ip, 17, udp(dice.randrange(1, 65536), 5555, MARK))
     frame = ethernet(dice.choice([victim.mac, ROUTER]), _random_mac(dice), 0x0800, inner)
-    vni = dice.choice([*scene.vnis, dice.randrange(1 << 24)])
+    vni = dice.choice([*forgery.vnis, dice.randrange(1 << 24)])
     outer = udp(dice.randrange(1, 65536), VXLAN_PORT, vxlan(vni, frame))
-    return _outward(dice, scene, 17, lambda _sender, _to: outer)
+    return _outward(dice, forgery, 17, lambda _sender, _to: outer)
 
 
-def _forged_arp(dice: random.Random, scene: Scene) -> bytes:
-    victim, claimed = dice.choice(scene.everybody), dice.choice(scene.everybody)
-    mac = dice.choice([scene.forger.mac, _random_mac(dice)])
+def _forged_arp(dice: random.Random, forgery: Forgery) -> bytes:
+    victim, claimed = dice.choice(forgery.everybody), dice.choice(forgery.everybody)
+    mac = dice.choice([forgery.forger.mac, _random_mac(dice)])
     told = arp(dice.choice([1, 2]), (mac, claimed.ip), (victim.mac, victim.ip))
     to = dice.choice([BROADCAST, victim.mac, ROUTER])
-    return ethernet(to, dice.choice([mac, scene.forger.mac]), 0x0806, told + MARK)
+    return ethernet(to, dice.choice([mac, forgery.forger.mac]), 0x0806, told + MARK)
 
 
-def _forged_nd(dice: random.Random, scene: Scene) -> bytes:
-    victim, claimed = dice.choice(scene.pods), dice.choice(scene.pods)
-    source = dice.choice([claimed.ip6, scene.forger.ip6, "fe80::1"])
+def _forged_nd(dice: random.Random, forgery: Forgery) -> bytes:
+    victim, claimed = dice.choice(forgery.pods), dice.choice(forgery.pods)
+    source = dice.choice([claimed.ip6, forgery.forger.ip6, "fe80::1"])
     # the target's address is the mark: the message has no room for another
-    told = _advert(source, victim.ip6, claimed.ip6, scene.forger.mac, dice.choice([135, 136]))
+    told = _advert(source, victim.ip6, claimed.ip6, forgery.forger.mac, dice.choice([135, 136]))
     to = dice.choice([victim.mac, ROUTER, "33:33:00:00:00:01"])
-    return ethernet(to, scene.forger.mac, 0x86DD, told + MARK)
+    return ethernet(to, forgery.forger.mac, 0x86DD, told + MARK)
 
 
-def _forged_openflow(dice: random.Random, scene: Scene) -> bytes:
+def _forged_openflow(dice: random.Random, forgery: Forgery) -> bytes:
     message = struct.pack(">BBHI", 4, dice.choice([0, 14, 18]), 8, dice.randrange(1 << 32)) + MARK
-    return _segment(dice, scene, OPENFLOW_PORTS, message)
+    return _segment(dice, forgery, OPENFLOW_PORTS, message)
 
 
-def _forged_rpc(dice: random.Random, scene: Scene) -> bytes:
+def _forged_rpc(dice: random.Random, forgery: Forgery) -> bytes:
     call = b'{"method":"OfnetAgent.AddMaster","params":[{}],"id":%d}' % dice.randrange(1 << 16)
-    return _segment(dice, scene, RPC_PORTS, call + MARK)
+    return _segment(dice, forgery, RPC_PORTS, call + MARK)
 
 
-def _segment(dice: random.Random, scene: Scene, ports: tuple[int, ...], payload: bytes) -> bytes:
+def _segment(
+    dice: random.Random, forgery: Forgery, ports: tuple[int, ...], payload: bytes
+) -> bytes:
     port, flags = dice.choice(ports), dice.choice([0x02, 0x10, 0x18])
-    return _outward(dice, scene, 6, lambda sender, to: tcp(sender, to, port, flags, payload))
+    return _outward(dice, forgery, 6, lambda sender, to: tcp(sender, to, port, flags, payload))
 
 
 def _outward(
-    dice: random.Random, scene: Scene, protocol: int, body: Callable[[str, str], bytes]
+    dice: random.Random, forgery: Forgery, protocol: int, body: Callable[[str, str], bytes]
 ) -> bytes:
     """Return a packet to a host or a pod, half of them in the forger's own name."""
-    to = dice.choice(scene.everybody)
-    sender = dice.choice([scene.forger.ip, dice.choice(scene.everybody).ip])
-    mac = dice.choice([scene.forger.mac, scene.forger.mac, _random_mac(dice)])
+    to = dice.choice(forgery.everybody)
+    sender = dice.choice([forgery.forger.ip, dice.choice(forgery.everybody).ip])
+    mac = dice.choice([forgery.forger.mac, forgery.forger.mac, _random_mac(dice)])
     packet = ipv4(sender, to.ip, protocol, body(sender, to.ip))
     return ethernet(dice.choice([to.mac, ROUTER]), mac, 0x0800, packet)
 
 
-KINDS: Final[Mapping[str, Callable[[random.Random, Scene], bytes]]] = {
+KINDS: Final[Mapping[str, Callable[[random.Random, Forgery], bytes]]] = {
     "vxlan": _forged_vxlan,
     "arp": _forged_arp,
     "nd": _forged_nd,

@@ -47,7 +47,7 @@ def make_network(bed: Bed) -> None:
 
 
 @dataclass(frozen=True)
-class Scene:
+class HostAndPods:
     """The host in question, its pod, one elsewhere, and the agent."""
 
     bed: Bed
@@ -98,7 +98,7 @@ def restart(agent: Daemon) -> None:
 
 
 @contextmanager
-def running(bed: Bed, api: ApiServer) -> Iterator[Scene]:
+def running(bed: Bed, api: ApiServer) -> Iterator[HostAndPods]:
     """Run the pods and the service."""
     one, two = bed.hosts
     ports = {"name": "http", "port": 80, "protocol": "TCP", "nodePort": NODE_PORT}
@@ -114,4 +114,4 @@ def running(bed: Bed, api: ApiServer) -> Iterator[Scene]:
         stack.callback(api.delete, SERVICES, "shop", "web")
         stack.enter_context(answering(pod.namespace, "0.0.0.0", TARGET))
         stack.enter_context(answering(bed.fabric.namespace, "0.0.0.0", OUTSIDE))
-        yield Scene(bed, one, bed.agents[0], pod, far)
+        yield HostAndPods(bed, one, bed.agents[0], pod, far)

@@ -40,7 +40,7 @@ def leads(master: Master) -> bool:
     return answer.status == 200 and f'"leader-ip":"{master.address}"' in answer.body.decode()
 
 
-class Cluster:
+class OverloadedMasters:
     """Three masters on one etcd that has a disk of its own."""
 
     def __init__(self, directory: Path) -> None:
@@ -49,7 +49,7 @@ class Cluster:
         self._directory = directory
         self.masters: list[Master] = []
 
-    def start(self) -> "Cluster":
+    def start(self) -> "OverloadedMasters":
         image = self._directory / "image"
         with image.open("wb") as file:
             file.truncate(256 << 20)
@@ -94,8 +94,8 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(bed_dir: Path) -> Iterator[Cluster]:
-    cluster = Cluster(bed_dir)
+def cluster(bed_dir: Path) -> Iterator[OverloadedMasters]:
+    cluster = OverloadedMasters(bed_dir)
     try:
         yield cluster.start()
     finally:
@@ -103,7 +103,7 @@ def cluster(bed_dir: Path) -> Iterator[Cluster]:
 
 
 @contextmanager
-def changing(cluster: Cluster) -> Iterator[Callable[[], int]]:
+def changing(cluster: OverloadedMasters) -> Iterator[Callable[[], int]]:
     """Create and delete a tenant all the time; yield how many changes were made."""
     done, made = threading.Event(), [0]
 
@@ -126,7 +126,7 @@ def changing(cluster: Cluster) -> Iterator[Callable[[], int]]:
         changer.join()
 
 
-def test_bursts_cost_no_leader_its_lock(cluster: Cluster) -> None:
+def test_bursts_cost_no_leader_its_lock(cluster: OverloadedMasters) -> None:
     """Processor, disk, or both: of the leader, of the store, of both."""
     choices = random.Random(os.environ.get("CONTIV_TEST_SEED", "1"))
     held = cluster.lock()
@@ -151,7 +151,7 @@ def test_bursts_cost_no_leader_its_lock(cluster: Cluster) -> None:
     assert not lost
 
 
-def test_a_leader_that_stays_frozen_is_succeeded(cluster: Cluster) -> None:
+def test_a_leader_that_stays_frozen_is_succeeded(cluster: OverloadedMasters) -> None:
     took = []
     for _ in range(STALLS):
         leader, held = cluster.leader(), cluster.lock()
@@ -171,7 +171,7 @@ def goes_on(made: Callable[[], int]) -> None:
     eventually(lambda: made() > before, "changes are made again", within=30)
 
 
-def taken_over(cluster: Cluster, held: bytes | None) -> None:
+def taken_over(cluster: OverloadedMasters, held: bytes | None) -> None:
     """Wait until another one has the lock than it was held by."""
     eventually(lambda: cluster.lock() not in {held, None}, "another one leads", within=30)
 

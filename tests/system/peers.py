@@ -1,7 +1,7 @@
 """Hosts that speak BGP with a real router on the physical network, and a pod on each.
 
 The first host speaks eBGP, the second iBGP. In come a directory and the hosts' cards; out comes a
-running `Site`. Must not know what is done to it.
+running `RoutedCluster`. Must not know what is done to it.
 """
 
 import json
@@ -27,7 +27,7 @@ BEHIND_SUBNET, BEHIND_SUBNET6 = "198.51.100.0/24", "2001:db8:100::/64"
 FLAGS = {"netplugin": ["--audit-interval", "5"]}
 
 
-class Site(NamedTuple):
+class RoutedCluster(NamedTuple):
     """A cluster whose hosts have a router to speak with, and a pod each."""
 
     bed: Bed
@@ -36,7 +36,7 @@ class Site(NamedTuple):
 
 
 @contextmanager
-def peers(directory: Path, cards: Sequence[str]) -> Iterator[Site]:
+def peers(directory: Path, cards: Sequence[str]) -> Iterator[RoutedCluster]:
     """Run a cluster of two hosts and a router; the hosts are yet to be told of it."""
     with planes(directory, "routing", cards=cards, flags=FLAGS) as bed:
         router = BgpRouter(
@@ -49,39 +49,39 @@ def peers(directory: Path, cards: Sequence[str]) -> Iterator[Site]:
         try:
             router.start()
             pods = [bed.add_pod(host, f"on-{host.label}", network="vlan") for host in bed.hosts]
-            yield Site(bed, router, pods)
+            yield RoutedCluster(bed, router, pods)
             assert unforeseen(bed) == []
         finally:
             router.stop()
 
 
-def all_at_peace(site: Site) -> None:
+def all_at_peace(cluster: RoutedCluster) -> None:
     """Wait for all sessions, and until every pod reaches who is behind the router."""
-    for host, pod in zip(site.bed.hosts, site.pods, strict=True):
-        in_session(site, host)
+    for host, pod in zip(cluster.bed.hosts, cluster.pods, strict=True):
+        in_session(cluster, host)
         eventually(partial(reaches, pod, BEHIND, EXTRA), f"{pod.name} reaches all")
 
 
-def peer(site: Site, host: Host, *, asn: int = ROUTER_AS) -> None:
+def peer(cluster: RoutedCluster, host: Host, *, asn: int = ROUTER_AS) -> None:
     """Tell netmaster whom a host is to speak with."""
     address, own = ROUTERS[host.label]
     words = [f"--router-ip={address}/24", f"--as={own}"]
     words += [f"--neighbor={ADDRESS}", f"--neighbor-as={asn}"]
-    site.bed.netctl("bgp", "create", host.label, *words)
+    cluster.bed.netctl("bgp", "create", host.label, *words)
 
 
-def shown(site: Site, host: Host) -> dict[str, Any]:
+def shown(cluster: RoutedCluster, host: Host) -> dict[str, Any]:
     """Return what netmaster says of a host's session."""
-    said: dict[str, Any] = json.loads(site.bed.netctl("bgp", "inspect", host.label))
+    said: dict[str, Any] = json.loads(cluster.bed.netctl("bgp", "inspect", host.label))
     return dict(said.get("Oper", {}))
 
 
-def in_session(site: Site, host: Host) -> None:
+def in_session(cluster: RoutedCluster, host: Host) -> None:
     """Wait for both ends to say that there is a session."""
     address, _ = ROUTERS[host.label]
-    eventually(lambda: site.router.established(address), f"{host.label}'s session")
+    eventually(lambda: cluster.router.established(address), f"{host.label}'s session")
     eventually(
-        lambda: shown(site, host).get("neighborStatus") == "established",
+        lambda: shown(cluster, host).get("neighborStatus") == "established",
         f"netmaster knows of {host.label}'s session",
     )
 

@@ -97,7 +97,7 @@ def expected(
     """Ask the oracle about every way that has a pod of the policy's group at an end."""
     subnet, _, subnet6, _, _ = NETWORKS[network]
     there = oracle.Subnet(IPv4Network(subnet), IPv6Network(subnet6))
-    cluster = oracle.Cluster(
+    cluster = oracle.PolicyCluster(
         policies={"web": ("p1",), "db": (), "cache": ()}, networks={network: there}, rules=rules
     )
     ends = {name: table._end(name, pod) for name, pod in pods.items()}

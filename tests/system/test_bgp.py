@@ -23,7 +23,7 @@ from tests.system.peers import (
     BEHIND_SUBNET6,
     ROUTER_AS,
     ROUTERS,
-    Site,
+    RoutedCluster,
     all_at_peace,
     in_session,
     peer,
@@ -39,18 +39,18 @@ pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
 
 @pytest.fixture(scope="module")
-def site(bed_dirs: Iterator[Path]) -> Iterator[Site]:
+def cluster(bed_dirs: Iterator[Path]) -> Iterator[RoutedCluster]:
     """Have all hosts speak with the router."""
-    with peers(next(bed_dirs), (UPLINK,)) as site:
-        for host in site.bed.hosts:
-            peer(site, host)
-        yield site
+    with peers(next(bed_dirs), (UPLINK,)) as cluster:
+        for host in cluster.bed.hosts:
+            peer(cluster, host)
+        yield cluster
 
 
 @pytest.fixture(autouse=True)
-def at_peace(site: Site) -> None:
+def at_peace(cluster: RoutedCluster) -> None:
     """Begin each test with sessions, routes and all pods reachable."""
-    all_at_peace(site)
+    all_at_peace(cluster)
 
 
 def flows(host: Host) -> str:
@@ -66,19 +66,19 @@ def loses_route(host: Host, subnet: str) -> None:
     eventually(lambda: not has_route(host, subnet), f"{subnet} is gone")
 
 
-def told(site: Site, host: Host, address: str) -> bool:
+def told(cluster: RoutedCluster, host: Host, address: str) -> bool:
     """Tell whether a host has told the router of an address."""
-    return f"{address}/32" in told_all(site, host)
+    return f"{address}/32" in told_all(cluster, host)
 
 
-def told_all(site: Site, host: Host) -> set[str]:
+def told_all(cluster: RoutedCluster, host: Host) -> set[str]:
     """Return all that a host has told the router of."""
-    return site.router.learned(ROUTERS[host.label][0])
+    return cluster.router.learned(ROUTERS[host.label][0])
 
 
-def reported(site: Site, host: Host, what: str) -> bool:
+def reported(cluster: RoutedCluster, host: Host, what: str) -> bool:
     """Tell whether netmaster says something of a host."""
-    return what in site.bed.netctl("host", "inspect", host.label)
+    return what in cluster.bed.netctl("host", "inspect", host.label)
 
 
 def links(host: Host) -> set[str]:
@@ -87,26 +87,28 @@ def links(host: Host) -> set[str]:
 
 
 @pytest.fixture(params=[0, 1], ids=["ebgp", "ibgp"])
-def own(request: pytest.FixtureRequest, site: Site) -> tuple[Host, Pod]:
+def own(request: pytest.FixtureRequest, cluster: RoutedCluster) -> tuple[Host, Pod]:
     """Pick a host, and its pod."""
-    return site.bed.hosts[request.param], site.pods[request.param]
+    return cluster.bed.hosts[request.param], cluster.pods[request.param]
 
 
-def test_the_router_is_told_of_pods_as_they_come_and_go(site: Site, own: tuple[Host, Pod]) -> None:
+def test_the_router_is_told_of_pods_as_they_come_and_go(
+    cluster: RoutedCluster, own: tuple[Host, Pod]
+) -> None:
     host, pod = own
-    assert told(site, host, pod.address)
-    more = site.bed.add_pod(host, "more", network="vlan")
-    eventually(lambda: told(site, host, more.address), "the new pod is told of")
-    eventually(partial(site.router.reaches, more.address), "and reached")
-    site.bed.delete_pod(more)
-    eventually(lambda: not told(site, host, more.address), "it is taken back")
+    assert told(cluster, host, pod.address)
+    more = cluster.bed.add_pod(host, "more", network="vlan")
+    eventually(lambda: told(cluster, host, more.address), "the new pod is told of")
+    eventually(partial(cluster.router.reaches, more.address), "and reached")
+    cluster.bed.delete_pod(more)
+    eventually(lambda: not told(cluster, host, more.address), "it is taken back")
 
 
-def test_pods_reach_who_is_behind_the_router(site: Site, own: tuple[Host, Pod]) -> None:
+def test_pods_reach_who_is_behind_the_router(cluster: RoutedCluster, own: tuple[Host, Pod]) -> None:
     host, pod = own
     eventually(partial(reaches, pod, BEHIND, EXTRA), "the pod reaches who is behind")
-    eventually(partial(site.router.reaches, pod.address), "and is reached")
-    said = shown(site, host)
+    eventually(partial(cluster.router.reaches, pod.address), "and is reached")
+    said = shown(cluster, host)
     assert set(said["routes"]) == {BEHIND_SUBNET, BEHIND_SUBNET6, f"{EXTRA}/32"}
     assert said["numRoutes"] == 3
     assert f"priority=101,ip,nw_dst={EXTRA} " in flows(host)
@@ -115,137 +117,139 @@ def test_pods_reach_who_is_behind_the_router(site: Site, own: tuple[Host, Pod]) 
 
 
 def test_pods_and_who_is_behind_the_router_reach_each_other_by_ipv6(
-    site: Site, own: tuple[Host, Pod]
+    cluster: RoutedCluster, own: tuple[Host, Pod]
 ) -> None:
     host, pod = own
     _, address = addresses(pod)
-    eventually(lambda: f"{address}/128" in told_all(site, host), "the pod is told of")
+    eventually(lambda: f"{address}/128" in told_all(cluster, host), "the pod is told of")
     eventually(partial(reaches, pod, BEHIND6), "the pod reaches the outside")
-    eventually(partial(site.router.reaches, address), "and is reached")
+    eventually(partial(cluster.router.reaches, address), "and is reached")
     assert f"ipv6_dst={BEHIND_SUBNET6} " in flows(host)
 
 
-def test_a_route_that_is_withdrawn_leads_nowhere(site: Site, own: tuple[Host, Pod]) -> None:
+def test_a_route_that_is_withdrawn_leads_nowhere(
+    cluster: RoutedCluster, own: tuple[Host, Pod]
+) -> None:
     host, pod = own
-    site.router.withdraw()
+    cluster.router.withdraw()
     try:
         loses_route(host, EXTRA)
         assert not reaches(pod, EXTRA)
         eventually(partial(reaches, pod, BEHIND), "the others are reached")
     finally:
-        site.router.restore()
+        cluster.router.restore()
 
 
 @pytest.mark.parametrize("fate", ["killed", "frozen"])
-def test_a_router_that_is_gone_takes_its_routes_along(site: Site, fate: str) -> None:
+def test_a_router_that_is_gone_takes_its_routes_along(cluster: RoutedCluster, fate: str) -> None:
     """A killed one is given the time it asked for to come back, a silent one its hold time too."""
-    host, daemon = site.bed.hosts[0], site.router.daemon
+    host, daemon = cluster.bed.hosts[0], cluster.router.daemon
     daemon.kill() if fate == "killed" else daemon.pause()
     try:
         loses_route(host, BEHIND_SUBNET)
-        eventually(lambda: reported(site, host, "no BGP session with"), "netmaster is told")
+        eventually(lambda: reported(cluster, host, "no BGP session with"), "netmaster is told")
     finally:
         daemon.start() if fate == "killed" else daemon.resume()
-    in_session(site, host)
+    in_session(cluster, host)
     eventually(lambda: has_route(host, BEHIND_SUBNET), "the routes are back")
 
 
-def test_a_cable_that_is_pulled_ends_the_session_until_it_is_back(site: Site) -> None:
-    host = site.bed.hosts[0]
-    site.bed.physical.pull(host.label, UPLINK)
+def test_a_cable_that_is_pulled_ends_the_session_until_it_is_back(cluster: RoutedCluster) -> None:
+    host = cluster.bed.hosts[0]
+    cluster.bed.physical.pull(host.label, UPLINK)
     try:
         loses_route(host, BEHIND_SUBNET)
     finally:
-        site.bed.physical.push(host.label, UPLINK)
-    in_session(site, host)
+        cluster.bed.physical.push(host.label, UPLINK)
+    in_session(cluster, host)
     eventually(lambda: has_route(host, BEHIND_SUBNET), "the routes are back")
 
 
 @pytest.mark.parametrize("done", [["set", "inb01", "down"], ["delete", "inb01"]], ids=" ".join)
-def test_the_hosts_interface_is_mended(site: Site, done: list[str]) -> None:
-    host = site.bed.hosts[0]
+def test_the_hosts_interface_is_mended(cluster: RoutedCluster, done: list[str]) -> None:
+    host = cluster.bed.hosts[0]
     host.namespace.run(["ip", "link", *done])
     words = ["ip", "route", "show", "table", str(TABLE), "dev", "inb01"]
     shown = partial(host.namespace.run, words, check=False)
     eventually(lambda: "50.1.1.0/24" in shown().stdout, "interface and route are back")
-    in_session(site, host)
+    in_session(cluster, host)
 
 
-def test_an_agent_that_is_killed_and_started_again_loses_nothing(site: Site) -> None:
-    agent = site.bed.agents[0]
-    with pinging(site.pods[0], BEHIND, site.bed.dir / "ping.log") as lost:
+def test_an_agent_that_is_killed_and_started_again_loses_nothing(cluster: RoutedCluster) -> None:
+    agent = cluster.bed.agents[0]
+    with pinging(cluster.pods[0], BEHIND, cluster.bed.dir / "ping.log") as lost:
         agent.kill()
         agent.start()
-        in_session(site, site.bed.hosts[0])
-        applied(site.bed)
+        in_session(cluster, cluster.bed.hosts[0])
+        applied(cluster.bed)
         assert lost() <= 1, "but for the one on its way"
 
 
-def test_the_session_of_a_killed_agent_is_back_in_time(site: Site) -> None:
+def test_the_session_of_a_killed_agent_is_back_in_time(cluster: RoutedCluster) -> None:
     """Also when it is killed in the middle of its start."""
-    agent, host = site.bed.agents[0], site.bed.hosts[0]
+    agent, host = cluster.bed.agents[0], cluster.bed.hosts[0]
     address, _ = ROUTERS[host.label]
     for _ in range(3):
         agent.kill()
         agent.spawn()
         agent.kill()
-        eventually(lambda: not site.router.established(address), "the router knows")
+        eventually(lambda: not cluster.router.established(address), "the router knows")
         agent.start()
-        eventually(lambda: site.router.established(address), "the session")
+        eventually(lambda: cluster.router.established(address), "the session")
 
 
-def test_routes_withdrawn_while_the_agent_was_away_go(site: Site) -> None:
-    agent, host = site.bed.agents[0], site.bed.hosts[0]
+def test_routes_withdrawn_while_the_agent_was_away_go(cluster: RoutedCluster) -> None:
+    agent, host = cluster.bed.agents[0], cluster.bed.hosts[0]
     agent.kill()
-    site.router.withdraw()
+    cluster.router.withdraw()
     try:
         agent.start()
         loses_route(host, EXTRA)
         assert has_route(host, BEHIND_SUBNET)
     finally:
-        site.router.restore()
+        cluster.router.restore()
 
 
-def test_a_wrong_peering_is_reported_and_can_be_corrected(site: Site) -> None:
-    host = site.bed.hosts[0]
-    peer(site, host, asn=600)
+def test_a_wrong_peering_is_reported_and_can_be_corrected(cluster: RoutedCluster) -> None:
+    host = cluster.bed.hosts[0]
+    peer(cluster, host, asn=600)
     wrong = f"the peer is of AS {ROUTER_AS}, not 600"
-    eventually(lambda: reported(site, host, wrong), "netmaster is told why")
+    eventually(lambda: reported(cluster, host, wrong), "netmaster is told why")
     loses_route(host, BEHIND_SUBNET)
-    peer(site, host)
-    in_session(site, host)
-    eventually(lambda: not reported(site, host, wrong), "all is well again")
+    peer(cluster, host)
+    in_session(cluster, host)
+    eventually(lambda: not reported(cluster, host, wrong), "all is well again")
 
 
-def test_a_peering_that_is_deleted_leaves_nothing(site: Site) -> None:
-    host, pod = site.bed.hosts[0], site.pods[0]
+def test_a_peering_that_is_deleted_leaves_nothing(cluster: RoutedCluster) -> None:
+    host, pod = cluster.bed.hosts[0], cluster.pods[0]
     address, _ = ROUTERS[host.label]
     assert "inb01" in links(host)
-    site.bed.netctl("bgp", "rm", host.label)
+    cluster.bed.netctl("bgp", "rm", host.label)
     try:
         eventually(lambda: "inb01" not in links(host), "its interface is gone")
         for subnet in (BEHIND_SUBNET, EXTRA, address, ADDRESS):
             loses_route(host, subnet)
-        eventually(lambda: not site.router.learned(address), "the router forgot")
-        assert not site.router.established(address)
+        eventually(lambda: not cluster.router.learned(address), "the router forgot")
+        assert not cluster.router.established(address)
         assert not reaches(pod, BEHIND)
         url = f"http://127.0.0.1:{AGENT_PORT}/inspect/bgp"
         status, body = http_request(url, namespace=host.namespace)
         assert (status, json.loads(body)) == (200, {})
     finally:
-        peer(site, host)
+        peer(cluster, host)
 
 
-def test_no_management_port_is_reached_by_a_route_of_bgp(site: Site) -> None:
+def test_no_management_port_is_reached_by_a_route_of_bgp(cluster: RoutedCluster) -> None:
     """A master may be behind the router; a host may be so for the other."""
-    register_master(site.bed, BEHIND)
-    pod, guarded = site.pods[0], f"nw_dst={BEHIND} actions=write_metadata:0x10000000000/"
+    register_master(cluster.bed, BEHIND)
+    pod, guarded = cluster.pods[0], f"nw_dst={BEHIND} actions=write_metadata:0x10000000000/"
     eventually(lambda: guarded in flows(pod.host), "the host knows of the master")
-    with scanning(pod, {BEHIND: site.router.behind}) as scan:
+    with scanning(pod, {BEHIND: cluster.router.behind}) as scan:
         assert scan.reached(BEHIND) == set()
-        with unguarded(site.bed):
-            all_at_peace(site)
+        with unguarded(cluster.bed):
+            all_at_peace(cluster)
             open_ports = scan.reached(BEHIND)
             assert {f"tcp {BEHIND} 9090", f"udp {BEHIND} 9090"} <= open_ports
-        all_at_peace(site)
+        all_at_peace(cluster)
         assert scan.reached(BEHIND) == set()

@@ -28,8 +28,8 @@ from tests.system.forging import (
     MARK,
     ROUTER,
     VXLAN_PORT,
+    Forgery,
     Party,
-    Scene,
     Sniffer,
     Wire,
     ethernet,
@@ -96,7 +96,7 @@ def test_a_thousand_forged_packets(
     forger = bed.add_pod(here, f"forger-{network}", network=network)
     try:
         applied(bed)
-        scene = Scene(
+        forgery = Forgery(
             forger=party(forger),
             pods=tuple(map(party, victims)),
             hosts=tuple(map(host_party, bed.hosts)),
@@ -113,7 +113,7 @@ def test_a_thousand_forged_packets(
             before = state(bed, victims)
             wire = doors.enter_context(Wire(forger.namespace))
             for kind in KINDS:
-                for frame in frames(kind, OF_EACH_KIND, scene, SEED):
+                for frame in frames(kind, OF_EACH_KIND, forgery, SEED):
                     wire.send(frame)
             hears_control(victims, ears, again=True)
             arrived = {name: [frame.hex() for frame in ear.heard()] for name, ear in ears.items()}

@@ -30,7 +30,7 @@ TUNNEL = 50
 """Bytes around what a pod sends to another host by a tunnel."""
 
 
-class Site(NamedTuple):
+class MtuCluster(NamedTuple):
     """A cluster on a physical network, with pods of each network on both hosts."""
 
     bed: Bed
@@ -50,7 +50,7 @@ class Site(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=FWD_MODES)
-def site(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Site]:
+def cluster(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[MtuCluster]:
     """Run a cluster in a forwarding mode, with a router on its VLAN."""
     with planes(next(bed_dirs), request.param, cards=(UPLINK,)) as bed:
         bed.physical.route({VLAN: [f"{NETWORKS['vlan'][1]}/24"]})
@@ -64,7 +64,7 @@ def site(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[S
             ]
             for network in networks
         }
-        yield Site(bed, pods)
+        yield MtuCluster(bed, pods)
 
 
 def set_links(bed: Bed, mtu: int) -> None:
@@ -79,20 +79,20 @@ def mtus(pod: Pod) -> dict[str, int]:
     return {link["ifname"]: int(link["mtu"]) for link in links}
 
 
-def test_what_pods_may_send_arrives(site: Site) -> None:
+def test_what_pods_may_send_arrives(cluster: MtuCluster) -> None:
     try:
         for underlay in (USUAL, SMALLER):
-            set_links(site.bed, underlay)
-            follow(site.pods["vxlan"] + site.pods["bare"], IFNAME, underlay - TUNNEL)
-            follow(site.pods["bare"], "host1", underlay - TUNNEL)
-            follow(site.pods["vlan"], IFNAME, underlay)
-            for what, pod, target, address in site.ways():
-                longest = underlay - (0 if pod in site.pods["vlan"] else TUNNEL)
+            set_links(cluster.bed, underlay)
+            follow(cluster.pods["vxlan"] + cluster.pods["bare"], IFNAME, underlay - TUNNEL)
+            follow(cluster.pods["bare"], "host1", underlay - TUNNEL)
+            follow(cluster.pods["vlan"], IFNAME, underlay)
+            for what, pod, target, address in cluster.ways():
+                longest = underlay - (0 if pod in cluster.pods["vlan"] else TUNNEL)
                 passing = partial(passes, pod.namespace, address, longest)
                 eventually(passing, f"{longest} bytes pass {what}")
                 assert throughput(pod.namespace, target, address, seconds=1) > 0, what
     finally:
-        set_links(site.bed, USUAL)
+        set_links(cluster.bed, USUAL)
 
 
 def follow(pods: Sequence[Pod], link: str, mtu: int) -> None:

@@ -40,7 +40,7 @@ DENY: dict[str, Any] = {"podSelector": {}, "policyTypes": ["Ingress"]}
 
 
 @dataclass(frozen=True)
-class Scene:
+class PolicyHosts:
     """Two hosts with an API server, a server pod on the first and clients on both."""
 
     bed: Bed
@@ -83,7 +83,7 @@ def cluster(
 
 
 @pytest.fixture(params=list(NETWORKS))
-def scene(request: pytest.FixtureRequest, cluster: tuple[Bed, ApiServer]) -> Iterator[Scene]:
+def scene(request: pytest.FixtureRequest, cluster: tuple[Bed, ApiServer]) -> Iterator[PolicyHosts]:
     """Run the pods; leave no policy and no pod."""
     bed, api = cluster
     network = request.param
@@ -98,7 +98,7 @@ def scene(request: pytest.FixtureRequest, cluster: tuple[Bed, ApiServer]) -> Ite
         server, near, far = made
         for port in (OPEN, OTHER):
             stack.enter_context(answering(server.namespace, server.address, port))
-        scene = Scene(bed, api, has_gateway, network, server, near, far)
+        scene = PolicyHosts(bed, api, has_gateway, network, server, near, far)
         scene.becomes(near, far)
         stack.callback(forget, api)
         yield scene
@@ -114,7 +114,7 @@ def opens(client: Pod, server: Pod, port: int = OPEN) -> bool:
     return dials(client.namespace, server.address, port, patience=PATIENCE)
 
 
-def test_policies_are_enforced(scene: Scene) -> None:
+def test_policies_are_enforced(scene: PolicyHosts) -> None:
     host = scene.bed.hosts[0]
     scene.put("deny", **DENY)
     scene.becomes()
@@ -144,7 +144,7 @@ def test_policies_are_enforced(scene: Scene) -> None:
     scene.becomes(scene.near, scene.far)
 
 
-def test_administrators_policies_come_first_and_last(scene: Scene) -> None:
+def test_administrators_policies_come_first_and_last(scene: PolicyHosts) -> None:
     everything: dict[str, Any] = {"namespaces": {}}
     far = {"pods": {"namespaceSelector": {}, "podSelector": {"matchLabels": {"app": "far"}}}}
     scene.api.put(
@@ -171,7 +171,7 @@ def test_administrators_policies_come_first_and_last(scene: Scene) -> None:
     scene.becomes(scene.near, scene.far, port=OTHER)
 
 
-def test_a_new_pod_is_judged_from_its_first_packet(scene: Scene) -> None:
+def test_a_new_pod_is_judged_from_its_first_packet(scene: PolicyHosts) -> None:
     bed = scene.bed
     out = {"podSelector": {"matchLabels": {"app": "new"}}, "policyTypes": ["Egress"]}
     scene.put("silent", **out)
@@ -186,7 +186,7 @@ def test_a_new_pod_is_judged_from_its_first_packet(scene: Scene) -> None:
             bed.delete_pod(new)
 
 
-def test_policies_outlive_the_agent_and_the_api_server(scene: Scene) -> None:
+def test_policies_outlive_the_agent_and_the_api_server(scene: PolicyHosts) -> None:
     agent = scene.bed.agents[0]
     # A change after another, and an end as soon as it is in force: none may wait to be saved.
     open_flows = isolations(scene.bed)

@@ -59,7 +59,7 @@ Ways = Mapping[str, tuple[Namespace, str, int]]
 
 
 @dataclass(frozen=True)
-class Scene:
+class OutsideClients:
     """A pod on the first of two hosts, served by every way, in one family."""
 
     bed: Bed
@@ -202,36 +202,36 @@ def pods(bed: Bed, request: pytest.FixtureRequest) -> Iterator[list[Pod]]:
 
 
 @pytest.fixture(params=[4, 6], ids=["ipv4", "ipv6"])
-def scene(bed: Bed, pods: list[Pod], request: pytest.FixtureRequest) -> Iterator[Scene]:
+def clients(bed: Bed, pods: list[Pod], request: pytest.FixtureRequest) -> Iterator[OutsideClients]:
     """Serve a pod by two services; the ways are open."""
     pod, near = pods
     network = str(pod.conf["contiv"]["network"])
-    scene = Scene(bed, pod, near, network, request.param)
+    clients = OutsideClients(bed, pod, near, network, request.param)
     api = bed.api
     assert api is not None
     with ExitStack() as stack:
         for serve in (answering, echoing):
-            stack.enter_context(serve(pod.namespace, scene.served, TARGET))
-        for name, spec in _services(scene).items():
-            family = f"IPv{scene.version}"
-            ready = endpoint_slice(name, scene.served, ports=READY, family=family)
+            stack.enter_context(serve(pod.namespace, clients.served, TARGET))
+        for name, spec in _services(clients).items():
+            family = f"IPv{clients.version}"
+            ready = endpoint_slice(name, clients.served, ports=READY, family=family)
             api.put(SLICES, NAMESPACE, f"{name}-a", **ready)
             api.put(SERVICES, NAMESPACE, name, **spec)
             stack.callback(partial(api.delete, SLICES, NAMESPACE, f"{name}-a"))
             stack.callback(partial(api.delete, SERVICES, NAMESPACE, name))
-        stack.enter_context(proxied(scene))
+        stack.enter_context(proxied(clients))
         here = bed.hosts[0].namespace
-        eventually(partial(reaches, here, scene.served), "the host's way to the pod")
-        becomes(everything(scene), "without policies", open_=True)
-        yield scene
+        eventually(partial(reaches, here, clients.served), "the host's way to the pod")
+        becomes(everything(clients), "without policies", open_=True)
+        yield clients
 
 
 @contextmanager
-def proxied(scene: Scene) -> Iterator[None]:
+def proxied(clients: OutsideClients) -> Iterator[None]:
     """Have rules as kube-proxy's lead from a node port to the pod, before the agent's."""
-    host = scene.bed.hosts[0].namespace
-    program = scene.of_family("iptables", "ip6tables")
-    to = scene.of_family(f"{scene.served}:{TARGET}", f"[{scene.served}]:{TARGET}")
+    host = clients.bed.hosts[0].namespace
+    program = clients.of_family("iptables", "ip6tables")
+    to = clients.of_family(f"{clients.served}:{TARGET}", f"[{clients.served}]:{TARGET}")
     local = ["-m", "addrtype", "--dst-type", "LOCAL"]
     rules = [["POSTROUTING", "-m", "mark", "--mark", "0x4000/0x4000", "-j", "MASQUERADE"]]
     for protocol in ("tcp", "udp"):
@@ -249,39 +249,46 @@ def proxied(scene: Scene) -> Iterator[None]:
             host.run([program, "-w", "-t", "nat", "-D", *rule])
 
 
-def _services(scene: Scene) -> dict[str, dict[str, Any]]:
-    web = service(scene.of_family(ADDRESS, ADDRESS6), *PORTS)
-    external = scene.of_family(EXTERNAL, EXTERNAL6)
+def _services(clients: OutsideClients) -> dict[str, dict[str, Any]]:
+    web = service(clients.of_family(ADDRESS, ADDRESS6), *PORTS)
+    external = clients.of_family(EXTERNAL, EXTERNAL6)
     web["spec"] |= {"type": "LoadBalancer", "externalIPs": [external]}
-    balanced = scene.of_family(BALANCED, BALANCED6)
+    balanced = clients.of_family(BALANCED, BALANCED6)
     web["status"] = {"loadBalancer": {"ingress": [{"ip": balanced}]}}
     ports = [{**one, "nodePort": LOCAL_PORT} for one in PORTS]
-    local = service(scene.of_family(LOCAL_ADDRESS, LOCAL_ADDRESS6), *ports)
+    local = service(clients.of_family(LOCAL_ADDRESS, LOCAL_ADDRESS6), *ports)
     local["spec"] |= {"type": "NodePort", "externalTrafficPolicy": "Local"}
     return {"web": web, "local": local}
 
 
-def everything(scene: Scene) -> Ways:
-    ways = (scene.from_outside(), scene.by_the_other(), scene.from_a_pod(), scene.of_the_host())
+def everything(clients: OutsideClients) -> Ways:
+    ways = (
+        clients.from_outside(),
+        clients.by_the_other(),
+        clients.from_a_pod(),
+        clients.of_the_host(),
+    )
     return {name: at for some in ways for name, at in some.items()}
 
 
 @contextmanager
-def policy(scene: Scene, kind: str, *allowed: str, excepted: str = "") -> Iterator[None]:
+def policy(clients: OutsideClients, kind: str, *allowed: str, excepted: str = "") -> Iterator[None]:
     """Let in some addresses alone, or all but one."""
     put = _of_kubernetes if kind == "kubernetes" else _of_contiv
-    with put(scene, allowed, excepted):
+    with put(clients, allowed, excepted):
         yield
 
 
 @contextmanager
-def _of_kubernetes(scene: Scene, allowed: tuple[str, ...], excepted: str) -> Iterator[None]:
-    api = scene.bed.api
+def _of_kubernetes(
+    clients: OutsideClients, allowed: tuple[str, ...], excepted: str
+) -> Iterator[None]:
+    api = clients.bed.api
     assert api is not None
-    width = 32 if scene.version == 4 else 128
+    width = 32 if clients.version == 4 else 128
     blocks: list[dict[str, Any]] = [{"cidr": f"{one}/{width}"} for one in allowed]
     if excepted:
-        blocks.append({"cidr": scene.of_family("0.0.0.0/0", "::/0")})
+        blocks.append({"cidr": clients.of_family("0.0.0.0/0", "::/0")})
         blocks[-1]["except"] = [f"{excepted}/{width}"]
     spec: dict[str, Any] = {"podSelector": {}, "policyTypes": ["Ingress"]}
     if blocks:
@@ -294,8 +301,8 @@ def _of_kubernetes(scene: Scene, allowed: tuple[str, ...], excepted: str) -> Ite
 
 
 @contextmanager
-def _of_contiv(scene: Scene, allowed: tuple[str, ...], excepted: str) -> Iterator[None]:
-    guard = f"guard-{scene.network}"
+def _of_contiv(clients: OutsideClients, allowed: tuple[str, ...], excepted: str) -> Iterator[None]:
+    guard = f"guard-{clients.network}"
     rules = [["--action=deny", "--priority=1"]] if not excepted else []
     rules += [["--action=allow", "--priority=9", f"--from-ip-address={one}"] for one in allowed]
     if excepted:
@@ -306,68 +313,68 @@ def _of_contiv(scene: Scene, allowed: tuple[str, ...], excepted: str) -> Iterato
         for protocol in ("tcp", "udp")
     ]
     for name, words in numbered:
-        scene.bed.netctl("policy", "rule-add", "-d", "in", *words, guard, name)
-    applied(scene.bed)
+        clients.bed.netctl("policy", "rule-add", "-d", "in", *words, guard, name)
+    applied(clients.bed)
     try:
         yield
     finally:
         for name, _ in numbered:
-            scene.bed.netctl("policy", "rule-rm", guard, name)
-        applied(scene.bed)
+            clients.bed.netctl("policy", "rule-rm", guard, name)
+        applied(clients.bed)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_policies_hold_for_the_outside(scene: Scene, kind: str) -> None:
+def test_policies_hold_for_the_outside(clients: OutsideClients, kind: str) -> None:
     # what a VLAN brings in the name of no endpoint is under no rule of Contiv, as in the original
-    judged = kind == "kubernetes" or scene.network == "vxlan"
-    by_other, here = scene.by_the_other() if judged else {}, scene.from_outside()
-    hosts = scene.of_the_host()
-    with policy(scene, kind):
-        becomes({**here, **by_other, **scene.from_a_pod()}, f"{kind}: deny all", open_=False)
+    judged = kind == "kubernetes" or clients.network == "vxlan"
+    by_other, here = clients.by_the_other() if judged else {}, clients.from_outside()
+    hosts = clients.of_the_host()
+    with policy(clients, kind):
+        becomes({**here, **by_other, **clients.from_a_pod()}, f"{kind}: deny all", open_=False)
         becomes(hosts, f"{kind}: the host's own", open_=True)
-    if kind == "contiv" and scene.version == 6:
+    if kind == "contiv" and clients.version == 6:
         return  # the original's rules have addresses of IPv4 alone
-    with policy(scene, kind, scene.client):
+    with policy(clients, kind, clients.client):
         becomes(here, f"{kind}: the client's address is allowed", open_=True)
-        becomes({**by_other, **scene.from_a_pod()}, f"{kind}: no other is", open_=False)
-    with policy(scene, kind, scene.forwarder):
+        becomes({**by_other, **clients.from_a_pod()}, f"{kind}: no other is", open_=False)
+    with policy(clients, kind, clients.forwarder):
         becomes(here, f"{kind}: the other host's address alone is allowed", open_=False)
         # no policy keeps neighbours from finding the pod again
-        scene.bed.physical.router.run(["ip", "neighbour", "flush", "all"])
+        clients.bed.physical.router.run(["ip", "neighbour", "flush", "all"])
         becomes({**by_other, **hosts}, f"{kind}: by it, and the host's own", open_=True)
-    with policy(scene, kind, excepted=scene.client):
+    with policy(clients, kind, excepted=clients.client):
         becomes(here, f"{kind}: all but the client", open_=False)
-        ways = {**scene.by_the_other(), **scene.from_a_pod(), **hosts}
+        ways = {**clients.by_the_other(), **clients.from_a_pod(), **hosts}
         becomes(ways, f"{kind}: others are allowed", open_=True)
-    becomes(everything(scene), f"{kind}: without policies again", open_=True)
+    becomes(everything(clients), f"{kind}: without policies again", open_=True)
 
 
-def test_an_address_of_the_host_is_forged_in_vain(scene: Scene) -> None:
+def test_an_address_of_the_host_is_forged_in_vain(clients: OutsideClients) -> None:
     """From beside the host, where its kernel would send it on as it does the host's own."""
-    one, outside = scene.bed.hosts[0], scene.outside
-    forged = scene.of_family(one.address, address6(one))
-    words = ["address", f"{forged}/{32 if scene.version == 4 else 128}", "dev", "lo"]
-    at = scene.of_family(EXTERNAL, EXTERNAL6)
+    one, outside = clients.bed.hosts[0], clients.outside
+    forged = clients.of_family(one.address, address6(one))
+    words = ["address", f"{forged}/{32 if clients.version == 4 else 128}", "dev", "lo"]
+    at = clients.of_family(EXTERNAL, EXTERNAL6)
 
     def send(source: str) -> None:
-        family = socket.AF_INET if scene.version == 4 else socket.AF_INET6
+        family = socket.AF_INET if clients.version == 4 else socket.AF_INET6
         with socket.socket(family, socket.SOCK_DGRAM) as client:
             client.bind((source, 0))
             client.sendto(b"forged", (at, 80))
 
     with (
-        policy(scene, "kubernetes", scene.client),
-        echoing(scene.pod.namespace, scene.served, TARGET + 1) as callers,
+        policy(clients, "kubernetes", clients.client),
+        echoing(clients.pod.namespace, clients.served, TARGET + 1) as callers,
     ):
         served = [{**one, "port": TARGET + 1} for one in READY]
-        api = scene.bed.api
+        api = clients.bed.api
         assert api is not None
-        family = f"IPv{scene.version}"
-        ready = endpoint_slice("web", scene.served, ports=served, family=family)
+        family = f"IPv{clients.version}"
+        ready = endpoint_slice("web", clients.served, ports=served, family=family)
         api.put(SLICES, NAMESPACE, "web-a", **ready)
         asked = partial(asks, outside, at, 80, patience=SILENCE)
-        eventually(lambda: asked() and scene.client in callers, "the client is served")
-        nodad = ["nodad"] if scene.version == 6 else []
+        eventually(lambda: asked() and clients.client in callers, "the client is served")
+        nodad = ["nodad"] if clients.version == 6 else []
         outside.run(["ip", words[0], "add", *words[1:], *nodad])
         try:
             outside.call(partial(send, forged))

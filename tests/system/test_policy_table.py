@@ -62,14 +62,14 @@ ADMIN = [*_ALONE[::6], *[name for name in STEPS if name.startswith(_TOGETHER)][:
 
 
 @dataclass(frozen=True)
-class Scene:
+class PolicyTable:
     """The API server, and the cluster as the oracle sees it."""
 
     api: ApiServer
-    known: oracle.Cluster
+    known: oracle.KubeCluster
     pods: dict[str, Ends]
 
-    def has(self, other: oracle.Cluster) -> None:
+    def has(self, other: oracle.KubeCluster) -> None:
         """Have the policies of another cluster and no others; see that packets obey."""
         now = {
             NETWORK_POLICIES: other.policies,
@@ -96,7 +96,7 @@ class Scene:
         )
         self.obeys(wanted)
 
-    def obeys(self, wanted: oracle.Cluster) -> None:
+    def obeys(self, wanted: oracle.KubeCluster) -> None:
         """Wait until exactly what the oracle allows is answered."""
         probes = [
             Probe(source, target, family, protocol, port)
@@ -117,7 +117,7 @@ class Scene:
             lines = [f"{'denied' if one in expected else 'allowed'} {one}" for one in last]
             raise AssertionError("\n".join(["wrongly:", *lines])) from exc
 
-    def _allowed(self, wanted: oracle.Cluster, probe: Probe) -> bool:
+    def _allowed(self, wanted: oracle.KubeCluster, probe: Probe) -> bool:
         ends = (self.pods[end].addresses[probe.family] for end in (probe.source, probe.target))
         source, target = ends
         return oracle.allowed(wanted, source, target, probe.protocol, probe.port)
@@ -129,7 +129,9 @@ def _parted(key: str) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def scene(bed_dirs: Iterator[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def table(
+    bed_dirs: Iterator[Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PolicyTable]:
     """Run two hosts, an API server and the pods."""
     directory = next(bed_dirs)
     directory.mkdir()
@@ -140,7 +142,7 @@ def scene(bed_dirs: Iterator[Path], tmp_path_factory: pytest.TempPathFactory) ->
         served = [f"apis/policy.networking.k8s.io/{one}" for one in ("v1alpha1", "v1alpha2")]
         api = stack.enter_context(api_beside(bed, *served))
         bed.netctl("net", "create", *SUBNETS, *SUBNETS6, "default-net")
-        known, pods = oracle.Cluster({}, {}), {}
+        known, pods = oracle.KubeCluster({}, {}), {}
         for number, (name, address) in enumerate(PODS.items()):
             pod = _pod(name, address)
             known.pods[pod.namespace, pod.name] = pod
@@ -149,9 +151,9 @@ def scene(bed_dirs: Iterator[Path], tmp_path_factory: pytest.TempPathFactory) ->
             stack.callback(bed.runtime.delete, added)
             pods[name] = Ends(added.namespace, {4: pod.address, 6: pod.address6})
         stack.enter_context(serving([pod.namespace for pod in pods.values()], PORTS))
-        scene = Scene(api, known, pods)
-        scene.obeys(known)
-        yield scene
+        table = PolicyTable(api, known, pods)
+        table.obeys(known)
+        yield table
 
 
 def _labels(namespace: str) -> dict[str, str]:
@@ -190,16 +192,16 @@ def test_the_spread_is_wide_enough() -> None:
 
 
 @pytest.mark.parametrize("name", list(_spread()))
-def test_network_policies(scene: Scene, name: str) -> None:
-    scene.has(replace(scene.known, policies=CASES[name]))
+def test_network_policies(table: PolicyTable, name: str) -> None:
+    table.has(replace(table.known, policies=CASES[name]))
 
 
 @pytest.mark.parametrize("name", ADMIN)
-def test_administrators_policies(scene: Scene, name: str) -> None:
+def test_administrators_policies(table: PolicyTable, name: str) -> None:
     step = STEPS[name]
-    scene.has(
+    table.has(
         replace(
-            scene.known,
+            table.known,
             policies=[*step.policies],
             admin=[*step.admin],
             baseline=[*step.baseline],
@@ -209,5 +211,5 @@ def test_administrators_policies(scene: Scene, name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_random_policies(scene: Scene, seed: int) -> None:
-    scene.has(random_cluster(seed))
+def test_random_policies(table: PolicyTable, seed: int) -> None:
+    table.has(random_cluster(seed))

@@ -21,7 +21,7 @@ from tests.bed.kubernetes import ApiServer
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.echoes import pinging
-from tests.system.host_ways import Scene, dual_site, restart, running
+from tests.system.host_ways import HostAndPods, dual_site, restart, running
 from tests.system.kube_site import api_flags
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs]
@@ -50,11 +50,11 @@ def api(bed: Bed) -> Iterator[ApiServer]:
 
 
 @pytest.fixture
-def scene(bed: Bed, api: ApiServer) -> Iterator[Scene]:
+def both(bed: Bed, api: ApiServer) -> Iterator[HostAndPods]:
     """Run the pods and the service, and see that all ways are open."""
-    with running(bed, api) as scene:
-        scene.all_open()
-        yield scene
+    with running(bed, api) as both:
+        both.all_open()
+        yield both
 
 
 def policy(host: Host, program: str = "iptables") -> str:
@@ -68,14 +68,14 @@ def address6(pod: Pod) -> str:
 
 
 @contextmanager
-def talking(scene: Scene, directory: Path) -> Iterator[None]:
+def talking(both: HostAndPods, directory: Path) -> Iterator[None]:
     """Fail if the pod is cut off for longer than lost rules may be away."""
     directory.mkdir()
     ways = {
-        "to-the-outside": (scene.pod.namespace, scene.bed.fabric.address),
-        "to-a-pod": (scene.far.namespace, scene.pod.address),
-        "from-its-host": (scene.host.namespace, scene.pod.address),
-        "from-its-host-by-ipv6": (scene.host.namespace, address6(scene.pod)),
+        "to-the-outside": (both.pod.namespace, both.bed.fabric.address),
+        "to-a-pod": (both.far.namespace, both.pod.address),
+        "from-its-host": (both.host.namespace, both.pod.address),
+        "from-its-host-by-ipv6": (both.host.namespace, address6(both.pod)),
     }
     with pinging(directory, PAUSE, **ways) as running_ways:
         for way in running_ways:
@@ -102,13 +102,13 @@ def test_pods_pass_beside_a_docker_engine(
         assert all(f"-N {chain}" in shown for chain in ("DOCKER-USER", "DOCKER-ISOLATION-STAGE-1"))
         if first == "docker":
             restart(bed.agents[0])
-        with running(bed, api) as scene:
-            scene.all_open()
-            with talking(scene, tmp_path / "pings"):
+        with running(bed, api) as both:
+            both.all_open()
+            with talking(both, tmp_path / "pings"):
                 engine.restart()
-            scene.all_open()
+            both.all_open()
             assert policy(host) == "-P FORWARD DROP"
-            eventually(lambda: scene.errors() == [], "no error is left")
+            eventually(lambda: both.errors() == [], "no error is left")
     finally:
         engine.stop()
         host.namespace.run(["iptables", "-w", "-P", "FORWARD", "ACCEPT"])
@@ -154,54 +154,54 @@ def test_containers_pass_the_rules_of_their_own_engines(engines: Bed) -> None:
 
 
 @needs_firewalls
-def test_pods_pass_beside_ufw(scene: Scene, tmp_path: Path) -> None:
-    ufw = Ufw(scene.host.namespace, tmp_path)
-    with talking(scene, tmp_path / "enabled"), ufw.enabled():
-        assert policy(scene.host) == "-P FORWARD DROP"
-        assert policy(scene.host, "ip6tables") == "-P FORWARD DROP"
+def test_pods_pass_beside_ufw(both: HostAndPods, tmp_path: Path) -> None:
+    ufw = Ufw(both.host.namespace, tmp_path)
+    with talking(both, tmp_path / "enabled"), ufw.enabled():
+        assert policy(both.host) == "-P FORWARD DROP"
+        assert policy(both.host, "ip6tables") == "-P FORWARD DROP"
         for port in PORTS:
             ufw.run("allow", port)
-        scene.all_open()
-        with talking(scene, tmp_path / "reloaded"):
+        both.all_open()
+        with talking(both, tmp_path / "reloaded"):
             ufw.run("reload")
-        scene.all_open()
-        with talking(scene, tmp_path / "restarted"):
+        both.all_open()
+        with talking(both, tmp_path / "restarted"):
             ufw.run("disable")
             ufw.run("--force", "enable")
-        restart(scene.agent)
-        scene.all_open()
-        eventually(lambda: scene.errors() == [], "no error is left")
-    scene.all_open()
+        restart(both.agent)
+        both.all_open()
+        eventually(lambda: both.errors() == [], "no error is left")
+    both.all_open()
 
 
-def remedies(scene: Scene) -> list[list[str]]:
+def remedies(both: HostAndPods) -> list[list[str]]:
     """Return the commands that the host's fault about firewalld names, without the program."""
-    (fault,) = {one for one in scene.errors() if FIREWALLD in one}
+    (fault,) = {one for one in both.errors() if FIREWALLD in one}
     _, _, commands = fault.partition("): ")
     return [command.split()[1:] for command in commands.split(" && ")]
 
 
 @needs_firewalls
-def test_firewalld_is_named_with_its_remedy_which_helps(scene: Scene, tmp_path: Path) -> None:
-    firewalld = Firewalld(scene.host.namespace, tmp_path)
-    dialled = scene.ways()["pod to outside"]
+def test_firewalld_is_named_with_its_remedy_which_helps(both: HostAndPods, tmp_path: Path) -> None:
+    firewalld = Firewalld(both.host.namespace, tmp_path)
+    dialled = both.ways()["pod to outside"]
     with firewalld.running():
         assert not dialled(), "firewalld drops what the host forwards"
-        eventually(lambda: scene.names(FIREWALLD, "--zone=trusted"), "the host says so")
-        for words in remedies(scene):
+        eventually(lambda: both.names(FIREWALLD, "--zone=trusted"), "the host says so")
+        for words in remedies(both):
             firewalld.command(*words)
         for port in PORTS:
             firewalld.command("--permanent", f"--add-port={port}")
         firewalld.command("--reload")
-        eventually(lambda: not scene.names(FIREWALLD), "the fault is gone with its cause")
-        scene.all_open()
-        with talking(scene, tmp_path / "reloaded"):
+        eventually(lambda: not both.names(FIREWALLD), "the fault is gone with its cause")
+        both.all_open()
+        with talking(both, tmp_path / "reloaded"):
             firewalld.command("--reload")
             firewalld.command("--complete-reload")
-        scene.all_open()
-        with talking(scene, tmp_path / "restarted"):
+        both.all_open()
+        with talking(both, tmp_path / "restarted"):
             firewalld.daemon.restart()
-        restart(scene.agent)
-        scene.all_open()
-        assert not scene.names(FIREWALLD)
-    scene.all_open()
+        restart(both.agent)
+        both.all_open()
+        assert not both.names(FIREWALLD)
+    both.all_open()

@@ -33,7 +33,7 @@ SITES = [
 ]
 
 
-class Site(NamedTuple):
+class UplinkCluster(NamedTuple):
     """A cluster on a physical network, with a pod on each host."""
 
     bed: Bed
@@ -50,7 +50,7 @@ class Site(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=SITES)
-def site(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Site]:
+def cluster(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[UplinkCluster]:
     """Run a cluster of two hosts on a physical network, with a router on two VLANs."""
     fwd_mode, cards = request.param
     with planes(next(bed_dirs), fwd_mode, cards=cards) as bed:
@@ -63,12 +63,12 @@ def site(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[S
         if len(cards) > 1:
             aggregate(bed)
         near, far = (bed.add_pod(host, f"on-{host.label}", network="vlan") for host in bed.hosts)
-        yield Site(bed, near, far)
+        yield UplinkCluster(bed, near, far)
 
 
-def reach_each_other(site: Site) -> None:
+def reach_each_other(cluster: UplinkCluster) -> None:
     """See that the pods reach each other, IPv4 and IPv6, there and back."""
-    for source, target in ((site.near, site.far), (site.far, site.near)):
+    for source, target in ((cluster.near, cluster.far), (cluster.far, cluster.near)):
         for address in addresses(target):
             ping = partial(source.ping, address)
             eventually(ping, f"{source.name} reaches {address}")
@@ -80,11 +80,11 @@ def reaches_outside(pod: Pod) -> None:
     eventually(partial(pod.ping, OUTSIDE), f"{pod.name} reaches the outside")
 
 
-def test_pods_reach_each_other_across_the_trunks(site: Site) -> None:
-    reach_each_other(site)
-    physical = site.bed.physical
-    for pod in (site.near, site.far):
-        if site.bridged:
+def test_pods_reach_each_other_across_the_trunks(cluster: UplinkCluster) -> None:
+    reach_each_other(cluster)
+    physical = cluster.bed.physical
+    for pod in (cluster.near, cluster.far):
+        if cluster.bridged:
             assert physical.learnt(pod.mac) == {VLAN}
         else:
             assert VLAN in physical.learnt(card_mac(pod.host))
@@ -96,47 +96,49 @@ def card_mac(host: Host) -> str:
     return str(card["address"])
 
 
-def test_the_router_brings_pods_to_the_outside_and_to_the_other_vlan(site: Site) -> None:
+def test_the_router_brings_pods_to_the_outside_and_to_the_other_vlan(
+    cluster: UplinkCluster,
+) -> None:
     """Bridged; routed, the outside is for BGP to tell of."""
-    if not site.bridged:
-        assert site.near.ping(OUTSIDE) is None
+    if not cluster.bridged:
+        assert cluster.near.ping(OUTSIDE) is None
         return
-    other = site.bed.add_pod(site.bed.hosts[1], "other", network="other")
-    for pod in (site.near, site.far, other):
+    other = cluster.bed.add_pod(cluster.bed.hosts[1], "other", network="other")
+    for pod in (cluster.near, cluster.far, other):
         reaches_outside(pod)
-        asked = partial(site.bed.physical.reached_from_outside, pod.address)
+        asked = partial(cluster.bed.physical.reached_from_outside, pod.address)
         eventually(asked, f"{pod.name} is reached from outside")
-    dial = partial(connects, site.near, other, other.address, 80)
+    dial = partial(connects, cluster.near, other, other.address, 80)
     eventually(dial, "from VLAN to VLAN through the router")
-    assert site.bed.physical.learnt(other.mac) == {OTHER_VLAN}
-    site.bed.delete_pod(other)
+    assert cluster.bed.physical.learnt(other.mac) == {OTHER_VLAN}
+    cluster.bed.delete_pod(other)
 
 
-def pull_at_the_switch(site: Site, card: str) -> None:
-    site.bed.physical.pull("h1", card)
+def pull_at_the_switch(cluster: UplinkCluster, card: str) -> None:
+    cluster.bed.physical.pull("h1", card)
 
 
-def push_at_the_switch(site: Site, card: str) -> None:
-    site.bed.physical.push("h1", card)
+def push_at_the_switch(cluster: UplinkCluster, card: str) -> None:
+    cluster.bed.physical.push("h1", card)
 
 
-def pull_at_the_host(site: Site, card: str) -> None:
-    site.near.host.namespace.run(["ip", "link", "set", card, "down"])
+def pull_at_the_host(cluster: UplinkCluster, card: str) -> None:
+    cluster.near.host.namespace.run(["ip", "link", "set", card, "down"])
 
 
-def push_at_the_host(site: Site, card: str) -> None:
-    site.near.host.namespace.run(["ip", "link", "set", card, "up"])
+def push_at_the_host(cluster: UplinkCluster, card: str) -> None:
+    cluster.near.host.namespace.run(["ip", "link", "set", card, "up"])
 
 
-def silence(site: Site, card: str) -> None:
-    site.bed.physical.forget("h1", card)
+def silence(cluster: UplinkCluster, card: str) -> None:
+    cluster.bed.physical.forget("h1", card)
 
 
-def speak(site: Site, card: str) -> None:
-    site.bed.physical.remember("h1", card)
+def speak(cluster: UplinkCluster, card: str) -> None:
+    cluster.bed.physical.remember("h1", card)
 
 
-Pull = Callable[[Site, str], None]
+Pull = Callable[[UplinkCluster, str], None]
 WAYS = [
     pytest.param(pull_at_the_switch, push_at_the_switch, id="switch"),
     pytest.param(pull_at_the_host, push_at_the_host, id="host"),
@@ -145,60 +147,60 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("pull", "push"), WAYS)
-def test_a_bond_lives_on_what_is_left_of_it(site: Site, pull: Pull, push: Pull) -> None:
+def test_a_bond_lives_on_what_is_left_of_it(cluster: UplinkCluster, pull: Pull, push: Pull) -> None:
     """Cards are pulled one by one; the last that goes is the last that comes back."""
-    if not site.bonded:
+    if not cluster.bonded:
         pytest.skip("one card")
-    host = site.near.host
+    host = cluster.near.host
     uses(host, *CARDS)
     for number, card in enumerate(CARDS[:-1], 1):
-        pull(site, card)
+        pull(cluster, card)
         uses(host, *CARDS[number:])
-        reach_each_other(site)
-        eventually(partial(named, site, card), f"netmaster knows of {card}")
+        reach_each_other(cluster)
+        eventually(partial(named, cluster, card), f"netmaster knows of {card}")
     for number in range(len(CARDS) - 1, 0, -1):
-        push(site, CARDS[number - 1])
+        push(cluster, CARDS[number - 1])
         uses(host, *CARDS[number - 1 :])
-        reach_each_other(site)
-    if site.bridged:
-        reaches_outside(site.near)
+        reach_each_other(cluster)
+    if cluster.bridged:
+        reaches_outside(cluster.near)
 
 
-def test_where_nobody_speaks_lacp_one_card_at_a_time_carries_all(site: Site) -> None:
+def test_where_nobody_speaks_lacp_one_card_at_a_time_carries_all(cluster: UplinkCluster) -> None:
     """The switch has three trunks then, and would take frames by two of them for a loop."""
-    if not site.bonded:
+    if not cluster.bonded:
         pytest.skip("one card")
-    host, physical = site.near.host, site.bed.physical
+    host, physical = cluster.near.host, cluster.bed.physical
     physical.separate(host.label, CARDS)
     try:
-        only = carries_alone(site, CARDS)
-        reach_each_other(site)
-        pull_at_the_switch(site, only)
-        carries_alone(site, [card for card in CARDS if card != only])
-        reach_each_other(site)
-        push_at_the_switch(site, only)
+        only = carries_alone(cluster, CARDS)
+        reach_each_other(cluster)
+        pull_at_the_switch(cluster, only)
+        carries_alone(cluster, [card for card in CARDS if card != only])
+        reach_each_other(cluster)
+        push_at_the_switch(cluster, only)
     finally:
         physical.rejoin(host.label, CARDS)
     uses(host, *CARDS)
-    reach_each_other(site)
+    reach_each_other(cluster)
 
 
-def carries_alone(site: Site, cards: Sequence[str]) -> str:
+def carries_alone(cluster: UplinkCluster, cards: Sequence[str]) -> str:
     """Wait until one of some cards is used alone, and what the pod sends comes by it."""
-    host = site.near.host
-    sender = site.near.mac if site.bridged else card_mac(host)
+    host = cluster.near.host
+    sender = cluster.near.mac if cluster.bridged else card_mac(host)
 
     def found() -> str:
-        site.near.ping(site.far.address)
-        seen = site.bed.physical.behind(sender, host.label, cards)
+        cluster.near.ping(cluster.far.address)
+        seen = cluster.bed.physical.behind(sender, host.label, cards)
         return min(seen) if len(seen) == 1 and seen == in_use(host) else ""
 
     return eventually(found, f"{host.label} uses one of {cards}")
 
 
-def named(site: Site, card: str) -> bool:
+def named(cluster: UplinkCluster, card: str) -> bool:
     """Tell whether netmaster names a card as out of use on the first host."""
-    return f"uplink card {card} is out of use" in site.bed.netctl("host", "inspect", "h1")
+    return f"uplink card {card} is out of use" in cluster.bed.netctl("host", "inspect", "h1")
 
 
 def announcements(host: Host) -> int:
@@ -207,23 +209,25 @@ def announcements(host: Host) -> int:
     return int(json.loads(body)["vlan"]["Stats"].get("GarpPktSent", 0))
 
 
-def test_without_a_card_nothing_passes_and_the_first_back_is_announced(site: Site) -> None:
-    host, cards = site.near.host, site.bed.cards
-    reach_each_other(site)
+def test_without_a_card_nothing_passes_and_the_first_back_is_announced(
+    cluster: UplinkCluster,
+) -> None:
+    host, cards = cluster.near.host, cluster.bed.cards
+    reach_each_other(cluster)
     for card in cards:
-        pull_at_the_switch(site, card)
+        pull_at_the_switch(cluster, card)
     uses(host)
-    assert site.near.ping(site.far.address) is None
+    assert cluster.near.ping(cluster.far.address) is None
     before = announcements(host)
-    push_at_the_switch(site, cards[-1])
+    push_at_the_switch(cluster, cards[-1])
     uses(host, cards[-1])
-    reach_each_other(site)
-    if site.bridged:
+    reach_each_other(cluster)
+    if cluster.bridged:
         eventually(lambda: announcements(host) > before, "an announcement")
     for card in cards[:-1]:
-        push_at_the_switch(site, card)
+        push_at_the_switch(cluster, card)
     uses(host, *cards)
-    reach_each_other(site)
+    reach_each_other(cluster)
 
 
 def numbers(host: Host) -> dict[str, str]:
@@ -236,37 +240,39 @@ def numbers(host: Host) -> dict[str, str]:
     }
 
 
-def restart_with(site: Site, *cards: str) -> None:
-    agent = site.bed.agents[0]
+def restart_with(cluster: UplinkCluster, *cards: str) -> None:
+    agent = cluster.bed.agents[0]
     agent.command[agent.command.index("--vlan-uplinks") + 1] = ",".join(cards)
     agent.restart()
 
 
-def test_a_restarted_agent_finds_its_uplink_again_and_converts_it_if_told(site: Site) -> None:
-    host, cards = site.near.host, site.bed.cards
+def test_a_restarted_agent_finds_its_uplink_again_and_converts_it_if_told(
+    cluster: UplinkCluster,
+) -> None:
+    host, cards = cluster.near.host, cluster.bed.cards
     before = numbers(host)
     assert before.keys() == set(cards)
-    restart_with(site, *cards)
+    restart_with(cluster, *cards)
     assert numbers(host) == before
-    reach_each_other(site)
+    reach_each_other(cluster)
     host.ovs.vswitchd.restart()
-    reach_each_other(site)
+    reach_each_other(cluster)
     assert numbers(host) == before
-    if site.bonded:
-        restart_with(site, cards[0])
+    if cluster.bonded:
+        restart_with(cluster, cards[0])
         eventually(lambda: numbers(host).keys() == {cards[0]}, "the other card is let go")
         assert BOND not in host.ovs.vsctl("list-ports", "contivVlanBridge")
-        restart_with(site, *cards)
+        restart_with(cluster, *cards)
         eventually(lambda: numbers(host).keys() == set(cards), "it is taken again")
         uses(host, *cards)
-        reach_each_other(site)
+        reach_each_other(cluster)
 
 
-def test_a_card_the_host_lives_on_is_refused(site: Site) -> None:
-    host = site.near.host
+def test_a_card_the_host_lives_on_is_refused(cluster: UplinkCluster) -> None:
+    host = cluster.near.host
     host.namespace.run(["ip", "link", "add", "spare", "type", "veth", "peer", "name", "erapS"])
     host.namespace.run(["ip", "address", "add", "203.0.113.5/24", "dev", "spare"])
-    agent = site.bed.agents[0]
+    agent = cluster.bed.agents[0]
     words = list(agent.command)
     words[words.index("--vlan-uplinks") + 1] = "spare"
     agent.kill()  # an Open vSwitch has one agent at a time
@@ -277,21 +283,21 @@ def test_a_card_the_host_lives_on_is_refused(site: Site) -> None:
     assert "spare" not in host.ovs.vsctl("list-ifaces", "contivVlanBridge")
     host.namespace.run(["ip", "link", "delete", "spare"])
     agent.start()
-    reach_each_other(site)
+    reach_each_other(cluster)
 
 
-def test_cleanup_lets_the_cards_go(site: Site) -> None:
-    host, agent = site.near.host, site.bed.agents[0]
-    for pod in list(site.bed.pods):
-        site.bed.delete_pod(pod)
+def test_cleanup_lets_the_cards_go(cluster: UplinkCluster) -> None:
+    host, agent = cluster.near.host, cluster.bed.agents[0]
+    for pod in list(cluster.bed.pods):
+        cluster.bed.delete_pod(pod)
     agent.kill()
     places = ["--ovsdb", f"unix:{host.ovs.db_socket}", "--data-dir", str(host.dir / "data")]
-    places += ["--cni-socket", str(site.bed.cni_socket(host))]
+    places += ["--cni-socket", str(cluster.bed.cni_socket(host))]
     host.namespace.run([str(PROGRAMS / "netplugin"), "cleanup", *places])
     assert host.ovs.vsctl("list-br").split() == ["br-phy"]
     left = host.ovs.vsctl("--bare", "--columns=name", "list", "interface").split()
     assert sorted(left) == ["br-phy", "eth0"]
     links = json.loads(host.namespace.run(["ip", "-json", "link"]).stdout)
-    assert set(site.bed.cards) <= {link["ifname"] for link in links}
+    assert set(cluster.bed.cards) <= {link["ifname"] for link in links}
     agent.start()
-    eventually(lambda: numbers(host).keys() == set(site.bed.cards), "the cards are taken again")
+    eventually(lambda: numbers(host).keys() == set(cluster.bed.cards), "the cards are taken again")

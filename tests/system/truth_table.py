@@ -78,7 +78,7 @@ def expected(
     """Ask the oracle about the ways that have a pod of the policy's groups at an end."""
     subnet, _, subnet6, _, _ = NETWORKS[network]
     there = oracle.Subnet(IPv4Network(subnet), IPv6Network(subnet6))
-    cluster = oracle.Cluster(
+    cluster = oracle.PolicyCluster(
         policies={"web": ("p1",), "db": (), "cache": ("p1",)},
         networks={network: there},
         rules=rules,

@@ -31,7 +31,7 @@ class Caller:
 
 
 @dataclass
-class Cluster:
+class ApiObjects:
     """The objects by path, and the callers by token."""
 
     callers: Mapping[str, Caller]
@@ -98,7 +98,7 @@ def _part(path: str, status: Object) -> Object:
 class ObjectsServer(StandInServer):
     """The server, with `server.pem` of a directory; a context manager."""
 
-    def __init__(self, cluster: Cluster, certificates: Path) -> None:
+    def __init__(self, cluster: ApiObjects, certificates: Path) -> None:
         class Handler(BaseHTTPRequestHandler):
             def _serve(self) -> None:
                 length = int(self.headers.get("Content-Length", 0))

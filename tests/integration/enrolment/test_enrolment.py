@@ -18,7 +18,7 @@ from daemons.kube_rest import KubeRefused, KubeRest
 from netmaster.commands.kube_certificates import OWN, Certificates
 from netplugin.commands.enrol import Enrolment
 from tests.bed.certificates import make_certificates
-from tests.integration.enrolment.objects_server import Caller, Cluster, ObjectsServer
+from tests.integration.enrolment.objects_server import ApiObjects, Caller, ObjectsServer
 from tests.unit.certificates import met, raw_client
 
 SYSTEM = "contiv-system"
@@ -37,12 +37,12 @@ AGENTS = enrolment.ACCOUNT.format(namespace=SYSTEM)
 
 
 @dataclass
-class Site:
+class EnrolmentHost:
     """An API server, and what runs beside it."""
 
     directory: Path
     url: str
-    objects: Cluster
+    objects: ApiObjects
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     waits: list[Callable[[], None]] = field(default_factory=list)
 
@@ -99,7 +99,7 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
+def host(tmp_path: Path) -> Iterator[EnrolmentHost]:
     make_certificates(tmp_path)
     callers = {
         "master": MASTER,
@@ -108,7 +108,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         "unbound": Caller(AGENTS, "", "", MAY_ASK),
         "stranger": Caller("system:serviceaccount:blue:default", "pod", "uid", MAY_ASK),
     }
-    objects = Cluster(callers)
+    objects = ApiObjects(callers)
     for name, node, address in (("agent-x", "n1", "192.0.2.1"), ("agent-y", "n2", "192.0.2.2")):
         pod = {
             "metadata": {"name": name, "uid": name.replace("agent", "uid")},
@@ -117,7 +117,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         }
         objects.put(f"{PODS}/{name}", pod)
     with ObjectsServer(objects, tmp_path) as server:
-        yield Site(tmp_path, server.url, objects)
+        yield EnrolmentHost(tmp_path, server.url, objects)
 
 
 def files(directory: Path) -> TlsFiles:
@@ -137,22 +137,22 @@ def certificate(directory: Path) -> x509.Certificate:
     return x509.load_pem_x509_certificate((directory / "cert.pem").read_bytes())
 
 
-def requests(site: Site) -> list[dict[str, object]]:
-    return [one for at, one in site.objects.objects.items() if at.startswith(enrolment.API)]
+def requests(host: EnrolmentHost) -> list[dict[str, object]]:
+    return [one for at, one in host.objects.objects.items() if at.startswith(enrolment.API)]
 
 
-def test_agents_and_masters_meet_by_what_they_were_given(site: Site) -> None:
-    master = site.installed()
-    site.agent(signing=master).keep()
-    listens, asks = site.directory / "m1" / "master", site.directory / "agent1" / "agent"
+def test_agents_and_masters_meet_by_what_they_were_given(host: EnrolmentHost) -> None:
+    master = host.installed()
+    host.agent(signing=master).keep()
+    listens, asks = host.directory / "m1" / "master", host.directory / "agent1" / "agent"
     seen = met(raw_client(files(asks)), server(files(listens)), "192.0.2.9")
     assert seen == PeerIdentity(Role.AGENT, "n1", frozenset({"192.0.2.1", "2001:db8::1"}))
 
 
-def test_a_user_of_rest_is_no_client_of_the_store(site: Site) -> None:
-    site.agent(signing=site.installed()).keep()
-    store = server(files(site.directory / "m1" / "store"))
-    agent, admin = site.directory / "agent1" / "store", site.directory / "m1" / "admin"
+def test_a_user_of_rest_is_no_client_of_the_store(host: EnrolmentHost) -> None:
+    host.agent(signing=host.installed()).keep()
+    store = server(files(host.directory / "m1" / "store"))
+    agent, admin = host.directory / "agent1" / "store", host.directory / "m1" / "admin"
     assert isinstance(met(raw_client(files(agent)), store, "192.0.2.9"), PeerIdentity)
     user = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     user.load_verify_locations(files(agent).ca)
@@ -160,8 +160,8 @@ def test_a_user_of_rest_is_no_client_of_the_store(site: Site) -> None:
     assert isinstance(met(user, store, "192.0.2.9"), str), "why the handshake failed"
 
 
-def test_all_masters_have_the_same_authorities(site: Site) -> None:
-    masters = [site.master(f"m{number}") for number in range(4)]
+def test_all_masters_have_the_same_authorities(host: EnrolmentHost) -> None:
+    masters = [host.master(f"m{number}") for number in range(4)]
     found: list[dict[str, object]] = []
     together = threading.Barrier(len(masters))
 
@@ -178,16 +178,16 @@ def test_all_masters_have_the_same_authorities(site: Site) -> None:
     assert all(one == found[0] for one in found)
 
 
-def test_repeated_steps_change_nothing(site: Site) -> None:
-    master = site.installed()
-    site.agent(signing=master).keep()
-    before = site.objects.version, certificate(site.directory / "agent1" / "agent").serial_number
+def test_repeated_steps_change_nothing(host: EnrolmentHost) -> None:
+    master = host.installed()
+    host.agent(signing=master).keep()
+    before = host.objects.version, certificate(host.directory / "agent1" / "agent").serial_number
     authorities = master.authorities()
     master.publish(authorities)
     master.renew(authorities)
     master.sign(authorities)
-    site.agent(signing=master).keep()
-    after = site.objects.version, certificate(site.directory / "agent1" / "agent").serial_number
+    host.agent(signing=master).keep()
+    after = host.objects.version, certificate(host.directory / "agent1" / "agent").serial_number
     assert after == before
 
 
@@ -198,38 +198,40 @@ def test_repeated_steps_change_nothing(site: Site) -> None:
         ("unbound", "is not bound to a pod"),
     ],
 )
-def test_a_certificate_is_for_the_pod_whose_token_asked(site: Site, token: str, why: str) -> None:
-    master = site.installed()
+def test_a_certificate_is_for_the_pod_whose_token_asked(
+    host: EnrolmentHost, token: str, why: str
+) -> None:
+    master = host.installed()
     with pytest.raises(Conflict, match=why):
-        site.agent(token, signing=master).keep()
-    assert not (site.directory / token).exists()
+        host.agent(token, signing=master).keep()
+    assert not (host.directory / token).exists()
 
 
-def test_a_pod_that_has_the_name_of_another_one_gets_none(site: Site) -> None:
-    master = site.installed()
-    there = site.objects.objects[f"{PODS}/agent-x"]
+def test_a_pod_that_has_the_name_of_another_one_gets_none(host: EnrolmentHost) -> None:
+    master = host.installed()
+    there = host.objects.objects[f"{PODS}/agent-x"]
     there["metadata"]["uid"] = "of the pod that came after"
     with pytest.raises(Conflict, match="a pod that is gone"):
-        site.agent(signing=master).keep()
+        host.agent(signing=master).keep()
 
 
-def test_two_masters_that_decide_at_once_give_one_certificate(site: Site) -> None:
-    first, second = site.installed(), site.master("m2")
+def test_two_masters_that_decide_at_once_give_one_certificate(host: EnrolmentHost) -> None:
+    first, second = host.installed(), host.master("m2")
     authorities = first.authorities()
-    site.api("agent1").create(
+    host.api("agent1").create(
         enrolment.API, enrolment.request_object(enrolment.SIGNER_AGENT, pem_of_a_request())
     )
-    (waiting,) = requests(site)
+    (waiting,) = requests(host)
     stale = {**waiting, "metadata": dict(waiting["metadata"])}  # type: ignore[call-overload]
     first.sign(authorities)
-    (answered,) = requests(site)
+    (answered,) = requests(host)
     second._answer(stale, authorities["cluster"])
-    assert requests(site) == [answered]
+    assert requests(host) == [answered]
 
 
-def test_a_master_that_ended_before_it_signed_is_followed_by_another(site: Site) -> None:
-    master = site.installed()
-    api = site.api("agent1")
+def test_a_master_that_ended_before_it_signed_is_followed_by_another(host: EnrolmentHost) -> None:
+    master = host.installed()
+    api = host.api("agent1")
     made = api.create(
         enrolment.API, enrolment.request_object(enrolment.SIGNER_AGENT, pem_of_a_request())
     )
@@ -237,55 +239,55 @@ def test_a_master_that_ended_before_it_signed_is_followed_by_another(site: Site)
     name = made["metadata"]["name"]
     assert master._approve(made, "Approved", "by the one that ended") is not None
     assert enrolment.certificate_in(api.get(f"{enrolment.API}/{name}") or {}) is None
-    site.master("m2").sign(master.authorities())
+    host.master("m2").sign(master.authorities())
     assert enrolment.certificate_in(api.get(f"{enrolment.API}/{name}") or {}) is not None
 
 
-def test_a_request_that_is_none_is_denied(site: Site) -> None:
-    master = site.installed()
+def test_a_request_that_is_none_is_denied(host: EnrolmentHost) -> None:
+    master = host.installed()
     for pem in (b"", b"\xff", b"-----BEGIN CERTIFICATE REQUEST-----\nAA==\n"):
-        site.api("agent1").create(
+        host.api("agent1").create(
             enrolment.API, enrolment.request_object(enrolment.SIGNER_AGENT, pem)
         )
     master.sign(master.authorities())
-    assert len(requests(site)) == 3
-    for one in requests(site):
+    assert len(requests(host)) == 3
+    for one in requests(host):
         with pytest.raises(Conflict, match="cannot be read"):
             enrolment.certificate_in(one)
 
 
-def test_certificates_are_replaced_when_a_third_of_their_time_is_left(site: Site) -> None:
-    master = site.installed()
-    site.agent(signing=master).keep()
-    directories = [site.directory / "m1" / "master", site.directory / "agent1" / "agent"]
+def test_certificates_are_replaced_when_a_third_of_their_time_is_left(host: EnrolmentHost) -> None:
+    master = host.installed()
+    host.agent(signing=master).keep()
+    directories = [host.directory / "m1" / "master", host.directory / "agent1" / "agent"]
     before = [certificate(one).serial_number for one in directories]
     start = datetime.now(UTC)
     for days, replaced in ((240, False), (250, True)):
         now = start + timedelta(days=days)
-        site.clock = lambda now=now: now  # type: ignore[misc]
+        host.clock = lambda now=now: now  # type: ignore[misc]
         master.renew(master.authorities())
-        site.agent(signing=master).keep()
+        host.agent(signing=master).keep()
         after = [certificate(one).serial_number for one in directories]
         assert [new != old for new, old in zip(after, before, strict=True)] == [replaced] * 2
 
 
-def test_an_agent_without_a_signer_says_what_to_look_at(site: Site) -> None:
-    site.installed()
+def test_an_agent_without_a_signer_says_what_to_look_at(host: EnrolmentHost) -> None:
+    host.installed()
     with pytest.raises(OrchestratorUnavailable, match="is contiv-netmaster running"):
-        site.agent().keep()
+        host.agent().keep()
 
 
-def test_a_key_never_leaves_its_node(site: Site) -> None:
-    master = site.installed()
-    site.agent(signing=master).keep()
-    key = (site.directory / "agent1" / "agent" / "key.pem").read_text()
+def test_a_key_never_leaves_its_node(host: EnrolmentHost) -> None:
+    master = host.installed()
+    host.agent(signing=master).keep()
+    key = (host.directory / "agent1" / "agent" / "key.pem").read_text()
     body = key.splitlines()[1]
-    assert body not in str(requests(site))
+    assert body not in str(requests(host))
 
 
-def test_who_has_no_right_is_told(site: Site) -> None:
+def test_who_has_no_right_is_told(host: EnrolmentHost) -> None:
     with pytest.raises(KubeRefused, match="may not GET") as refused:
-        site.api("agent1").get(f"/api/v1/namespaces/{SYSTEM}/secrets/contiv-authority")
+        host.api("agent1").get(f"/api/v1/namespaces/{SYSTEM}/secrets/contiv-authority")
     assert refused.value.status == 403
 
 

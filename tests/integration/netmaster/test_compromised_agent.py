@@ -79,7 +79,7 @@ OF_LOOPBACK = "is no address at which other hosts could reach it"
 
 
 @dataclass
-class Cluster:
+class AgentsAndLeader:
     """A leader, and what agents write to the store."""
 
     leader: LeaderContext
@@ -140,7 +140,7 @@ def record(label: str) -> HostRecord:
 
 
 @asynccontextmanager
-async def cluster(directory: Path) -> AsyncIterator[Cluster]:
+async def cluster(directory: Path) -> AsyncIterator[AgentsAndLeader]:
     issuer = Issuer.new(directory)
     async with AsyncExitStack() as stack:
         lead = await stack.enter_async_context(term())
@@ -149,7 +149,7 @@ async def cluster(directory: Path) -> AsyncIterator[Cluster]:
         tls = TlsContexts(issuer.files(request(Role.MASTER, "m1", (MASTER,))))
         agents = RegisteredAgents(lead.backend, tls=tls, answer_timeout=5.0)
         stack.push_async_callback(agents.close)
-        found = Cluster(replace(context_of(lead), agents=agents), lead.backend, {}, [])
+        found = AgentsAndLeader(replace(context_of(lead), agents=agents), lead.backend, {}, [])
         for label, address in ADDRESSES.items():
             files = issuer.files(request(Role.AGENT, label, (address,)))
             runner = web.ServerRunner(web.Server(_answering(found, label)), shutdown_timeout=0.1)
@@ -163,7 +163,7 @@ async def cluster(directory: Path) -> AsyncIterator[Cluster]:
 
 
 def _answering(
-    there: Cluster, label: str
+    there: AgentsAndLeader, label: str
 ) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
     answers: dict[str, Any] = {
         "/trace": {"host": label, "faults": []},
@@ -186,17 +186,19 @@ def _answering(
 
 
 @pytest.fixture
-async def there(tmp_path: Path) -> AsyncIterator[Cluster]:
+async def there(tmp_path: Path) -> AsyncIterator[AgentsAndLeader]:
     async with cluster(tmp_path) as made:
         yield made
 
 
-async def test_all_is_well_before(there: Cluster) -> None:
+async def test_all_is_well_before(there: AgentsAndLeader) -> None:
     assert await there.all_is_shown() == {"h1": [], "h2": []}
 
 
 @pytest.mark.parametrize("value", [b"garbage", b"[" * 100_000, b'{"Port":1e999}'])
-async def test_garbage_in_its_registrations_is_its_own_error(there: Cluster, value: bytes) -> None:
+async def test_garbage_in_its_registrations_is_its_own_error(
+    there: AgentsAndLeader, value: bytes
+) -> None:
     await there.register("h1", "h1", 1, value)
     errors = await there.all_is_shown()
     assert errors["h2"] == []
@@ -204,7 +206,7 @@ async def test_garbage_in_its_registrations_is_its_own_error(there: Cluster, val
 
 
 @pytest.mark.parametrize("value", [b"garbage", b'{"label":"h2"}', b'{"schema":-7}'])
-async def test_garbage_in_its_record_is_its_own_error(there: Cluster, value: bytes) -> None:
+async def test_garbage_in_its_record_is_its_own_error(there: AgentsAndLeader, value: bytes) -> None:
     await there.put(keys.host(HostLabel("h1")), value)
     errors = await there.all_is_shown()
     assert errors["h2"] == []
@@ -213,7 +215,7 @@ async def test_garbage_in_its_record_is_its_own_error(there: Cluster, value: byt
     assert (await readers(there.backend)).versions == {"host h1": 1, "host h2": 1}
 
 
-async def test_it_cannot_register_in_another_hosts_name(there: Cluster) -> None:
+async def test_it_cannot_register_in_another_hosts_name(there: AgentsAndLeader) -> None:
     await there.register("h1", "h2", there.ports["h1"])
     there.asked.clear()
     errors = await there.all_is_shown()
@@ -225,7 +227,9 @@ async def test_it_cannot_register_in_another_hosts_name(there: Cluster) -> None:
     }
 
 
-async def test_another_hosts_label_is_in_that_hosts_certificate_alone(there: Cluster) -> None:
+async def test_another_hosts_label_is_in_that_hosts_certificate_alone(
+    there: AgentsAndLeader,
+) -> None:
     """Also where h2's record is gone, or of a release that does not tell its addresses."""
     older = codec.encode(replace(record("h2"), control_ip="127.0.0.2", vtep_ip="127.0.0.2"))
     await there.put(keys.host(HostLabel("h2")), older)
@@ -239,7 +243,7 @@ async def test_another_hosts_label_is_in_that_hosts_certificate_alone(there: Clu
     assert there.asked == []
 
 
-async def _endpoint(there: Cluster) -> Any:
+async def _endpoint(there: AgentsAndLeader) -> Any:
     return await there.leader.committer.read(lambda view: view.endpoints[min(view.endpoints)])
 
 
@@ -267,7 +271,7 @@ def _says(
     ],
 )
 async def test_what_it_answers_is_blamed_on_it_alone(
-    there: Cluster, answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+    there: AgentsAndLeader, answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 ) -> None:
     there.answer = answer
     assert await there.all_is_shown() == {"h1": [], "h2": []}
@@ -284,7 +288,7 @@ async def test_what_it_answers_is_blamed_on_it_alone(
     assert len(str(raised.value)) < 5000
 
 
-async def test_it_cannot_send_the_master_elsewhere(there: Cluster) -> None:
+async def test_it_cannot_send_the_master_elsewhere(there: AgentsAndLeader) -> None:
     other = f"https://127.0.0.2:{there.ports['h2']}/inspect/rules"
     there.answer = _says(b"", 307, {"Location": other})
     there.asked.clear()
@@ -293,6 +297,6 @@ async def test_it_cannot_send_the_master_elsewhere(there: Cluster) -> None:
     assert there.asked == ["h1 GET /inspect/bgp"]
 
 
-async def test_a_host_that_nobody_knows_is_not_found(there: Cluster) -> None:
+async def test_a_host_that_nobody_knows_is_not_found(there: AgentsAndLeader) -> None:
     with pytest.raises(NotFound):
         await there.get("/hosts/h3")

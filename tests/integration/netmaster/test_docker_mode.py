@@ -30,7 +30,7 @@ NETWORK = {
 GROUP = {"tenantName": "default", "groupName": "g1", "networkName": "n1"}
 
 
-class Cluster:
+class DockerMaster:
     """A master, its store and the engine of its host."""
 
     def __init__(self, directory: Path, store: Store, engine: StandIn, mode: str) -> None:
@@ -64,9 +64,9 @@ def mode() -> str:
 
 
 @pytest.fixture
-def cluster(bed_dir: Path, store: Store, mode: str) -> Iterator[Cluster]:
+def docker(bed_dir: Path, store: Store, mode: str) -> Iterator[DockerMaster]:
     with StandIn(bed_dir / "docker.sock") as engine:
-        it = Cluster(bed_dir, store, engine, mode)
+        it = DockerMaster(bed_dir, store, engine, mode)
         try:
             it.master.start()
             yield it
@@ -75,86 +75,86 @@ def cluster(bed_dir: Path, store: Store, mode: str) -> Iterator[Cluster]:
             it.master.kill()
 
 
-def test_docker_follows_what_is_done(cluster: Cluster) -> None:
-    assert cluster.post("networks/default:n1", NETWORK).status == 200
-    assert cluster.post("endpointGroups/default:g1", GROUP).status == 200
-    held = cluster.held()
-    assert cluster.records() == {"default.n1.": held["n1"], "default.n1.g1": held["g1"]}
-    assert {network["Driver"] for network in cluster.engine.networks.values()} == {"contiv:1"}
-    assert cluster.delete("endpointGroups/default:g1").json() == "default:g1"
-    assert cluster.delete("networks/default:n1").json() == "default:n1"
-    assert (cluster.records(), cluster.held()) == ({}, {})
+def test_docker_follows_what_is_done(docker: DockerMaster) -> None:
+    assert docker.post("networks/default:n1", NETWORK).status == 200
+    assert docker.post("endpointGroups/default:g1", GROUP).status == 200
+    held = docker.held()
+    assert docker.records() == {"default.n1.": held["n1"], "default.n1.g1": held["g1"]}
+    assert {network["Driver"] for network in docker.engine.networks.values()} == {"contiv:1"}
+    assert docker.delete("endpointGroups/default:g1").json() == "default:g1"
+    assert docker.delete("networks/default:n1").json() == "default:n1"
+    assert (docker.records(), docker.held()) == ({}, {})
 
 
-def test_what_docker_refuses_does_not_come_about_nor_go(cluster: Cluster) -> None:
-    cluster.engine.refusal = Refusal(500, b'{"message":"no such driver"}')
-    answer = cluster.post("networks/default:n1", NETWORK)
+def test_what_docker_refuses_does_not_come_about_nor_go(docker: DockerMaster) -> None:
+    docker.engine.refusal = Refusal(500, b'{"message":"no such driver"}')
+    answer = docker.post("networks/default:n1", NETWORK)
     assert (answer.status, answer.text) == (500, "Error response from daemon: no such driver")
-    assert cluster.master.ask("GET", "/api/v1/networks/").json() == []
-    cluster.engine.refusal = None
-    assert cluster.post("networks/default:n1", NETWORK).status == 200
-    cluster.engine.refusal = Refusal(403, b'{"message":"n1 has active endpoints"}')
-    answer = cluster.delete("networks/default:n1")
+    assert docker.master.ask("GET", "/api/v1/networks/").json() == []
+    docker.engine.refusal = None
+    assert docker.post("networks/default:n1", NETWORK).status == 200
+    docker.engine.refusal = Refusal(403, b'{"message":"n1 has active endpoints"}')
+    answer = docker.delete("networks/default:n1")
     assert (answer.status, answer.text) == (
         500,
         "Error response from daemon: n1 has active endpoints",
     )
-    assert cluster.records() == {"default.n1.": cluster.held()["n1"]}
+    assert docker.records() == {"default.n1.": docker.held()["n1"]}
 
 
-def test_a_master_killed_while_docker_works_leaves_nothing_there(cluster: Cluster) -> None:
-    engine = cluster.engine
+def test_a_master_killed_while_docker_works_leaves_nothing_there(docker: DockerMaster) -> None:
+    engine = docker.engine
     engine.gate.clear()
-    asking = threading.Thread(target=_ask_in_vain, args=(cluster,))
+    asking = threading.Thread(target=_ask_in_vain, args=(docker,))
     asking.start()
     eventually(lambda: "n1" in engine.networks, "docker has the network")
-    cluster.master.kill()
+    docker.master.kill()
     asking.join()
     engine.gate.set()
-    cluster.master.start()
+    docker.master.start()
     eventually(lambda: engine.networks == {}, "docker has forgotten the network")
-    assert cluster.post("networks/default:n1", NETWORK).status == 200
-    assert cluster.records() == {"default.n1.": cluster.held()["n1"]}
+    assert docker.post("networks/default:n1", NETWORK).status == 200
+    assert docker.records() == {"default.n1.": docker.held()["n1"]}
 
 
 @pytest.mark.parametrize("mode", ["swarm-mode"])
-async def test_a_swarm_keeps_what_its_docker_maps(cluster: Cluster) -> None:
-    assert cluster.post("networks/default:n1", NETWORK).status == 200
-    assert cluster.post("endpointGroups/default:g1", GROUP).status == 200
+async def test_a_swarm_keeps_what_its_docker_maps(docker: DockerMaster) -> None:
+    assert docker.post("networks/default:n1", NETWORK).status == 200
+    assert docker.post("endpointGroups/default:g1", GROUP).status == 200
     for group in (None, GroupName("g1")):
-        await _map(cluster, group)
-    answer = cluster.delete("endpointGroups/default:g1")
+        await _map(docker, group)
+    answer = docker.delete("endpointGroups/default:g1")
     assert (answer.status, answer.text) == (
         500,
         "cannot delete group g1 mapped to docker network f00",
     )
-    await _map(cluster, GroupName("g1"), mapped=False)
-    assert cluster.delete("endpointGroups/default:g1").status == 200
-    answer = cluster.delete("networks/default:n1")
+    await _map(docker, GroupName("g1"), mapped=False)
+    assert docker.delete("endpointGroups/default:g1").status == 200
+    answer = docker.delete("networks/default:n1")
     assert answer.text == "cannot delete network n1 mapped to docker network f00"
-    await _map(cluster, None, mapped=False)
-    assert cluster.delete("networks/default:n1").status == 200
-    assert cluster.engine.calls == []
+    await _map(docker, None, mapped=False)
+    assert docker.delete("networks/default:n1").status == 200
+    assert docker.engine.calls == []
 
 
-async def _map(cluster: Cluster, group: GroupName | None, *, mapped: bool = True) -> None:
+async def _map(docker: DockerMaster, group: GroupName | None, *, mapped: bool = True) -> None:
     """Write a record as an agent does, or take it away, and wait until the master has seen it."""
     tenant, network = TenantName("default"), NetworkName("n1")
     record = DocknetRecord(tenant=tenant, network=network, group=group, uuid="f00")
     key = keys.docknet(record.id)
-    backend = client(cluster.store)
-    rebuilt = cluster.master.log_text().count("view rebuilt")
+    backend = client(docker.store)
+    rebuilt = docker.master.log_text().count("view rebuilt")
     try:
         op = Put(key, codec.encode(record)) if mapped else Delete(key)
         await backend.commit([Change((), (op,))])
     finally:
         await backend.close()
     eventually(
-        lambda: cluster.master.log_text().count("view rebuilt") > rebuilt,
+        lambda: docker.master.log_text().count("view rebuilt") > rebuilt,
         "the master has seen what an agent wrote",
     )
 
 
-def _ask_in_vain(cluster: Cluster) -> None:
+def _ask_in_vain(docker: DockerMaster) -> None:
     with pytest.raises(OSError, match=r".*"):
-        cluster.post("networks/default:n1", NETWORK)
+        docker.post("networks/default:n1", NETWORK)

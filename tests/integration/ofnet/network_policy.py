@@ -10,7 +10,7 @@ from ofnet.openflow import oxm
 from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.trace.evaluator import Packet, Value
 from ofnet.world import LocalEndpoint, World
-from tests.unit.netplugin.world.kubernetes.oracle import Cluster, Pod
+from tests.unit.netplugin.world.kubernetes.oracle import KubeCluster, Pod
 from tests.unit.netplugin.world.kubernetes.world import (
     OUTSIDE6,
     packets,
@@ -44,13 +44,13 @@ def endpoint(number: int, pod: Pod) -> LocalEndpoint:
     )
 
 
-def numbered(cluster: Cluster) -> dict[str, int]:
+def numbered(cluster: KubeCluster) -> dict[str, int]:
     """Return the port of each pod by its addresses; 1 is the host's."""
     pods = list(enumerate(cluster.pods.values(), start=2))
     return {at: number for number, pod in pods for at in (pod.address, pod.address6)}
 
 
-def world_of(cluster: Cluster, policies: KubePolicies) -> World:
+def world_of(cluster: KubeCluster, policies: KubePolicies) -> World:
     ports = numbered(cluster)
     here = tuple(endpoint(ports[pod.address], pod) for pod in cluster.pods.values())
     return replace(
@@ -80,7 +80,7 @@ def packet(port: int, source: str, target: str, protocol: str, number: int) -> P
     return Packet({**frame, **network, "ip_proto": PROTOCOLS[protocol], **ends})
 
 
-def sendable(known: Cluster) -> list[Sent]:
+def sendable(known: KubeCluster) -> list[Sent]:
     """Return the packets of pods; others come from outside, and no route of IPv6 leads there."""
     ports = numbered(known)
     return [one for one in packets(known) if one[0] in ports and one[1] != OUTSIDE6]

@@ -33,7 +33,7 @@ OUTSIDER = 254
 
 
 @dataclass
-class Scene:
+class ArpNetwork:
     """Pods 1 and 2 here, 3 elsewhere, and a host beyond; `heard` is what that host receives."""
 
     agent: BridgeAgent
@@ -78,11 +78,11 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(bridge: Dialled, kind: Bridge, of: World) -> AsyncIterator[Scene]:
+async def network(bridge: Dialled, kind: Bridge, of: World) -> AsyncIterator[ArpNetwork]:
     with pod(bridge, 1) as one, pod(bridge, 2), behind_uplink(bridge) as ear:
         async with running_agent(bridge, of, bridge_name=kind) as agent:
             with one.frames() as wire:
-                yield Scene(agent, wire, ear)
+                yield ArpNetwork(agent, wire, ear)
 
 
 PODS = replace(
@@ -99,7 +99,7 @@ ON_VXLAN = replace(PODS, vteps={PEER: vtep(ofport=UPLINK)})
     ("kind", "of", "vlan"), [(Bridge.VLAN, ON_VLAN, VLAN), (Bridge.VXLAN, ON_VXLAN, 0)]
 )
 async def test_requests_of_a_pod(ovs_module: OvsHost, kind: Bridge, of: World, vlan: int) -> None:
-    async with dialled(ovs_module) as bridge, scene(bridge, kind, of) as scenery:
+    async with dialled(ovs_module) as bridge, network(bridge, kind, of) as scenery:
         for destination in (frames.BROADCAST, mac_bytes(mac(2))):
             scenery.ask(address(2), of=destination)
             assert await scenery.told() == Arp(
@@ -118,7 +118,7 @@ async def test_requests_of_a_pod(ovs_module: OvsHost, kind: Bridge, of: World, v
 
 
 async def test_requests_from_outside(ovs_module: OvsHost) -> None:
-    async with dialled(ovs_module) as bridge, scene(bridge, Bridge.VLAN, ON_VLAN) as scenery:
+    async with dialled(ovs_module) as bridge, network(bridge, Bridge.VLAN, ON_VLAN) as scenery:
         for sender, target, counter in (
             (GATEWAY, address(200), "ArpRequestUnknownSrcDst"),
             (address(1), address(200), "ArpReqUnknownDestFromUplink"),

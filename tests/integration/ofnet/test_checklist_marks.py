@@ -13,7 +13,7 @@ from core.ids import EndpointKey
 from ofnet.world import ArpMode, Bridge, FwdMode, LocalEndpoint, Rule, Uplink, Vtep
 from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.dialled import dialled, running_agent
-from tests.integration.ofnet.three_hosts import NET, Site, empty, host_name, line
+from tests.integration.ofnet.three_hosts import NET, HostBridge, empty, host_name, line
 
 pytestmark = pytest.mark.ovs
 
@@ -73,7 +73,7 @@ def mode(request: pytest.FixtureRequest) -> tuple[Bridge, FwdMode]:
 
 
 @pytest.fixture
-async def site(ovs_module: OvsHost, mode: tuple[Bridge, FwdMode]) -> AsyncIterator[Site]:
+async def node(ovs_module: OvsHost, mode: tuple[Bridge, FwdMode]) -> AsyncIterator[HostBridge]:
     """Run one host's bridge with the network alone."""
     kind, fwd_mode = mode
     world = replace(empty(1, fwd_mode), vteps={})
@@ -81,7 +81,7 @@ async def site(ovs_module: OvsHost, mode: tuple[Bridge, FwdMode]) -> AsyncIterat
         dialled(ovs_module) as bridge,
         running_agent(bridge, world, bridge_name=kind) as agent,
     ):
-        yield Site(1, bridge, agent)
+        yield HostBridge(1, bridge, agent)
 
 
 def of(fwd_mode: FwdMode) -> list[tuple[Bridge, FwdMode]]:
@@ -89,59 +89,59 @@ def of(fwd_mode: FwdMode) -> list[tuple[Bridge, FwdMode]]:
     return [mode for mode in MODES if mode[1] is fwd_mode]
 
 
-async def has(site: Site, *pods: LocalEndpoint, rules: tuple[Rule, ...] = ()) -> None:
+async def has(node: HostBridge, *pods: LocalEndpoint, rules: tuple[Rule, ...] = ()) -> None:
     """Let the host have these pods and rules, and no others."""
     local, ruled = {pod.key: pod for pod in pods}, {rule.id: rule for rule in rules}
-    await site.becomes(replace(site.agent.world, local=local, rules=ruled))
+    await node.becomes(replace(node.agent.world, local=local, rules=ruled))
 
 
-async def test_port_dscp_flow(site: Site, mode: tuple[Bridge, FwdMode]) -> None:
+async def test_port_dscp_flow(node: HostBridge, mode: tuple[Bridge, FwdMode]) -> None:
     """The mark comes, changes, goes, comes back, and ends with its pod."""
-    before = site.routes()
+    before = node.routes()
     tag = (TAG,) if mode == (Bridge.VXLAN, FwdMode.BRIDGE) else ()
     port = line(1, 10, "in_port=14", *tag, MARK, "goto_table:3")
     for dscp in (10, 20, 0, 30):
-        await has(site, replace(MARKED, dscp=dscp))
+        await has(node, replace(MARKED, dscp=dscp))
         act = (f"set_field:{dscp}->ip_dscp", *tag, MARK, "goto_table:3")
         marking = {line(1, 100, f"{family},in_port=14", *act) for family in ("ip", "ipv6")}
-        entry = {found for found in site.routes() - before if found.startswith("table=1,")}
+        entry = {found for found in node.routes() - before if found.startswith("table=1,")}
         assert entry == ({port} | marking if dscp else {port})
-    await has(site)
-    assert site.routes() == before
+    await has(node)
+    assert node.routes() == before
 
 
 @pytest.mark.parametrize("mode", of(FwdMode.ROUTING), indirect=True)
-async def test_policy_add_delete(site: Site) -> None:
-    before = site.routes()
+async def test_policy_add_delete(node: HostBridge) -> None:
+    before = node.routes()
     allowed = "metadata=0x640190/0x7ffffffe,nw_src=10.10.10.0/24,nw_dst=10.1.1.0/24"
     denied = "metadata=0x12c0320/0x7ffffffe,nw_src=20.20.20.0/24,nw_dst=20.2.2.0/24"
-    await has(site, JUDGED, rules=RULES)
+    await has(node, JUDGED, rules=RULES)
     tables = tuple(f"table={table}," for table in (1, 4, 5))
-    assert {found for found in site.routes() - before if found.startswith(tables)} == {
+    assert {found for found in node.routes() - before if found.startswith(tables)} == {
         line(1, 10, "in_port=12", "write_metadata:0x100640000/0xff7fff0000", "goto_table:3"),
         line(4, 100, f"ip,{IN_VRF},nw_dst=10.2.2.2", "write_metadata:0xc8/0xfffe", "goto_table:5"),
         line(5, 110, f"tcp,{allowed},tp_src=200,tp_dst=100", "goto_table:6"),
         line(5, 110, f"udp,{denied},tp_src=400,tp_dst=300", "drop"),
     }
-    await has(site, JUDGED)
-    assert not [found for found in site.routes() - before if found.startswith("table=5,")]
-    await has(site)
-    assert site.routes() == before
+    await has(node, JUDGED)
+    assert not [found for found in node.routes() - before if found.startswith("table=5,")]
+    await has(node)
+    assert node.routes() == before
 
 
 @pytest.mark.parametrize("mode", of(FwdMode.BRIDGE), indirect=True)
-async def test_arp_redirect_flow_entry(site: Site) -> None:
+async def test_arp_redirect_flow_entry(node: HostBridge) -> None:
     """ARP comes up until it is to be flooded, and again when it is not any more."""
     redirect = line(0, 100, "arp,arp_op=1", "CONTROLLER:65535")
-    before = site.bridge.flows()
+    before = node.bridge.flows()
     assert redirect in before
-    await site.becomes(replace(site.agent.world, arp_mode=ArpMode.FLOOD))
-    assert not [found for found in site.bridge.flows() if "arp" in found]
-    await site.becomes(replace(site.agent.world, arp_mode=ArpMode.PROXY))
-    assert site.bridge.flows() == before
+    await node.becomes(replace(node.agent.world, arp_mode=ArpMode.FLOOD))
+    assert not [found for found in node.bridge.flows() if "arp" in found]
+    await node.becomes(replace(node.agent.world, arp_mode=ArpMode.PROXY))
+    assert node.bridge.flows() == before
 
 
-async def test_dns_flows(site: Site, mode: tuple[Bridge, FwdMode]) -> None:
+async def test_dns_flows(node: HostBridge, mode: tuple[Bridge, FwdMode]) -> None:
     """Pods' requests come up; what comes from other hosts does not, as long as there is a way."""
     kind, _ = mode
     pods = "udp,dl_src=02:02:00:00:00:00/ff:ff:00:00:00:00,tp_dst=53"
@@ -150,21 +150,21 @@ async def test_dns_flows(site: Site, mode: tuple[Bridge, FwdMode]) -> None:
         line(0, 100, pods, "CONTROLLER:65535"),
         line(0, 101, returned, "pop_vlan", "goto_table:1"),
     }
-    assert dns(site) == intercepted
-    before, bare = site.agent.world, site.routes()
+    assert dns(node) == intercepted
+    before, bare = node.agent.world, node.routes()
     if kind is Bridge.VXLAN:
         tunnel = Vtep(host=host_name(2), ip=IPv4Address("10.10.10.2"), ofport=101)
-        await site.becomes(replace(before, vteps={tunnel.host: tunnel}))
+        await node.becomes(replace(before, vteps={tunnel.host: tunnel}))
         ways = [101]
     else:
         links = [Uplink(ofport=port, mac="52:54:00:00:00:0a") for port in (101, 102)]
-        await site.becomes(replace(before, uplinks=tuple(links)))
+        await node.becomes(replace(before, uplinks=tuple(links)))
         ways = [101, 102]
     exempt = {line(0, 102, f"udp,in_port={port},tp_dst=53", "goto_table:1") for port in ways}
-    assert dns(site) == intercepted | exempt
-    await site.becomes(before)
-    assert site.routes() == bare
+    assert dns(node) == intercepted | exempt
+    await node.becomes(before)
+    assert node.routes() == bare
 
 
-def dns(site: Site) -> set[str]:
-    return {found for found in site.routes() if "tp_dst=53" in found}
+def dns(node: HostBridge) -> set[str]:
+    return {found for found in node.routes() if "tp_dst=53" in found}

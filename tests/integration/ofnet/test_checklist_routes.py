@@ -15,7 +15,7 @@ from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.three_hosts import (
     NET,
     NUMBERS,
-    Site,
+    HostBridge,
     far,
     host_name,
     line,
@@ -55,9 +55,9 @@ def senders(number: int) -> set[str]:
     return {line(2, 100, sender, "goto_table:4") for sender in froms}
 
 
-def host_nat(site: Site) -> set[str]:
+def host_nat(node: HostBridge) -> set[str]:
     """Return the flows between a pod and its host."""
-    port, n = 555 + site.number, site.number
+    port, n = 555 + node.number, node.number
     to_pod = (f"set_field:{mac(n)}->eth_dst", f"set_field:10.10.{n}.{n}->ip_dst", MARK)
     to_host = (f"set_field:00:11:22:33:44:{n:02x}->eth_dst", "set_field:172.20.20.5->ip_src")
     return {
@@ -66,8 +66,8 @@ def host_nat(site: Site) -> set[str]:
     }
 
 
-def of_host_port(site: Site) -> set[str]:
-    port = 555 + site.number
+def of_host_port(node: HostBridge) -> set[str]:
+    port = 555 + node.number
     return {
         line(0, 99, f"in_port={port}", "goto_table:2"),
         line(0, 102, f"udp,in_port={port},tp_dst=53", "goto_table:2"),
@@ -87,9 +87,9 @@ def questions(number: int) -> set[str]:
     }
 
 
-def routed(site: Site, number: int, *, at: int = 0) -> set[str]:
+def routed(node: HostBridge, number: int, *, at: int = 0) -> set[str]:
     """Return the flows by which a routed host reaches the pod of a host, or where it is now."""
-    if (at or number) == site.number:
+    if (at or number) == node.number:
         way = (FROM_ROUTER, f"set_field:{mac(number)}->eth_dst", "output:5")
         own = {line(1, 10, "in_port=5", MARK, "goto_table:3")} | questions(number)
     else:
@@ -102,30 +102,30 @@ def routed(site: Site, number: int, *, at: int = 0) -> set[str]:
 async def test_vroute_add_delete(ovs_module: OvsHost) -> None:
     """Twice: the hosts' ports come before the pods, then after them."""
     async with sites(ovs_module, Bridge.VXLAN, FwdMode.ROUTING) as hosts:
-        before = {site.number: site.routes() for site in hosts}
+        before = {node.number: node.routes() for node in hosts}
         for port_first in (True, False):
-            for site in hosts:
-                assert "table=7, priority=1 actions=goto_table:8" in site.routes()
+            for node in hosts:
+                assert "table=7, priority=1 actions=goto_table:8" in node.routes()
                 if port_first:
-                    await site.has_host_port()
-                await site.has_pods(NUMBERS)
+                    await node.has_host_port()
+                await node.has_pods(NUMBERS)
                 if not port_first:
-                    await site.has_host_port()
-                pods = set[str]().union(*(routed(site, number) for number in NUMBERS))
-                wanted = pods | of_host_port(site) | host_nat(site)
-                assert site.routes() - before[site.number] == wanted
-                assert not before[site.number] - site.routes()
-            for site in hosts:
-                await site.has_pods(())
-                assert site.routes() - before[site.number] == of_host_port(site)
-                await site.becomes(replace(site.agent.world, host_port=None))
-                assert site.routes() == before[site.number]
+                    await node.has_host_port()
+                pods = set[str]().union(*(routed(node, number) for number in NUMBERS))
+                wanted = pods | of_host_port(node) | host_nat(node)
+                assert node.routes() - before[node.number] == wanted
+                assert not before[node.number] - node.routes()
+            for node in hosts:
+                await node.has_pods(())
+                assert node.routes() - before[node.number] == of_host_port(node)
+                await node.becomes(replace(node.agent.world, host_port=None))
+                assert node.routes() == before[node.number]
 
 
-def bridged(site: Site, number: int, *, at: int = 0) -> set[str]:
+def bridged(node: HostBridge, number: int, *, at: int = 0) -> set[str]:
     """Return the flows by which a bridged host reaches the pod of a host, or where it is now."""
     to_mac = f"dl_vlan=1,dl_dst={mac(number)}"
-    if (at or number) == site.number:
+    if (at or number) == node.number:
         own = {line(1, 10, "in_port=5", TAG, MARK, "goto_table:3")} | questions(number)
         return own | {line(9, 100, to_mac, "pop_vlan", "output:5")} | groups(number)
     into_tunnel = ("set_field:0x1->tun_id", "pop_vlan", f"output:{tunnel(at or number)}")
@@ -142,24 +142,24 @@ def flooding(*, pods: bool, tunnels: list[int]) -> set[str]:
     }
 
 
-def tunnels_of(site: Site) -> list[int]:
-    return [tunnel(number) for number in NUMBERS if number != site.number]
+def tunnels_of(node: HostBridge) -> list[int]:
+    return [tunnel(number) for number in NUMBERS if number != node.number]
 
 
 async def test_vxlan_add_delete(ovs_module: OvsHost) -> None:
     async with sites(ovs_module, Bridge.VXLAN, FwdMode.BRIDGE) as hosts:
-        before = {site.number: site.routes() for site in hosts}
+        before = {node.number: node.routes() for node in hosts}
         for _ in range(2):
-            for site in hosts:
-                await site.has_pods(NUMBERS)
-                pods = set[str]().union(*(bridged(site, number) for number in NUMBERS))
-                flood = flooding(pods=True, tunnels=tunnels_of(site))
-                assert site.routes() - before[site.number] == pods | flood
-                gone = before[site.number] - site.routes()
-                assert gone == flooding(pods=False, tunnels=tunnels_of(site))
-            for site in hosts:
-                await site.has_pods(())
-                assert site.routes() == before[site.number]
+            for node in hosts:
+                await node.has_pods(NUMBERS)
+                pods = set[str]().union(*(bridged(node, number) for number in NUMBERS))
+                flood = flooding(pods=True, tunnels=tunnels_of(node))
+                assert node.routes() - before[node.number] == pods | flood
+                gone = before[node.number] - node.routes()
+                assert gone == flooding(pods=False, tunnels=tunnels_of(node))
+            for node in hosts:
+                await node.has_pods(())
+                assert node.routes() == before[node.number]
 
 
 @pytest.mark.parametrize("fwd_mode", FwdMode)
@@ -167,37 +167,37 @@ async def test_delete_network_with_remote_endpoints(ovs_module: OvsHost, fwd_mod
     """One host after the other loses its pod and the network while others keep theirs."""
     async with sites(ovs_module, Bridge.VXLAN, fwd_mode) as hosts:
         full, bare = {}, {}
-        for site in hosts:
-            await site.becomes(replace(site.agent.world, networks={}))
-            bare[site.number] = site.routes()
-            await site.becomes(replace(site.agent.world, networks={NET.id: NET}))
-            await site.has_pods(NUMBERS)
-            full[site.number] = site.routes()
+        for node in hosts:
+            await node.becomes(replace(node.agent.world, networks={}))
+            bare[node.number] = node.routes()
+            await node.becomes(replace(node.agent.world, networks={NET.id: NET}))
+            await node.has_pods(NUMBERS)
+            full[node.number] = node.routes()
         for _ in range(2):
-            for site in hosts:
-                await site.has_pods(set(NUMBERS) - {site.number})
-                await site.becomes(replace(site.agent.world, networks={}))
-                assert len(site.agent.world.remote) == 2
-                assert not site.agent.desired.faults
-                assert site.routes() == bare[site.number]
-            for site in hosts:
-                await site.becomes(replace(site.agent.world, networks={NET.id: NET}))
-                await site.has_pods(NUMBERS)
-                assert site.routes() == full[site.number]
+            for node in hosts:
+                await node.has_pods(set(NUMBERS) - {node.number})
+                await node.becomes(replace(node.agent.world, networks={}))
+                assert len(node.agent.world.remote) == 2
+                assert not node.agent.desired.faults
+                assert node.routes() == bare[node.number]
+            for node in hosts:
+                await node.becomes(replace(node.agent.world, networks={NET.id: NET}))
+                await node.has_pods(NUMBERS)
+                assert node.routes() == full[node.number]
 
 
 @pytest.mark.parametrize("fwd_mode", FwdMode)
 async def test_a_tunnel_goes_and_comes(ovs_module: OvsHost, fwd_mode: FwdMode) -> None:
     """What is behind it goes with it, and nothing else; then all is as it was."""
     async with sites(ovs_module, Bridge.VXLAN, fwd_mode) as hosts:
-        site = hosts[0]
-        await site.has_pods(NUMBERS)
-        whole, before = site.agent.world, site.routes()
+        node = hosts[0]
+        await node.has_pods(NUMBERS)
+        whole, before = node.agent.world, node.routes()
         vteps = {host: vtep for host, vtep in whole.vteps.items() if host != host_name(2)}
-        await site.becomes(replace(whole, vteps=vteps))
+        await node.becomes(replace(whole, vteps=vteps))
         way = bridged if fwd_mode is FwdMode.BRIDGE else routed
         arrived = (TAG, FROM_TUNNEL) if fwd_mode is FwdMode.BRIDGE else (FROM_TUNNEL,)
-        gone = way(site, 2) | {
+        gone = way(node, 2) | {
             line(0, 102, "udp,in_port=12,tp_dst=53", "goto_table:1"),
             line(1, 100, "tun_id=0x1,in_port=12", *arrived, "goto_table:2"),
         }
@@ -205,65 +205,65 @@ async def test_a_tunnel_goes_and_comes(ovs_module: OvsHost, fwd_mode: FwdMode) -
         if fwd_mode is FwdMode.BRIDGE:
             came = flooding(pods=True, tunnels=[13]) - flooding(pods=True, tunnels=[12, 13])
             gone |= flooding(pods=True, tunnels=[12, 13]) - flooding(pods=True, tunnels=[13])
-        assert before - site.routes() == gone
-        assert site.routes() - before == came
-        await site.becomes(whole)
-        assert site.routes() == before
+        assert before - node.routes() == gone
+        assert node.routes() - before == came
+        await node.becomes(whole)
+        assert node.routes() == before
 
 
-def with_pod(site: Site, bare: set[str], fwd_mode: FwdMode, at: int) -> set[str]:
+def with_pod(node: HostBridge, bare: set[str], fwd_mode: FwdMode, at: int) -> set[str]:
     """Return all that a host has when the pod of host 2 is the only one, and is on a host."""
     if fwd_mode is FwdMode.ROUTING:
-        return bare | routed(site, 2, at=at)
-    before = flooding(pods=False, tunnels=tunnels_of(site))
-    flood = flooding(pods=at == site.number, tunnels=tunnels_of(site))
-    return bare - before | flood | bridged(site, 2, at=at)
+        return bare | routed(node, 2, at=at)
+    before = flooding(pods=False, tunnels=tunnels_of(node))
+    flood = flooding(pods=at == node.number, tunnels=tunnels_of(node))
+    return bare - before | flood | bridged(node, 2, at=at)
 
 
 @pytest.mark.parametrize("fwd_mode", FwdMode)
 async def test_an_endpoint_moves_between_hosts(ovs_module: OvsHost, fwd_mode: FwdMode) -> None:
     """The pod of host 2 comes to host 1, which still has the record from before for a while."""
     async with sites(ovs_module, Bridge.VXLAN, fwd_mode) as hosts:
-        bare = {site.number: site.routes() for site in hosts}
+        bare = {node.number: node.routes() for node in hosts}
         key = pod(2).key
         moved = replace(far(2), host=host_name(1))
-        for site in hosts:
-            await site.has_pods({2})
-            assert site.routes() == with_pod(site, bare[site.number], fwd_mode, at=2)
+        for node in hosts:
+            await node.has_pods({2})
+            assert node.routes() == with_pod(node, bare[node.number], fwd_mode, at=2)
         here, *others = hosts
         await here.becomes(replace(here.agent.world, local={key: pod(2)}))
         assert here.routes() == with_pod(here, bare[1], fwd_mode, at=1) | senders(2)
         await here.becomes(replace(here.agent.world, remote={}))
-        for site in others:
-            await site.becomes(replace(site.agent.world, local={}, remote={key: moved}))
-        for site in hosts:
-            assert site.routes() == with_pod(site, bare[site.number], fwd_mode, at=1)
+        for node in others:
+            await node.becomes(replace(node.agent.world, local={}, remote={key: moved}))
+        for node in hosts:
+            assert node.routes() == with_pod(node, bare[node.number], fwd_mode, at=1)
 
 
 async def test_remote_endpoints_of_vlan_networks(ovs_module: OvsHost) -> None:
     """Bridged, they have a group and no way of their own; the physical switches know the way."""
     async with sites(ovs_module, Bridge.VLAN, FwdMode.BRIDGE) as hosts:
-        site = hosts[0]
+        node = hosts[0]
         on_vlan = replace(NET, vni=0)
-        await site.becomes(replace(site.agent.world, networks={NET.id: on_vlan}, vteps={}))
-        before = site.routes()
-        await site.becomes(replace(site.agent.world, remote={far(n).key: far(n) for n in (2, 3)}))
+        await node.becomes(replace(node.agent.world, networks={NET.id: on_vlan}, vteps={}))
+        before = node.routes()
+        await node.becomes(replace(node.agent.world, remote={far(n).key: far(n) for n in (2, 3)}))
         wanted = groups(2) | groups(3) | senders(2) | senders(3)
-        assert site.routes() - before == wanted
-        assert not before - site.routes()
-        await site.has_pods(())
-        assert site.routes() == before
+        assert node.routes() - before == wanted
+        assert not before - node.routes()
+        await node.has_pods(())
+        assert node.routes() == before
 
 
 async def test_vlroute_add_delete(ovs_module: OvsHost) -> None:
     async with sites(ovs_module, Bridge.VLAN, FwdMode.ROUTING) as hosts:
-        site = hosts[0]
+        node = hosts[0]
         network = replace(NET, vni=0, gateway=IPv4Address("20.20.20.254"))
         uplink = Uplink(ofport=30, mac="52:54:00:00:00:0a")
-        await site.becomes(
-            replace(site.agent.world, networks={NET.id: network}, vteps={}, uplinks=(uplink,))
+        await node.becomes(
+            replace(node.agent.world, networks={NET.id: network}, vteps={}, uplinks=(uplink,))
         )
-        before = site.routes()
+        before = node.routes()
         routed_pod = LocalEndpoint(
             key=EndpointKey("routed"),
             network=NET.id,
@@ -273,12 +273,12 @@ async def test_vlroute_add_delete(ovs_module: OvsHost) -> None:
         )
         way = (FROM_ROUTER, "set_field:02:02:14:14:14:14->eth_dst")
         for _ in range(2):
-            await site.becomes(replace(site.agent.world, local={routed_pod.key: routed_pod}))
-            assert site.routes() - before == {
+            await node.becomes(replace(node.agent.world, local={routed_pod.key: routed_pod}))
+            assert node.routes() - before == {
                 line(1, 10, "in_port=6", MARK, "goto_table:3"),
                 line(4, 100, f"ip,{IN_VRF},nw_dst=20.20.20.20", *NO_GROUP),
                 line(7, 102, "ip,nw_dst=20.20.20.20", *way, "output:6"),
                 line(7, 103, "ip,dl_vlan=1,nw_dst=20.20.20.20", *way, "pop_vlan", "output:6"),
             }
-            await site.has_pods(())
-            assert site.routes() == before
+            await node.has_pods(())
+            assert node.routes() == before

@@ -23,7 +23,7 @@ from tests.unit.netplugin.world.kubernetes.admin_cases import (
     cluster_of,
 )
 from tests.unit.netplugin.world.kubernetes.cases import CASES
-from tests.unit.netplugin.world.kubernetes.oracle import Cluster, allowed
+from tests.unit.netplugin.world.kubernetes.oracle import KubeCluster, allowed
 from tests.unit.netplugin.world.kubernetes.random_policies import random_cluster
 from tests.unit.netplugin.world.kubernetes.world import (
     OUTSIDE,
@@ -55,7 +55,7 @@ def passes(bridge: TracedBridge, one: Packet) -> bool:
     return done[-1] != "drop"
 
 
-def wrong(bridge: TracedBridge, known: Cluster, sent: Iterable[Sent]) -> list[Sent]:
+def wrong(bridge: TracedBridge, known: KubeCluster, sent: Iterable[Sent]) -> list[Sent]:
     """Install a cluster's policies; return the packets that the switch judges otherwise."""
     bridge.install(flows_of(Bridge.VXLAN, world_of(known, policies_of(known))))
     ports = numbered(known)

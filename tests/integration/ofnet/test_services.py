@@ -89,7 +89,7 @@ def service(*numbers: int, version: int = 4, affinity: int = 0) -> Service:
 
 
 @dataclass(frozen=True)
-class Site:
+class ServedBridge:
     """Pods on a bridge with an agent; the providers say who they are."""
 
     bridge: Dialled
@@ -172,7 +172,7 @@ def pods() -> Iterator[dict[int, Namespace]]:
 @contextlib.asynccontextmanager
 async def site(
     ovs: OvsHost, pods: dict[int, Namespace], mode: FwdMode, *services: Service
-) -> AsyncIterator[Site]:
+) -> AsyncIterator[ServedBridge]:
     """Run an agent on a bridge that the pods are plugged into."""
     world = World(
         fwd_mode=mode,
@@ -189,7 +189,7 @@ async def site(
             for number in PROVIDERS:
                 stack.enter_context(_server(pods[number], number))
             async with running_agent(bridge, world) as agent:
-                yield Site(bridge, agent, pods)
+                yield ServedBridge(bridge, agent, pods)
 
 
 def _plug(bridge: Dialled, number: int, inside: Namespace, mode: FwdMode) -> None:
@@ -543,7 +543,7 @@ async def test_fragments_go_to_the_provider_of_a_client_with_affinity(
             assert await _settled(here, version, size) in others
 
 
-async def _settled(here: Site, version: int, size: int) -> int:
+async def _settled(here: ServedBridge, version: int, size: int) -> int:
     """Return the one provider of a client's datagrams, after a first one of a size.
 
     The switch learns once more from the first one's fragments when it revalidates their way, and
@@ -557,7 +557,7 @@ async def _settled(here: Site, version: int, size: int) -> int:
     return int(one)
 
 
-def _learned(here: Site) -> bool:
+def _learned(here: ServedBridge) -> bool:
     return "NXM_NX_REG1" in here.bridge.ofctl("dump-flows", "table=13")
 
 
@@ -619,7 +619,7 @@ async def test_a_service_that_lost_its_providers_refuses(
                 await asyncio.to_thread(_refused, here, kind)
 
 
-def _refused(here: Site, kind: int) -> None:
+def _refused(here: ServedBridge, kind: int) -> None:
     with closing(here.connected(CLIENT, kind=kind)) as end:
         said(end)
 

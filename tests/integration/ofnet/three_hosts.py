@@ -1,7 +1,7 @@
 """Three hosts as the original's tests have them: a bridge each, a pod each, tunnels between them.
 
 Host k has the pod 10.10.k.k behind port 5, host 2 an IPv6 address as well; the tunnel towards host
-k is port 10 + k everywhere. What a bridge has is compared with whole lines: `Site.routes`.
+k is port 10 + k everywhere. What a bridge has is compared with whole lines: `HostBridge.routes`.
 """
 
 import re
@@ -133,7 +133,7 @@ def _keys(before: Mapping[K, object], after: Mapping[K, object]) -> frozenset[K]
 
 
 @dataclass(frozen=True)
-class Site:
+class HostBridge:
     """One host's bridge and its agent."""
 
     number: int
@@ -161,7 +161,7 @@ class Site:
 
 
 @asynccontextmanager
-async def sites(ovs: OvsHost, kind: Bridge, fwd_mode: FwdMode) -> AsyncIterator[list[Site]]:
+async def sites(ovs: OvsHost, kind: Bridge, fwd_mode: FwdMode) -> AsyncIterator[list[HostBridge]]:
     """Run the three hosts' bridges, without pods."""
     async with AsyncExitStack() as running:
         found = []
@@ -170,5 +170,5 @@ async def sites(ovs: OvsHost, kind: Bridge, fwd_mode: FwdMode) -> AsyncIterator[
             agent = await running.enter_async_context(
                 running_agent(bridge, empty(number, fwd_mode), bridge_name=kind)
             )
-            found.append(Site(number, bridge, agent))
+            found.append(HostBridge(number, bridge, agent))
         yield found

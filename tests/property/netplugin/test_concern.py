@@ -162,7 +162,7 @@ class Agent:
         return [(one.table, one.flow) for one in switch.path], sent
 
 
-class Cluster:
+class ScopedAgents:
     """The store, this host's ports, and the two agents."""
 
     def __init__(self, mode: FwdMode) -> None:
@@ -324,7 +324,7 @@ def _service(tenant: str) -> ServiceRecord:
 
 
 async def live(mode: FwdMode, history: Sequence[tuple[Any, ...]], random: Random) -> None:
-    cluster = Cluster(mode)
+    cluster = ScopedAgents(mode)
     cluster.begin()
     async with (
         background("all", cluster.full.feed.run()),

@@ -26,7 +26,7 @@ LEASE: Final = 2
 """Seconds after which a master that is not heard of has lost the lock."""
 
 
-class Cluster:
+class FaultyCluster:
     """Nodes, store and masters."""
 
     def __init__(self, directory: Path, new_members: NewMembers) -> None:
@@ -37,7 +37,7 @@ class Cluster:
         self._new_members = new_members
         self._undo = ExitStack()
 
-    def start(self) -> "Cluster":
+    def start(self) -> "FaultyCluster":
         """Start everything, and wait until a master leads and each one knows it."""
         with ExitStack() as undo:
             undo.callback(self.fabric.stop)

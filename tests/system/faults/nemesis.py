@@ -15,7 +15,7 @@ from random import Random
 from typing import Final
 
 from tests.bed.daemon import Daemon
-from tests.system.faults.cluster import LEASE, NODES, Cluster
+from tests.system.faults.cluster import LEASE, NODES, FaultyCluster
 
 
 class Kind(StrEnum):
@@ -95,7 +95,7 @@ def _fault(kind: Kind, chance: Random) -> Fault:
 class Nemesis:
     """Does to a cluster what a plan says; `began` tells what was done."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: FaultyCluster) -> None:
         self.began: list[Kind] = []
         self._cluster = cluster
 

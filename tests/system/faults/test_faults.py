@@ -22,7 +22,7 @@ from tests.bed.waiting import WITHIN, eventually
 from tests.system.conftest import UNFORESEEN
 from tests.system.faults.checker import violations
 from tests.system.faults.clients import Crowd
-from tests.system.faults.cluster import Cluster
+from tests.system.faults.cluster import FaultyCluster
 from tests.system.faults.evidence import RESERVATION
 from tests.system.faults.history import Done, History, NotDone, Refused, Unknown, Verb
 from tests.system.faults.nemesis import Kind, Nemesis, Round, plan
@@ -57,9 +57,9 @@ def chance() -> Random:
 
 
 @pytest.fixture
-def cluster(store_kind: str, bed_dir: Path) -> Iterator[Cluster]:
+def cluster(store_kind: str, bed_dir: Path) -> Iterator[FaultyCluster]:
     """Run three masters on a store, with two networks: the small one has room for few."""
-    cluster = Cluster(bed_dir, KINDS[store_kind]).start()
+    cluster = FaultyCluster(bed_dir, KINDS[store_kind]).start()
     try:
         cluster.make_network(SMALL, "10.1.0.0/26", "10.1.0.62", CLIENTS)
         cluster.make_network(LARGE, "10.2.0.0/16", "10.2.255.254", CLIENTS)
@@ -69,7 +69,7 @@ def cluster(store_kind: str, bed_dir: Path) -> Iterator[Cluster]:
 
 
 def test_nobody_is_wronged(
-    cluster: Cluster, chance: Random, record_property: Callable[[str, object], None]
+    cluster: FaultyCluster, chance: Random, record_property: Callable[[str, object], None]
 ) -> None:
     before = {network: cluster.told(network) for network in NETWORKS}
     nemesis = Nemesis(cluster)
@@ -99,7 +99,7 @@ def test_nobody_is_wronged(
 
 
 @pytest.mark.stores("etcd")
-def test_whoever_is_wronged_is_found(cluster: Cluster, chance: Random) -> None:
+def test_whoever_is_wronged_is_found(cluster: FaultyCluster, chance: Random) -> None:
     """Rob one client behind netmaster's back, and give its address to another."""
     with crowd_of(cluster, chance) as crowd:
         crowd.work(10 * PROGRESS, within=WITHIN)
@@ -130,7 +130,7 @@ def rounds(crowd: Crowd, chance: Random) -> Iterator[Round]:
         yield from plan(chance)
 
 
-def crowd_of(cluster: Cluster, chance: Random) -> Crowd:
+def crowd_of(cluster: FaultyCluster, chance: Random) -> Crowd:
     """Let all clients begin, beside the nodes."""
     urls = [master.url for master in cluster.masters]
     crowd = Crowd(cluster.fabric.namespace, urls, NETWORKS, chance, blocks=BLOCKS)
@@ -138,7 +138,7 @@ def crowd_of(cluster: Cluster, chance: Random) -> Crowd:
     return crowd
 
 
-def release_all(cluster: Cluster) -> None:
+def release_all(cluster: FaultyCluster) -> None:
     """Have all endpoints and reservations taken back; what comes late is taken back too."""
 
     def emptied() -> bool:
@@ -157,7 +157,7 @@ def release_all(cluster: Cluster) -> None:
     eventually(emptied, "nothing is held", within=WITHIN)
 
 
-def unforeseen(cluster: Cluster) -> list[str]:
+def unforeseen(cluster: FaultyCluster) -> list[str]:
     """Tell what masters said that none may ever say, each with the lines that follow."""
     logs = [master.log_text() for master in cluster.masters]
     return [log[found.start() :][:LOG_TAIL] for log in logs for found in UNFORESEEN.finditer(log)]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.model.policy_bridge import CLUSTER, DB, DB_ON_N2, WEB
 from tests.model.policy_oracle import ACK, SYN, Outcome, Talk, UserRule, outcome
-from tests.model.policy_site import CLUSTER, DB, DB_ON_N2, WEB
 
 ASK = Talk(source_port=4000, destination_port=80, flags=SYN)
 ANSWER = Talk(source_port=80, destination_port=4000, flags=SYN | ACK)

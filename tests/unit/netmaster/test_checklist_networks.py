@@ -13,19 +13,19 @@ from core.ids import NetworkId
 from netmaster.api.v1 import objects
 from netmaster.api.v1.objects import OBJECT_CLASSES
 from state import codec
-from tests.unit.netmaster.checklist_networks import GLOBAL, Site
+from tests.unit.netmaster.checklist import GLOBAL, Checklist
 
 
 @pytest.fixture
-def site() -> Site:
+def checklist() -> Checklist:
     """Give a new cluster."""
-    return Site()
+    return Checklist()
 
 
-def test_a1_to_a4_a_tenant_goes_last(site: Site) -> None:
-    assert site.tenant_made("tenant1")
-    assert site.net("net1", subnet="10.1.1.1/16", pktTag=1, tenantName="tenant1")
-    assert site.net(
+def test_a1_to_a4_a_tenant_goes_last(checklist: Checklist) -> None:
+    assert checklist.tenant_made("tenant1")
+    assert checklist.net("net1", subnet="10.1.1.1/16", pktTag=1, tenantName="tenant1")
+    assert checklist.net(
         "net2", subnet="20.1.1.1/16", pktTag=2, tenantName="tenant1", cfgdTag="test-tag"
     )
     for group, network, more in (
@@ -33,63 +33,63 @@ def test_a1_to_a4_a_tenant_goes_last(site: Site) -> None:
         ("group2", "net1", {}),
         ("group3", "net2", {"cfgdTag": "epg-tag"}),
     ):
-        assert site.epg(group, network, "tenant1", **more)
+        assert checklist.epg(group, network, "tenant1", **more)
     profiles: dict[str, tuple[str, ...]] = {
         "profile1": (),
         "profile2": ("group1",),
         "profile3": ("group1", "group3"),
     }
     for profile, groups in profiles.items():
-        assert site.app(profile, *groups, tenant="tenant1")
+        assert checklist.app(profile, *groups, tenant="tenant1")
     for plural, names in (
         ("appProfiles", profiles),
         ("endpointGroups", ("group1", "group2", "group3")),
         ("networks", ("net1", "net2")),
     ):
-        assert not site.gone("tenants", "tenant1")
+        assert not checklist.gone("tenants", "tenant1")
         for name in names:
-            assert site.gone(plural, f"tenant1:{name}")
-    assert site.gone("tenants", "tenant1")
-    assert site.read("tenant", "tenant1") is None
+            assert checklist.gone(plural, f"tenant1:{name}")
+    assert checklist.gone("tenants", "tenant1")
+    assert checklist.read("tenant", "tenant1") is None
 
 
 @pytest.mark.parametrize("name", ["tenant1", "tenant-valid"])
-def test_a5_names_that_can_be(site: Site, name: str) -> None:
-    assert site.tenant_made(name)
+def test_a5_names_that_can_be(checklist: Checklist, name: str) -> None:
+    assert checklist.tenant_made(name)
 
 
 @pytest.mark.parametrize("mark", ":|\\#@!~*^")
-def test_a6_names_that_cannot_be(site: Site, mark: str) -> None:
-    assert not site.tenant_made(f"tenant{mark}invalid")
-    assert not site.tenant_made("-tenant")
+def test_a6_names_that_cannot_be(checklist: Checklist, mark: str) -> None:
+    assert not checklist.tenant_made(f"tenant{mark}invalid")
+    assert not checklist.tenant_made("-tenant")
 
 
-def test_a7_subnets_side_by_side(site: Site) -> None:
-    assert site.net("contiv1", subnet="10.1.1.0/24", gateway="10.1.1.220", pktTag=1)
-    assert site.net("contiv2", subnet="10.1.2.0/24", gateway="10.1.2.254", pktTag=2)
+def test_a7_subnets_side_by_side(checklist: Checklist) -> None:
+    assert checklist.net("contiv1", subnet="10.1.1.0/24", gateway="10.1.1.220", pktTag=1)
+    assert checklist.net("contiv2", subnet="10.1.2.0/24", gateway="10.1.2.254", pktTag=2)
     for name, gateway, tag in (("contiv1", "10.1.1.220", 1), ("contiv2", "10.1.2.254", 2)):
-        oper = site.oper(f"default:{name}")
+        oper = checklist.oper(f"default:{name}")
         assert (oper["allocatedIPAddresses"], oper["pktTag"]) == (gateway, tag)
         assert not oper["allocatedAddressesCount"]
 
 
-def test_a8_to_a10_subnets_that_overlap(site: Site) -> None:
-    assert site.net("contiv1", pktTag=1)
-    assert not site.net("contiv2", "vxlan")
-    assert not site.net("contiv2", gateway="10.1.1.233")
-    assert not site.net("contiv2", subnet="10.1.0.0/16")
-    assert site.oper("default:contiv1")["allocatedIPAddresses"] == ""
-    assert site.tags("contiv1")[0] == 1
+def test_a8_to_a10_subnets_that_overlap(checklist: Checklist) -> None:
+    assert checklist.net("contiv1", pktTag=1)
+    assert not checklist.net("contiv2", "vxlan")
+    assert not checklist.net("contiv2", gateway="10.1.1.233")
+    assert not checklist.net("contiv2", subnet="10.1.0.0/16")
+    assert checklist.oper("default:contiv1")["allocatedIPAddresses"] == ""
+    assert checklist.tags("contiv1")[0] == 1
 
 
-def test_a11_tenants_may_overlap(site: Site) -> None:
-    assert site.settings(fwdMode="bridge")  # routed they share one address space
-    assert site.tenant_made("tenant1")
-    assert site.net("n")
-    assert site.net("n", subnet="10.1.0.0/16", tenantName="tenant1", pktTag=2)
+def test_a11_tenants_may_overlap(checklist: Checklist) -> None:
+    assert checklist.settings(fwdMode="bridge")  # routed they share one address space
+    assert checklist.tenant_made("tenant1")
+    assert checklist.net("n")
+    assert checklist.net("n", subnet="10.1.0.0/16", tenantName="tenant1", pktTag=2)
 
 
-def test_a12_and_a13_ranges_of_one_subnet(site: Site) -> None:
+def test_a12_and_a13_ranges_of_one_subnet(checklist: Checklist) -> None:
     for name, subnet, fits in (
         ("n1", "20.1.1.10-20.1.1.45/24", True),
         ("n2", "20.1.1.45-20.1.1.100/24", False),
@@ -97,8 +97,10 @@ def test_a12_and_a13_ranges_of_one_subnet(site: Site) -> None:
         ("n3", "20.1.1.0-20.1.1.10/24", False),
         ("n3", "20.1.1.0-20.1.1.9/24", True),
     ):
-        assert site.net(name, subnet=subnet) is fits, subnet
-    assert all(site.oper(f"default:{n}")["allocatedIPAddresses"] == "" for n in ("n1", "n2", "n3"))
+        assert checklist.net(name, subnet=subnet) is fits, subnet
+    assert all(
+        checklist.oper(f"default:{n}")["allocatedIPAddresses"] == "" for n in ("n1", "n2", "n3")
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,32 +111,32 @@ def test_a12_and_a13_ranges_of_one_subnet(site: Site) -> None:
         ("2001:2000::/32", "2001:2000:1234:4422::/64", False),
     ],
 )
-def test_a14_to_a16_ipv6_subnets(site: Site, first: str, second: str, fits: bool) -> None:
-    assert site.net("n1", subnet="10.1.1.1/16", ipv6Subnet=first)
-    assert site.net("n2", subnet="10.2.0.0/16", ipv6Subnet=second) is fits
+def test_a14_to_a16_ipv6_subnets(checklist: Checklist, first: str, second: str, fits: bool) -> None:
+    assert checklist.net("n1", subnet="10.1.1.1/16", ipv6Subnet=first)
+    assert checklist.net("n2", subnet="10.2.0.0/16", ipv6Subnet=second) is fits
 
 
-def test_a17_ipv6_subnets_of_two_tenants(site: Site) -> None:
-    assert site.settings(fwdMode="bridge")
-    assert site.tenant_made("tenant1")
-    assert site.net("n", ipv6Subnet="ffff:ffff:ffff::/48")
-    assert site.net("n", ipv6Subnet="ffff:ffff:ffff::/48", tenantName="tenant1")
+def test_a17_ipv6_subnets_of_two_tenants(checklist: Checklist) -> None:
+    assert checklist.settings(fwdMode="bridge")
+    assert checklist.tenant_made("tenant1")
+    assert checklist.net("n", ipv6Subnet="ffff:ffff:ffff::/48")
+    assert checklist.net("n", ipv6Subnet="ffff:ffff:ffff::/48", tenantName="tenant1")
 
 
-def test_a18_a_vlan_network(site: Site) -> None:
-    assert site.net("contiv", subnet="10.1.1.1/24", gateway="10.1.1.254", pktTag=1, nwType="")
-    record = site.view.networks[NetworkId("contiv.default")]
+def test_a18_a_vlan_network(checklist: Checklist) -> None:
+    assert checklist.net("contiv", subnet="10.1.1.1/24", gateway="10.1.1.254", pktTag=1, nwType="")
+    record = checklist.view.networks[NetworkId("contiv.default")]
     state = json.loads(codec.encode(record))
     assert (state["nwType"], state["subnetIP"]) == ("data", "10.1.1.0")
-    assert site.tags("contiv") == (1, 0)
-    assert site.oper("default:contiv")["allocatedIPAddresses"] == "10.1.1.254"
-    assert site.in_use() == ("1", "")
+    assert checklist.tags("contiv") == (1, 0)
+    assert checklist.oper("default:contiv")["allocatedIPAddresses"] == "10.1.1.254"
+    assert checklist.in_use() == ("1", "")
 
 
-def test_a19_a_vxlan_network(site: Site) -> None:
-    assert site.net("contiv", "vxlan", "10.1.1.1/16", gateway="10.1.1.254", pktTag=1)
-    assert site.tags("contiv") == (1, 1)
-    assert site.in_use() == ("", "1")
+def test_a19_a_vxlan_network(checklist: Checklist) -> None:
+    assert checklist.net("contiv", "vxlan", "10.1.1.1/16", gateway="10.1.1.254", pktTag=1)
+    assert checklist.tags("contiv") == (1, 1)
+    assert checklist.in_use() == ("", "1")
 
 
 @pytest.mark.parametrize(
@@ -176,96 +178,96 @@ def test_a19_a_vxlan_network(site: Site) -> None:
         ({"subnet": "10.1.1.65-10.1.1.70/26", "gateway": "10.1.1.1"}, False),
     ],
 )
-def test_a20_to_a31_networks(site: Site, more: dict[str, Any], fits: bool) -> None:
+def test_a20_to_a31_networks(checklist: Checklist, more: dict[str, Any], fits: bool) -> None:
     name = more.pop("name", "contiv")
-    assert site.net(name, **more) is fits, site.text
+    assert checklist.net(name, **more) is fits, checklist.text
     if fits:
-        assert site.gone("networks", f"default:{name}")
+        assert checklist.gone("networks", f"default:{name}")
 
 
-def test_a32_what_is_not_there_cannot_be_deleted(site: Site) -> None:
-    assert not site.gone("networks", "default:contiv")
+def test_a32_what_is_not_there_cannot_be_deleted(checklist: Checklist) -> None:
+    assert not checklist.gone("networks", "default:contiv")
 
 
-def test_a33_networks_of_an_aci_fabric(site: Site) -> None:
-    assert site.settings(networkInfraType="aci", fwdMode="bridge", arpMode="flood")
-    assert site.net("n1", subnet="10.1.1.1/24", gateway="10.1.1.254", pktTag=1)
-    assert site.net("n2", "vxlan", "10.2.1.1/16", pktTag=1, ipv6Subnet="2016:0617::/120")
-    assert site.tags("n2") == (1, 1)
+def test_a33_networks_of_an_aci_fabric(checklist: Checklist) -> None:
+    assert checklist.settings(networkInfraType="aci", fwdMode="bridge", arpMode="flood")
+    assert checklist.net("n1", subnet="10.1.1.1/24", gateway="10.1.1.254", pktTag=1)
+    assert checklist.net("n2", "vxlan", "10.2.1.1/16", pktTag=1, ipv6Subnet="2016:0617::/120")
+    assert checklist.tags("n2") == (1, 1)
     for name in ("n1", "n2"):
-        assert site.gone("networks", f"default:{name}")
-    assert site.settings()
+        assert checklist.gone("networks", f"default:{name}")
+    assert checklist.settings()
 
 
-def test_a34_to_a36_vlans_in_use_stay_in_range(site: Site) -> None:
+def test_a34_to_a36_vlans_in_use_stay_in_range(checklist: Checklist) -> None:
     for at, tag in enumerate((10, 11, 300)):
-        assert site.net(f"n{at}", subnet=f"10.1.{at}.0/24", pktTag=tag)
-    assert site.settings(vlans="9-301")
-    assert not site.net("n3", subnet="10.1.3.0/24", pktTag=10)
-    assert not site.net("n3", subnet="10.1.3.0/24", pktTag=302)
-    assert site.net("n3", subnet="10.1.3.0/24", pktTag=299)
-    assert not site.settings(vlans="50-301")
-    assert not site.settings(vlans="1-200")
+        assert checklist.net(f"n{at}", subnet=f"10.1.{at}.0/24", pktTag=tag)
+    assert checklist.settings(vlans="9-301")
+    assert not checklist.net("n3", subnet="10.1.3.0/24", pktTag=10)
+    assert not checklist.net("n3", subnet="10.1.3.0/24", pktTag=302)
+    assert checklist.net("n3", subnet="10.1.3.0/24", pktTag=299)
+    assert not checklist.settings(vlans="50-301")
+    assert not checklist.settings(vlans="1-200")
 
 
-def test_a37_a_vlan_is_free_again(site: Site) -> None:
-    assert site.settings(vlans="1-800", arpMode="flood")
+def test_a37_a_vlan_is_free_again(checklist: Checklist) -> None:
+    assert checklist.settings(vlans="1-800", arpMode="flood")
     for _ in range(2):
-        assert site.net("n", pktTag=700)
-        assert site.gone("networks", "default:n")
+        assert checklist.net("n", pktTag=700)
+        assert checklist.gone("networks", "default:n")
 
 
-def test_a38_to_a40_local_tags_of_vxlans(site: Site) -> None:
+def test_a38_to_a40_local_tags_of_vxlans(checklist: Checklist) -> None:
     for at, tag in enumerate((1000, 1001, 2000)):
-        assert site.net(f"n{at}", "vxlan", f"10.{at}.1.0/24", pktTag=tag)
-        assert site.tags(f"n{at}") == (at + 1, tag)
-    assert site.settings(vxlans="1000-2500")
-    assert not site.net("n3", "vxlan", "10.3.1.0/24", pktTag=1000)
-    assert not site.net("n3", "vxlan", "10.3.1.0/24", pktTag=2501)
-    assert site.net("n3", "vxlan", "10.3.1.0/24", pktTag=2200)
-    assert site.tags("n3") == (4, 2200)
-    assert not site.settings(vxlans="2000-10000")
-    assert not site.settings(vxlans="1000-2000")
+        assert checklist.net(f"n{at}", "vxlan", f"10.{at}.1.0/24", pktTag=tag)
+        assert checklist.tags(f"n{at}") == (at + 1, tag)
+    assert checklist.settings(vxlans="1000-2500")
+    assert not checklist.net("n3", "vxlan", "10.3.1.0/24", pktTag=1000)
+    assert not checklist.net("n3", "vxlan", "10.3.1.0/24", pktTag=2501)
+    assert checklist.net("n3", "vxlan", "10.3.1.0/24", pktTag=2200)
+    assert checklist.tags("n3") == (4, 2200)
+    assert not checklist.settings(vxlans="2000-10000")
+    assert not checklist.settings(vxlans="1000-2000")
 
 
-def test_a41_a_vxlan_and_its_local_tag_are_free_again(site: Site) -> None:
-    assert site.settings(vxlans="1000-9000")
+def test_a41_a_vxlan_and_its_local_tag_are_free_again(checklist: Checklist) -> None:
+    assert checklist.settings(vxlans="1000-9000")
     for subnet in ("15.1.1.0/24", "16.1.1.1/24"):
-        assert site.net("n", "vxlan", subnet, pktTag=3200)
-        assert site.tags("n") == (1, 3200)
-        assert site.gone("networks", "default:n")
+        assert checklist.net("n", "vxlan", subnet, pktTag=3200)
+        assert checklist.tags("n") == (1, 3200)
+        assert checklist.gone("networks", "default:n")
 
 
-def test_a42_and_a43_tags_by_themselves(site: Site) -> None:
-    assert site.net("v", pktTag=0)
-    assert site.tags("v") == (1, 0)
+def test_a42_and_a43_tags_by_themselves(checklist: Checklist) -> None:
+    assert checklist.net("v", pktTag=0)
+    assert checklist.tags("v") == (1, 0)
     for at, (asked, expected) in enumerate(((0, (1, 1)), (0, (2, 2)), (1000, (3, 1000)))):
-        assert site.net(f"x{at}", "vxlan", f"11.{at}.1.0/24", pktTag=asked)
-        assert site.tags(f"x{at}") == expected
-    assert not site.net("again", subnet="12.1.1.0/24", pktTag=1)
-    assert not site.net("again", "vxlan", "12.1.1.0/24", pktTag=1000)
+        assert checklist.net(f"x{at}", "vxlan", f"11.{at}.1.0/24", pktTag=asked)
+        assert checklist.tags(f"x{at}") == expected
+    assert not checklist.net("again", subnet="12.1.1.0/24", pktTag=1)
+    assert not checklist.net("again", "vxlan", "12.1.1.0/24", pktTag=1000)
 
 
 @pytest.mark.parametrize(
     ("encap", "tag"), [("vlan", 1001), ("vlan", 99), ("vxlan", 2001), ("vxlan", 1000)]
 )
-def test_a44_tags_out_of_range(site: Site, encap: str, tag: int) -> None:
-    assert site.settings(vlans="100-1000", vxlans="1001-2000")
-    assert not site.net("n", encap, pktTag=tag)
+def test_a44_tags_out_of_range(checklist: Checklist, encap: str, tag: int) -> None:
+    assert checklist.settings(vlans="100-1000", vxlans="1001-2000")
+    assert not checklist.net("n", encap, pktTag=tag)
 
 
 @pytest.mark.parametrize("encap", ["vlan", "vxlan"])
-def test_a45_a46_and_a48_settings_that_networks_rest_on(site: Site, encap: str) -> None:
-    assert site.net("n", encap, pktTag=3200)
-    assert not site.settings(fwdMode="bridge")
-    assert site.text == f"Unable to update forwarding mode due to existing 1 {encap}s"
-    assert not site.settings(pvtSubnet="172.21.0.0/16")
-    assert site.text == f"Unable to update private subnet due to existing 1 {encap}s"
-    assert site.gone("networks", "default:n")
-    assert site.settings(pvtSubnet="172.21.0.0/16")
+def test_a45_a46_and_a48_settings_that_networks_rest_on(checklist: Checklist, encap: str) -> None:
+    assert checklist.net("n", encap, pktTag=3200)
+    assert not checklist.settings(fwdMode="bridge")
+    assert checklist.text == f"Unable to update forwarding mode due to existing 1 {encap}s"
+    assert not checklist.settings(pvtSubnet="172.21.0.0/16")
+    assert checklist.text == f"Unable to update private subnet due to existing 1 {encap}s"
+    assert checklist.gone("networks", "default:n")
+    assert checklist.settings(pvtSubnet="172.21.0.0/16")
 
 
-def test_a47_and_a49_settings_nothing_rests_on(site: Site) -> None:
+def test_a47_and_a49_settings_nothing_rests_on(checklist: Checklist) -> None:
     for more in (
         {"fwdMode": "routing", "pvtSubnet": "172.21.0.0/16"},
         {"fwdMode": "bridge", "pvtSubnet": "172.19.0.0/16"},
@@ -273,15 +275,15 @@ def test_a47_and_a49_settings_nothing_rests_on(site: Site) -> None:
         {"networkInfraType": "aci", "arpMode": "flood"},
         {"vlans": "1-1000", "vxlans": "1001-2000"},
     ):
-        assert site.settings(**more)
-        assert site.read("global", "global").vlans == (GLOBAL | more)["vlans"]
-        ranges = site.view.tag_ranges
+        assert checklist.settings(**more)
+        assert checklist.read("global", "global").vlans == (GLOBAL | more)["vlans"]
+        ranges = checklist.view.tag_ranges
         assert ranges is not None
         assert (ranges.vlans, ranges.vxlans) == (
             (GLOBAL | more)["vlans"],
             (GLOBAL | more)["vxlans"],
         )
-        assert len(site.view.unread) == 5
+        assert len(checklist.view.unread) == 5
 
 
 @pytest.mark.parametrize(
@@ -293,51 +295,51 @@ def test_a47_and_a49_settings_nothing_rests_on(site: Site) -> None:
         {"pvtSubnet": "172.21.0.0/24"},
     ],
 )
-def test_a50_settings_that_cannot_be(site: Site, more: dict[str, str]) -> None:
-    assert not site.settings(**more)
+def test_a50_settings_that_cannot_be(checklist: Checklist, more: dict[str, str]) -> None:
+    assert not checklist.settings(**more)
 
 
 @pytest.mark.parametrize("mode", ["kubernetes", "docker", "swarm-mode"])
-def test_a51_the_cluster_mode_is_shown(site: Site, mode: str) -> None:
-    shown = objects.inspected(site.view, OBJECT_CLASSES["globals"], "global", mode)
+def test_a51_the_cluster_mode_is_shown(checklist: Checklist, mode: str) -> None:
+    shown = objects.inspected(checklist.view, OBJECT_CLASSES["globals"], "global", mode)
     assert shown["Oper"]["clusterMode"] == mode
 
 
-def test_a93_to_a95_addresses_of_a_network(site: Site) -> None:
-    assert site.tenant_made("teatwo")
-    assert site.net("t2-net", subnet="60.1.1.1/24", gateway="60.1.1.254", tenantName="teatwo")
-    assert site.epg("t2-epgA", "t2-net", "teatwo")
+def test_a93_to_a95_addresses_of_a_network(checklist: Checklist) -> None:
+    assert checklist.tenant_made("teatwo")
+    assert checklist.net("t2-net", subnet="60.1.1.1/24", gateway="60.1.1.254", tenantName="teatwo")
+    assert checklist.epg("t2-epgA", "t2-net", "teatwo")
 
     def listed() -> tuple[str, int]:
-        oper = site.oper("teatwo:t2-net")
+        oper = checklist.oper("teatwo:t2-net")
         return oper["allocatedIPAddresses"], oper["allocatedAddressesCount"]
 
-    site.endpoint("c1231", "t2-net", tenant="teatwo", service_name="t2-epgA")
+    checklist.endpoint("c1231", "t2-net", tenant="teatwo", service_name="t2-epgA")
     assert listed() == ("60.1.1.1, 60.1.1.254", 1)
     with pytest.raises(ContivError):
-        site.endpoint("c1232", "t2-net", tenant="teatwo", service_name="t2-epgB")
+        checklist.endpoint("c1232", "t2-net", tenant="teatwo", service_name="t2-epgB")
     assert listed() == ("60.1.1.1, 60.1.1.254", 1)
-    site.endpoint("c1233", "t2-net", tenant="teatwo", service_name="t2-epgA")
+    checklist.endpoint("c1233", "t2-net", tenant="teatwo", service_name="t2-epgA")
     assert listed() == ("60.1.1.1-60.1.1.2, 60.1.1.254", 2)
-    assert site.epg("t2-epgB", "t2-net", "teatwo")
-    site.endpoint("c1232", "t2-net", tenant="teatwo", service_name="t2-epgB")
+    assert checklist.epg("t2-epgB", "t2-net", "teatwo")
+    checklist.endpoint("c1232", "t2-net", tenant="teatwo", service_name="t2-epgB")
     assert listed() == ("60.1.1.1-60.1.1.3, 60.1.1.254", 3)
 
 
-def test_b3_and_b4_texts_of_tags_out_of_range(site: Site) -> None:
-    assert site.settings(vlans="11-1000", vxlans="1001-2000")
+def test_b3_and_b4_texts_of_tags_out_of_range(checklist: Checklist) -> None:
+    assert checklist.settings(vlans="11-1000", vxlans="1001-2000")
     for encap, tag in (("vxlan", 2001), ("vxlan", 3001), ("vlan", 1200), ("vlan", 1501)):
-        assert not site.net("n", encap, pktTag=tag)
-        assert f"requested {encap} not available" in site.text
-    assert site.net("n1", "vxlan", pktTag=2000)
-    assert site.net("n2", subnet="10.2.1.0/24", pktTag=12)
+        assert not checklist.net("n", encap, pktTag=tag)
+        assert f"requested {encap} not available" in checklist.text
+    assert checklist.net("n1", "vxlan", pktTag=2000)
+    assert checklist.net("n2", subnet="10.2.1.0/24", pktTag=12)
 
 
-def test_b5_a_network_in_use(site: Site) -> None:
-    assert site.net("n1")
-    site.endpoint("c1")
-    assert not site.gone("networks", "default:n1")
-    assert "Error: Network has active endpoints" in site.text
+def test_b5_a_network_in_use(checklist: Checklist) -> None:
+    assert checklist.net("n1")
+    checklist.endpoint("c1")
+    assert not checklist.gone("networks", "default:n1")
+    assert "Error: Network has active endpoints" in checklist.text
 
 
 @pytest.mark.parametrize(
@@ -349,17 +351,19 @@ def test_b5_a_network_in_use(site: Site) -> None:
         ("", 0, ""),
     ],
 )
-def test_b6_allocated_addresses(site: Site, gateway: str, count: int, listed: str) -> None:
-    assert site.net("n1", gateway=gateway)
+def test_b6_allocated_addresses(
+    checklist: Checklist, gateway: str, count: int, listed: str
+) -> None:
+    assert checklist.net("n1", gateway=gateway)
     for number in range(count):
-        site.endpoint(f"c{number}")
-    assert site.lists()[0] == listed
+        checklist.endpoint(f"c{number}")
+    assert checklist.lists()[0] == listed
 
 
-def test_b7_allocated_addresses_with_gaps(site: Site) -> None:
-    assert site.net("n1", gateway="10.1.1.254")
+def test_b7_allocated_addresses_with_gaps(checklist: Checklist) -> None:
+    assert checklist.net("n1", gateway="10.1.1.254")
     for number in range(1, 8):
-        site.endpoint(f"c{number}")
+        checklist.endpoint(f"c{number}")
     for number in (3, 4, 6):
-        site.delete_endpoint(f"c{number}")
-    assert site.lists()[0] == "10.1.1.1-10.1.1.2, 10.1.1.5, 10.1.1.7, 10.1.1.254"
+        checklist.delete_endpoint(f"c{number}")
+    assert checklist.lists()[0] == "10.1.1.1-10.1.1.2, 10.1.1.5, 10.1.1.7, 10.1.1.254"

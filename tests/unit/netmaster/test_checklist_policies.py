@@ -6,7 +6,7 @@ import pytest
 
 from contivmodel.objects import EndpointGroup
 from contivmodel.wire import dump
-from tests.unit.netmaster.checklist_networks import Site
+from tests.unit.netmaster.checklist import Checklist
 
 IN: dict[str, Any] = {
     "direction": "in",
@@ -18,7 +18,7 @@ IN: dict[str, Any] = {
 OUT = IN | {"direction": "out"}
 
 
-class PolicySite(Site):
+class PolicyChecklist(Checklist):
     """A network `contiv`, a group `group1` on it with an endpoint, a policy `policy1`."""
 
     def __init__(self) -> None:
@@ -46,14 +46,14 @@ class PolicySite(Site):
 
 
 @pytest.fixture
-def site() -> PolicySite:
+def checklist() -> PolicyChecklist:
     """Give a new cluster with a policy."""
-    return PolicySite()
+    return PolicyChecklist()
 
 
-def test_a56_policies(site: PolicySite) -> None:
-    assert site.made("policy2")
-    assert not site.made("policy2", "nobody")
+def test_a56_policies(checklist: PolicyChecklist) -> None:
+    assert checklist.made("policy2")
+    assert not checklist.made("policy2", "nobody")
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_a56_policies(site: PolicySite) -> None:
         OUT | {"toEndpointGroup": "group1"},
     ],
 )
-def test_a57_rules_that_can_be(site: PolicySite, more: dict[str, Any]) -> None:
-    assert site.ruled("1", **more), site.text
+def test_a57_rules_that_can_be(checklist: PolicyChecklist, more: dict[str, Any]) -> None:
+    assert checklist.ruled("1", **more), checklist.text
 
 
 @pytest.mark.parametrize(
@@ -94,81 +94,81 @@ def test_a57_rules_that_can_be(site: PolicySite, more: dict[str, Any]) -> None:
         {"fromEndpointGroup": "nobody"},
     ],
 )
-def test_a59_to_a61_rules_that_cannot_be(site: PolicySite, more: dict[str, Any]) -> None:
-    assert not site.ruled("1", **more)
+def test_a59_to_a61_rules_that_cannot_be(checklist: PolicyChecklist, more: dict[str, Any]) -> None:
+    assert not checklist.ruled("1", **more)
 
 
-def test_a58_a_rule_to_one_endpoint(site: PolicySite) -> None:
-    assert not site.ruled("1", toIpAddress="10.2.1.31")
-    assert site.epg("group1", "contiv", policies=["policy1"])
-    assert not site.ruled("1", toIpAddress="10.1.1.19")
-    assert site.ruled("1", toIpAddress="10.1.1.15"), site.text
+def test_a58_a_rule_to_one_endpoint(checklist: PolicyChecklist) -> None:
+    assert not checklist.ruled("1", toIpAddress="10.2.1.31")
+    assert checklist.epg("group1", "contiv", policies=["policy1"])
+    assert not checklist.ruled("1", toIpAddress="10.1.1.19")
+    assert checklist.ruled("1", toIpAddress="10.1.1.15"), checklist.text
 
 
-def test_a59_and_a62_ids_are_unique_and_free_again(site: PolicySite) -> None:
-    assert site.ruled("1")
-    assert not site.ruled("1")
-    assert site.gone("rules", "default:policy1:1")
-    assert not site.gone("rules", "default:policy1:100")
-    assert not site.gone("policys", "default:policy2")
+def test_a59_and_a62_ids_are_unique_and_free_again(checklist: PolicyChecklist) -> None:
+    assert checklist.ruled("1")
+    assert not checklist.ruled("1")
+    assert checklist.gone("rules", "default:policy1:1")
+    assert not checklist.gone("rules", "default:policy1:100")
+    assert not checklist.gone("policys", "default:policy2")
 
 
-def test_a63_and_a64_policies_of_groups(site: PolicySite) -> None:
-    assert site.epg("group2", "contiv")
-    assert site.made("policy2")
-    assert site.ruled("1", fromNetwork="contiv")
-    assert site.ruled("2", **(OUT | {"toNetwork": "contiv"}))
-    assert site.ruled("1", "policy2", fromEndpointGroup="group2")
-    assert site.epg("group1", "contiv", policies=["policy1", "policy2"]), site.text
-    rules = site.read("policy", "default:policy1").link_sets.rules
+def test_a63_and_a64_policies_of_groups(checklist: PolicyChecklist) -> None:
+    assert checklist.epg("group2", "contiv")
+    assert checklist.made("policy2")
+    assert checklist.ruled("1", fromNetwork="contiv")
+    assert checklist.ruled("2", **(OUT | {"toNetwork": "contiv"}))
+    assert checklist.ruled("1", "policy2", fromEndpointGroup="group2")
+    assert checklist.epg("group1", "contiv", policies=["policy1", "policy2"]), checklist.text
+    rules = checklist.read("policy", "default:policy1").link_sets.rules
     assert set(rules) == {"default:policy1:1", "default:policy1:2"}
 
 
-def test_a65_groups_that_cannot_be(site: PolicySite) -> None:
-    assert not site.epg("group2", "contiv", policies=["nobody"])
-    assert not site.epg("group1", "contiv", policies=["nobody"])
-    assert not site.epg("group2", "contiv", "nobody")
-    assert not site.epg("group2", "nobody")
+def test_a65_groups_that_cannot_be(checklist: PolicyChecklist) -> None:
+    assert not checklist.epg("group2", "contiv", policies=["nobody"])
+    assert not checklist.epg("group1", "contiv", policies=["nobody"])
+    assert not checklist.epg("group2", "contiv", "nobody")
+    assert not checklist.epg("group2", "nobody")
 
 
-def test_a66_groups_and_networks_share_names(site: PolicySite) -> None:
-    assert not site.epg("contiv", "contiv")
-    assert not site.net("group1", "vxlan", "10.2.1.0/24")
+def test_a66_groups_and_networks_share_names(checklist: PolicyChecklist) -> None:
+    assert not checklist.epg("contiv", "contiv")
+    assert not checklist.net("group1", "vxlan", "10.2.1.0/24")
 
 
-def test_a67_a_group_keeps_its_network(site: PolicySite) -> None:
-    assert site.net("other", "vxlan", "10.2.1.0/24")
-    assert not site.epg("group1", "other")
+def test_a67_a_group_keeps_its_network(checklist: PolicyChecklist) -> None:
+    assert checklist.net("other", "vxlan", "10.2.1.0/24")
+    assert not checklist.epg("group1", "other")
 
 
-def test_a68_policies_of_a_group_are_replaced(site: PolicySite) -> None:
-    assert site.made("policy2")
+def test_a68_policies_of_a_group_are_replaced(checklist: PolicyChecklist) -> None:
+    assert checklist.made("policy2")
     for policy, other in (("policy1", "policy2"), ("policy2", "policy1")):
-        assert site.epg("group3", "contiv", policies=[policy])
-        group = site.read("endpointGroup", "default:group3")
+        assert checklist.epg("group3", "contiv", policies=[policy])
+        group = checklist.read("endpointGroup", "default:group3")
         assert isinstance(group, EndpointGroup)
         assert group.policies == [policy]
-        assert not site.read("policy", f"default:{other}").link_sets.endpoint_groups
-    assert site.gone("endpointGroups", "default:group3")
-    assert site.gone("policys", "default:policy2")
+        assert not checklist.read("policy", f"default:{other}").link_sets.endpoint_groups
+    assert checklist.gone("endpointGroups", "default:group3")
+    assert checklist.gone("policys", "default:policy2")
 
 
-def test_a86_a90_and_a91_services(site: PolicySite) -> None:
-    assert site.net("yellow", "vxlan", "20.1.1.0/24")
-    assert site.balanced(ipAddress="20.1.1.3"), site.text
-    stored = site.read("serviceLB", "default:redis")
+def test_a86_a90_and_a91_services(checklist: PolicyChecklist) -> None:
+    assert checklist.net("yellow", "vxlan", "20.1.1.0/24")
+    assert checklist.balanced(ipAddress="20.1.1.3"), checklist.text
+    stored = checklist.read("serviceLB", "default:redis")
     assert stored.selectors == ["key1=value1", "key2=value2"]
     assert (stored.ports, stored.network_name) == (["80:8080:TCP"], "yellow")
-    assert [str(record.ip_address) for record in site.view.services.values()] == ["20.1.1.3"]
-    assert site.gone("serviceLBs", "default:redis")
-    assert not site.view.services
-    assert site.balanced()
-    assert all(record.ip_address for record in site.view.services.values())
-    assert site.gone("serviceLBs", "default:redis")
-    assert site.gone("networks", "default:yellow")
+    assert [str(record.ip_address) for record in checklist.view.services.values()] == ["20.1.1.3"]
+    assert checklist.gone("serviceLBs", "default:redis")
+    assert not checklist.view.services
+    assert checklist.balanced()
+    assert all(record.ip_address for record in checklist.view.services.values())
+    assert checklist.gone("serviceLBs", "default:redis")
+    assert checklist.gone("networks", "default:yellow")
 
 
-def test_a92_bgp(site: PolicySite) -> None:
+def test_a92_bgp(checklist: PolicyChecklist) -> None:
     body = {
         "hostname": "hostA",
         "routerip": "65.1.1.1/24",
@@ -176,5 +176,5 @@ def test_a92_bgp(site: PolicySite) -> None:
         "neighbor-as": "65002",
         "neighbor": "16.1.2.3",
     }
-    assert site.post("Bgps", "hostA", **body), site.text
-    assert dump(site.read("Bgp", "hostA")) == {"key": "hostA"} | body
+    assert checklist.post("Bgps", "hostA", **body), checklist.text
+    assert dump(checklist.read("Bgp", "hostA")) == {"key": "hostA"} | body

@@ -13,7 +13,7 @@ from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
 from netmaster.plan.show import inspect
 from state import derive
 from state.records import Encap
-from tests.unit.netmaster.checklist_networks import Site
+from tests.unit.netmaster.checklist import Checklist
 
 
 def segments(vlans: str, vxlans: str) -> Segments:
@@ -24,18 +24,18 @@ def segments(vlans: str, vxlans: str) -> Segments:
 
 
 @pytest.fixture
-def site() -> Site:
+def checklist() -> Checklist:
     """Give a new cluster."""
-    return Site()
+    return Checklist()
 
 
-def test_c3_to_c5_vlans(site: Site) -> None:
-    assert site.settings(vlans="1-19")
+def test_c3_to_c5_vlans(checklist: Checklist) -> None:
+    assert checklist.settings(vlans="1-19")
     for at, tag in enumerate((1, 2, 19)):
-        assert site.net(f"n{at}", subnet=f"10.{at}.1.0/24", pktTag=tag)
-    assert site.in_use() == ("1-2, 19", "")
-    assert site.gone("networks", "default:n1")
-    assert site.in_use() == ("1, 19", "")
+        assert checklist.net(f"n{at}", subnet=f"10.{at}.1.0/24", pktTag=tag)
+    assert checklist.in_use() == ("1-2, 19", "")
+    assert checklist.gone("networks", "default:n1")
+    assert checklist.in_use() == ("1, 19", "")
 
 
 def test_c3_and_c7_none_left() -> None:
@@ -45,15 +45,15 @@ def test_c3_and_c7_none_left() -> None:
         Segments().choose(Encap.VXLAN, 0)
 
 
-def test_c8_and_c9_vxlans(site: Site) -> None:
-    assert site.settings(vxlans="1-148")
+def test_c8_and_c9_vxlans(checklist: Checklist) -> None:
+    assert checklist.settings(vxlans="1-148")
     for at, tag in enumerate((1, 100, 101)):
-        assert site.net(f"n{at}", "vxlan", f"10.{at}.1.0/24", pktTag=tag)
-        assert site.tags(f"n{at}") == (at + 1, tag)
-    assert site.in_use() == ("", "1, 100-101")
-    assert site.gone("networks", "default:n1")
-    assert site.net("n1", "vxlan", pktTag=100, subnet="10.1.1.0/24")
-    assert site.tags("n1") == (2, 100)
+        assert checklist.net(f"n{at}", "vxlan", f"10.{at}.1.0/24", pktTag=tag)
+        assert checklist.tags(f"n{at}") == (at + 1, tag)
+    assert checklist.in_use() == ("", "1, 100-101")
+    assert checklist.gone("networks", "default:n1")
+    assert checklist.net("n1", "vxlan", pktTag=100, subnet="10.1.1.0/24")
+    assert checklist.tags("n1") == (2, 100)
 
 
 def test_d1_to_d3_the_first_of_a_range() -> None:
@@ -107,8 +107,8 @@ def test_f1_hosts_by_number(subnet: str, number: int, text: str) -> None:
         "10.123.16.10-10.123.16.100/22",
     ],
 )
-def test_f3_ranges_of_networks(site: Site, subnet: str) -> None:
-    assert site.net("n", subnet=subnet), site.text
+def test_f3_ranges_of_networks(checklist: Checklist, subnet: str) -> None:
+    assert checklist.net("n", subnet=subnet), checklist.text
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_f3_ranges_of_networks(site: Site, subnet: str) -> None:
         "10.1.1.0/33",
     ],
 )
-def test_f4_what_is_no_range_of_a_network(site: Site, subnet: str) -> None:
-    assert not site.net("n", subnet=subnet)
+def test_f4_what_is_no_range_of_a_network(checklist: Checklist, subnet: str) -> None:
+    assert not checklist.net("n", subnet=subnet)
 
 
 @pytest.mark.parametrize(
@@ -185,10 +185,10 @@ def test_f8_ipv6_addresses_follow_one_another(length: int, last: int, following:
     ],
 )
 def test_f12_to_f14_and_f17_what_is_taken_and_left(
-    site: Site, subnet: str, taken: list[str], available: str
+    checklist: Checklist, subnet: str, taken: list[str], available: str
 ) -> None:
-    assert site.net("n1", subnet=subnet)
-    network = site.view.networks[next(iter(site.view.networks))]
+    assert checklist.net("n1", subnet=subnet)
+    network = checklist.view.networks[next(iter(checklist.view.networks))]
     assert derive.network_addresses(network, [], taken).available == available
 
 
@@ -196,10 +196,10 @@ def test_f12_to_f14_and_f17_what_is_taken_and_left(
     ("pool", "fits"),
     [("60.1.1.55-60.1.1.60", True), ("60.1.1.5-60.1.1.9", False), ("60.1.2.5-60.1.2.9", False)],
 )
-def test_f15_and_f16_ranges_that_are_free(site: Site, pool: str, fits: bool) -> None:
-    assert site.net("n1", subnet="60.1.1.0/24")
-    assert site.epg("g1", "n1", ipPool="60.1.1.1-60.1.1.20")
-    assert site.epg("g2", "n1", ipPool=pool) is fits
+def test_f15_and_f16_ranges_that_are_free(checklist: Checklist, pool: str, fits: bool) -> None:
+    assert checklist.net("n1", subnet="60.1.1.0/24")
+    assert checklist.epg("g1", "n1", ipPool="60.1.1.1-60.1.1.20")
+    assert checklist.epg("g2", "n1", ipPool=pool) is fits
 
 
 @pytest.mark.parametrize(
@@ -229,31 +229,31 @@ def test_f18_overlap(one: str, other: str, overlap: bool) -> None:
         ("10.1.1.0/30", "10.1.1.1-10.1.1.2"),
     ],
 )
-def test_k1_and_k5_available_addresses(site: Site, subnet: str, available: str) -> None:
-    assert site.net("n1", subnet=subnet)
-    assert site.lists() == ("", available, 0)
+def test_k1_and_k5_available_addresses(checklist: Checklist, subnet: str, available: str) -> None:
+    assert checklist.net("n1", subnet=subnet)
+    assert checklist.lists() == ("", available, 0)
 
 
-def test_k2_addresses_reserved_then_used(site: Site) -> None:
-    assert site.net("n1")
-    assert site.allocate() == "10.1.1.1/24"
-    site.endpoint("c1", ip_address="10.1.1.1")
-    assert site.allocate(preferred="10.1.1.5") == "10.1.1.5/24"
-    site.endpoint("c2", ip_address="10.1.1.5")
-    assert site.lists()[:2] == ("10.1.1.1, 10.1.1.5", "10.1.1.2-10.1.1.4, 10.1.1.6-10.1.1.254")
+def test_k2_addresses_reserved_then_used(checklist: Checklist) -> None:
+    assert checklist.net("n1")
+    assert checklist.allocate() == "10.1.1.1/24"
+    checklist.endpoint("c1", ip_address="10.1.1.1")
+    assert checklist.allocate(preferred="10.1.1.5") == "10.1.1.5/24"
+    checklist.endpoint("c2", ip_address="10.1.1.5")
+    assert checklist.lists()[:2] == ("10.1.1.1, 10.1.1.5", "10.1.1.2-10.1.1.4, 10.1.1.6-10.1.1.254")
     for name in ("c1", "c2"):
-        site.delete_endpoint(name)
-    assert site.lists() == ("", "10.1.1.1-10.1.1.254", 0)
+        checklist.delete_endpoint(name)
+    assert checklist.lists() == ("", "10.1.1.1-10.1.1.254", 0)
 
 
 @pytest.mark.parametrize("pool", ["10.3.1.10-10.3.1.20", "10.3.1.40-10.3.1.42"])
-def test_k4_and_k6_groups_with_pools(site: Site, pool: str) -> None:
-    assert site.net("n1", subnet="10.3.1.0/24")
-    assert site.epg("g", "n1", ipPool=pool)
-    assert site.endpoint("c1", service_name="g").ip_address == pool.partition("-")[0]
-    assert not site.gone("endpointGroups", "default:g")
-    site.delete_endpoint("c1")
-    assert site.gone("endpointGroups", "default:g")
+def test_k4_and_k6_groups_with_pools(checklist: Checklist, pool: str) -> None:
+    assert checklist.net("n1", subnet="10.3.1.0/24")
+    assert checklist.epg("g", "n1", ipPool=pool)
+    assert checklist.endpoint("c1", service_name="g").ip_address == pool.partition("-")[0]
+    assert not checklist.gone("endpointGroups", "default:g")
+    checklist.delete_endpoint("c1")
+    assert checklist.gone("endpointGroups", "default:g")
 
 
 @pytest.mark.parametrize(
@@ -266,78 +266,78 @@ def test_k4_and_k6_groups_with_pools(site: Site, pool: str) -> None:
         "10.3.2.0/24",
     ],
 )
-def test_k7_pools_that_cannot_be(site: Site, pool: str) -> None:
-    assert site.net("n1", subnet="10.3.1.0/24")
-    assert not site.epg("g", "n1", ipPool=pool)
+def test_k7_pools_that_cannot_be(checklist: Checklist, pool: str) -> None:
+    assert checklist.net("n1", subnet="10.3.1.0/24")
+    assert not checklist.epg("g", "n1", ipPool=pool)
 
 
 @pytest.mark.parametrize("pool", ["10.3.1.30-10.3.1.50", "", "10.3.1.1-19.3.1.21"])
-def test_k8_a_pool_is_not_changed(site: Site, pool: str) -> None:
-    assert site.net("n1", subnet="10.3.1.0/24")
-    assert site.epg("epg1", "n1", ipPool="10.3.1.10-10.3.1.20")
-    assert not site.epg("epg1", "n1", ipPool=pool)
+def test_k8_a_pool_is_not_changed(checklist: Checklist, pool: str) -> None:
+    assert checklist.net("n1", subnet="10.3.1.0/24")
+    assert checklist.epg("epg1", "n1", ipPool="10.3.1.10-10.3.1.20")
+    assert not checklist.epg("epg1", "n1", ipPool=pool)
 
 
-def test_k9_a_pool_of_one_address(site: Site) -> None:
-    assert site.net("n1", subnet="10.3.1.0/24")
-    assert site.epg("g", "n1", ipPool="10.3.1.11-10.3.1.11")
-    assert site.endpoint("c1", service_name="g").ip_address == "10.3.1.11"
+def test_k9_a_pool_of_one_address(checklist: Checklist) -> None:
+    assert checklist.net("n1", subnet="10.3.1.0/24")
+    assert checklist.epg("g", "n1", ipPool="10.3.1.11-10.3.1.11")
+    assert checklist.endpoint("c1", service_name="g").ip_address == "10.3.1.11"
     with pytest.raises(ContivError):
-        site.endpoint("c2", service_name="g")
+        checklist.endpoint("c2", service_name="g")
 
 
-def test_k10_pools_of_a_network(site: Site) -> None:
-    assert site.net("n1", subnet="10.2.2.0/24")
+def test_k10_pools_of_a_network(checklist: Checklist) -> None:
+    assert checklist.net("n1", subnet="10.2.2.0/24")
     pools = ("", "5-10", "11-30", "", "31-132", "133-180")
     for number, pool in enumerate(pools):
         first, dash, last = pool.partition("-")
         text = f"10.2.2.{first}-10.2.2.{last}" if dash else ""
-        assert site.epg(f"g{number}", "n1", ipPool=text)
-    assert site.lists()[:2] == (
+        assert checklist.epg(f"g{number}", "n1", ipPool=text)
+    assert checklist.lists()[:2] == (
         "10.2.2.5-10.2.2.180",
         "10.2.2.1-10.2.2.4, 10.2.2.181-10.2.2.254",
     )
     for number, first in ((1, "10.2.2.5"), (2, "10.2.2.11"), (4, "10.2.2.31"), (5, "10.2.2.133")):
-        assert site.endpoint(f"c{number}", service_name=f"g{number}").ip_address == first
-        oper = inspect.group(site.view, f"default:g{number}")
+        assert checklist.endpoint(f"c{number}", service_name=f"g{number}").ip_address == first
+        oper = inspect.group(checklist.view, f"default:g{number}")
         assert oper["allocatedIPAddresses"] == first
-    assert site.endpoint("c0", service_name="g0").ip_address == "10.2.2.1"
+    assert checklist.endpoint("c0", service_name="g0").ip_address == "10.2.2.1"
 
 
-def test_k11_a_group_shows_its_endpoints(site: Site) -> None:
-    assert site.net("n1", pktTag=1)
-    assert site.epg("g", "n1")
+def test_k11_a_group_shows_its_endpoints(checklist: Checklist) -> None:
+    assert checklist.net("n1", pktTag=1)
+    assert checklist.epg("g", "n1")
     for name in ("c1", "c2"):
-        site.endpoint(name, service_name="g")
-    oper = inspect.group(site.view, "default:g")
+        checklist.endpoint(name, service_name="g")
+    oper = inspect.group(checklist.view, "default:g")
     assert (len(oper["endpoints"]), oper["numEndpoints"], oper["pktTag"]) == (2, 2, 1)
 
 
-def test_k12_a_tenant_counts(site: Site) -> None:
-    assert site.net("n1")
+def test_k12_a_tenant_counts(checklist: Checklist) -> None:
+    assert checklist.net("n1")
     for group in ("g1", "g2"):
-        assert site.epg(group, "n1")
+        assert checklist.epg(group, "n1")
 
     def counted() -> tuple[int, int, int]:
-        oper = inspect.tenant(site.view, "default")
+        oper = inspect.tenant(checklist.view, "default")
         return oper["totalNetworks"], oper["totalEPGs"], oper["totalEndpoints"]
 
     for number, group in enumerate(("", "g1", "g2")):
-        site.endpoint(f"c{number}", service_name=group)
+        checklist.endpoint(f"c{number}", service_name=group)
         assert counted() == (1, 2, number + 1)
     for number in range(3):
-        site.delete_endpoint(f"c{number}")
+        checklist.delete_endpoint(f"c{number}")
     assert counted() == (1, 2, 0)
     for group in ("g1", "g2"):
-        assert site.gone("endpointGroups", f"default:{group}")
-    assert site.gone("networks", "default:n1")
+        assert checklist.gone("endpointGroups", f"default:{group}")
+    assert checklist.gone("networks", "default:n1")
 
 
-def test_k13_a_policy_shows_endpoints(site: Site) -> None:
-    assert site.net("n1")
-    assert site.post("policys", "default:p", tenantName="default", policyName="p")
-    assert site.epg("g", "n1", policies=["p"])
+def test_k13_a_policy_shows_endpoints(checklist: Checklist) -> None:
+    assert checklist.net("n1")
+    assert checklist.post("policys", "default:p", tenantName="default", policyName="p")
+    assert checklist.epg("g", "n1", policies=["p"])
     for count in (1, 2):
-        site.endpoint(f"c{count}", service_name="g")
-        oper = inspect.policy(site.view, "default:p")
+        checklist.endpoint(f"c{count}", service_name="g")
+        oper = inspect.policy(checklist.view, "default:p")
         assert (len(oper["endpoints"]), oper["numEndpoints"]) == (count, count)

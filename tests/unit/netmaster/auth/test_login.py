@@ -38,7 +38,7 @@ class Accounts:
 
 
 @dataclass
-class Scene:
+class LoginDesk:
     accounts: Accounts
     logins: Logins
     clock: list[float]
@@ -51,7 +51,7 @@ class Scene:
 
 
 @pytest_asyncio.fixture
-async def scene(caplog: pytest.LogCaptureFixture) -> AsyncIterator[Scene]:
+async def desk(caplog: pytest.LogCaptureFixture) -> AsyncIterator[LoginDesk]:
     caplog.set_level(logging.INFO, "audit")
     passwords = Passwords(HashCost(time=1, memory=8), threads=1)
     clock = [1_700_000_000.0]
@@ -64,38 +64,38 @@ async def scene(caplog: pytest.LogCaptureFixture) -> AsyncIterator[Scene]:
     accounts = Accounts({"joe": joe})
     lockout = Lockout(lambda: clock[0])
     logins = Logins(accounts=accounts, passwords=passwords, lockout=lockout, now=lambda: clock[0])
-    yield Scene(accounts, logins, clock)
+    yield LoginDesk(accounts, logins, clock)
     passwords.close()
 
 
-async def test_a_login_gives_a_token_that_gives_the_identity(scene: Scene) -> None:
-    token = await scene.log_in()
-    assert await scene.logins.identity(token) == Identity(Role.OPERATOR, "joe", frozenset({"blue"}))
+async def test_a_login_gives_a_token_that_gives_the_identity(desk: LoginDesk) -> None:
+    token = await desk.log_in()
+    assert await desk.logins.identity(token) == Identity(Role.OPERATOR, "joe", frozenset({"blue"}))
 
 
-async def test_rights_are_those_of_the_record_and_not_of_the_token(scene: Scene) -> None:
-    token = await scene.log_in()
-    scene.change(tenants=frozenset({"green"}))
-    assert (await scene.logins.identity(token)).tenants == {"green"}
+async def test_rights_are_those_of_the_record_and_not_of_the_token(desk: LoginDesk) -> None:
+    token = await desk.log_in()
+    desk.change(tenants=frozenset({"green"}))
+    assert (await desk.logins.identity(token)).tenants == {"green"}
 
 
-async def test_a_token_ends_with_its_user(scene: Scene) -> None:
-    token = await scene.log_in()
-    scene.change(disabled=True)
+async def test_a_token_ends_with_its_user(desk: LoginDesk) -> None:
+    token = await desk.log_in()
+    desk.change(disabled=True)
     with pytest.raises(TokenRefused, match="Invalid user"):
-        await scene.logins.identity(token)
-    scene.accounts.users.clear()
+        await desk.logins.identity(token)
+    desk.accounts.users.clear()
     with pytest.raises(TokenRefused, match="Invalid user"):
-        await scene.logins.identity(token)
+        await desk.logins.identity(token)
 
 
-async def test_a_changed_password_ends_older_tokens(scene: Scene) -> None:
-    token = await scene.log_in()
-    scene.change(tokens_from=int(scene.clock[0]) + 1)
+async def test_a_changed_password_ends_older_tokens(desk: LoginDesk) -> None:
+    token = await desk.log_in()
+    desk.change(tokens_from=int(desk.clock[0]) + 1)
     with pytest.raises(TokenRefused, match="Token revoked"):
-        await scene.logins.identity(token)
-    scene.clock[0] += 1
-    assert (await scene.logins.identity(await scene.log_in())).name == "joe"
+        await desk.logins.identity(token)
+    desk.clock[0] += 1
+    assert (await desk.logins.identity(await desk.log_in())).name == "joe"
 
 
 @pytest.mark.parametrize(
@@ -110,15 +110,15 @@ async def test_a_changed_password_ends_older_tokens(scene: Scene) -> None:
     ],
 )
 async def test_every_refusal_has_one_text_and_a_reason_in_the_audit_log(
-    scene: Scene,
+    desk: LoginDesk,
     caplog: pytest.LogCaptureFixture,
     name: str,
     password: str,
     reason: str,
 ) -> None:
-    scene.accounts.users["ann"] = replace(scene.accounts.users["joe"], name="ann", disabled=True)
+    desk.accounts.users["ann"] = replace(desk.accounts.users["joe"], name="ann", disabled=True)
     with pytest.raises(NotAuthenticated) as refused:
-        await scene.log_in(name, password)
+        await desk.log_in(name, password)
     assert str(refused.value) == "Invalid username/password"
     assert refused.value.http_status == 401
     assert caplog.messages == ["login failed"]
@@ -131,23 +131,23 @@ async def test_every_refusal_has_one_text_and_a_reason_in_the_audit_log(
     }
 
 
-async def test_many_failures_delay_even_the_right_password(scene: Scene) -> None:
+async def test_many_failures_delay_even_the_right_password(desk: LoginDesk) -> None:
     for _ in range(5):
         with pytest.raises(NotAuthenticated):
-            await scene.log_in(password="wrong")
+            await desk.log_in(password="wrong")
     with pytest.raises(LoginDelayed, match="try again in 1 s") as refused:
-        await scene.log_in()
+        await desk.log_in()
     assert (refused.value.http_status, refused.value.retry_after) == (429, 1)
-    scene.clock[0] += 1
-    assert await scene.log_in()
+    desk.clock[0] += 1
+    assert await desk.log_in()
 
 
-async def test_no_secret_is_logged(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    token = await scene.log_in()
+async def test_no_secret_is_logged(desk: LoginDesk, caplog: pytest.LogCaptureFixture) -> None:
+    token = await desk.log_in()
     with pytest.raises(NotAuthenticated):
-        await scene.log_in(password="another secret")
+        await desk.log_in(password="another secret")
     text = "".join(f"{record.getMessage()} {extra_of(record)}" for record in caplog.records)
-    for secret in (PASSWORD, "another secret", token, scene.accounts.users["joe"].password_hash):
+    for secret in (PASSWORD, "another secret", token, desk.accounts.users["joe"].password_hash):
         assert secret not in text
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
 

@@ -29,7 +29,7 @@ from tests.unit.netmaster.term import Term, outcome, term
 
 
 @dataclass
-class Cluster:
+class DockerTerm:
     """A term of leadership beside a docker engine."""
 
     term: Term
@@ -57,14 +57,14 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(
+async def led(
     store: MemoryStore | None = None,
     faults: Faults | None = None,
     docker: FakeDocker | None = None,
     mode: str = "docker",
-) -> AsyncIterator[Cluster]:
+) -> AsyncIterator[DockerTerm]:
     async with term(store, faults) as leading:
-        yield Cluster(leading, docker or FakeDocker(), mode)
+        yield DockerTerm(leading, docker or FakeDocker(), mode)
 
 
 def made(view: View) -> Plan:
@@ -88,7 +88,7 @@ def grouped(view: View) -> Plan:
 
 
 async def test_networks_and_groups_come_and_go_in_both() -> None:
-    async with cluster() as it:
+    async with led() as it:
         reply = await it.effects.change(made)
         assert isinstance(reply, Network)
         assert it.agrees()
@@ -107,14 +107,14 @@ async def test_networks_and_groups_come_and_go_in_both() -> None:
 
 
 async def test_in_another_mode_docker_hears_of_nothing() -> None:
-    async with cluster(mode="kubernetes") as it:
+    async with led(mode="kubernetes") as it:
         await it.effects.change(made)
         await it.effects.repair()
         assert it.docker.calls == []
 
 
 async def test_what_came_about_in_another_mode_is_made_in_docker() -> None:
-    async with cluster(mode="kubernetes") as it:
+    async with led(mode="kubernetes") as it:
         await it.effects.change(made)
         it.turn("docker")
         assert not it.agrees()
@@ -123,7 +123,7 @@ async def test_what_came_about_in_another_mode_is_made_in_docker() -> None:
 
 
 async def test_without_docker_no_network_comes_about() -> None:
-    async with cluster() as it:
+    async with led() as it:
         it.docker.failing = True
         with pytest.raises(DockerFailed, match="Cannot connect to the Docker daemon"):
             await it.effects.change(made)
@@ -134,7 +134,7 @@ async def test_without_docker_no_network_comes_about() -> None:
 
 
 async def test_without_docker_no_network_goes() -> None:
-    async with cluster() as it:
+    async with led() as it:
         await it.effects.change(made)
         it.docker.failing = True
         with pytest.raises(DockerFailed):
@@ -146,7 +146,7 @@ async def test_without_docker_no_network_goes() -> None:
 
 
 async def test_a_network_of_our_driver_is_taken_and_one_that_is_gone_is_let_go() -> None:
-    async with cluster() as it:
+    async with led() as it:
         it.docker.held["n1"] = "old"
         await it.effects.change(made)
         assert it.docker.held == {"n1": "old"}
@@ -157,7 +157,7 @@ async def test_a_network_of_our_driver_is_taken_and_one_that_is_gone_is_let_go()
 
 
 async def test_a_network_of_another_driver_is_in_the_way_and_stays() -> None:
-    async with cluster() as it:
+    async with led() as it:
         it.docker.held["n1"] = OTHERS
         with pytest.raises(Conflict, match="network name used by another driver"):
             await it.effects.change(made)
@@ -166,7 +166,7 @@ async def test_a_network_of_another_driver_is_in_the_way_and_stays() -> None:
 
 
 async def test_a_pending_effect_is_synced_before_a_new_change() -> None:
-    async with cluster() as it:
+    async with led() as it:
         it.docker.gate.clear()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(it.effects.change(made))
@@ -174,7 +174,7 @@ async def test_a_pending_effect_is_synced_before_a_new_change() -> None:
             left = died_here(it.term.backend.store)
             it.docker.gate.set()
     docker = FakeDocker(held=dict(it.docker.held))
-    async with cluster(left, docker=docker) as heir:
+    async with led(left, docker=docker) as heir:
         await heir.effects.change(elsewhere)
         assert heir.agrees()
         assert docker.calls == [("delete", "n1"), ("create", "n1")]
@@ -182,7 +182,7 @@ async def test_a_pending_effect_is_synced_before_a_new_change() -> None:
 
 
 async def test_one_failed_repair_does_not_stop_the_others() -> None:
-    async with cluster(mode="kubernetes") as it:
+    async with led(mode="kubernetes") as it:
         await it.effects.change(made)
         await it.effects.change(other)
         it.docker.held["n1"] = OTHERS
@@ -198,7 +198,7 @@ async def test_an_unknown_commit_outcome_is_repaired(
     lost: LostAnswer, change: Callable[[View], Plan]
 ) -> None:
     faults = Faults()
-    async with cluster(faults=faults) as it:
+    async with led(faults=faults) as it:
         if change is gone:
             await it.effects.change(made)
         faults.lost_answers.extend([LostAnswer.DELIVERED, lost])
@@ -209,7 +209,7 @@ async def test_an_unknown_commit_outcome_is_repaired(
 
 
 async def test_in_a_swarm_a_mapping_that_comes_meanwhile_keeps_the_network() -> None:
-    async with cluster(mode="swarm-mode") as it:
+    async with led(mode="swarm-mode") as it:
         await it.effects.change(made)
         place = docker_network.identity_of(a_network("n1"))
         mapped = DocknetRecord(tenant=place.tenant, network=place.network, group=None, uuid="f00")

@@ -21,7 +21,7 @@ def test_the_static_program_is_installed_where_there_is_one(
     assert cni_files.source() == folder / PLUGIN
 
 
-class Site:
+class KeptConflist:
     """A keeper, an agent that is ready unless `fault` says otherwise, and a clock."""
 
     def __init__(self, directory: Path) -> None:
@@ -45,45 +45,45 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
+def kept(tmp_path: Path) -> KeptConflist:
+    return KeptConflist(tmp_path)
 
 
-def test_nothing_is_there_before_the_agent_is_ready(site: Site) -> None:
-    site.fault = "starts"
-    assert not site.pass_time(1)
-    site.fault = ""
-    assert site.pass_time(1)
-    assert site.target.stat().st_mode & 0o777 == 0o600
+def test_nothing_is_there_before_the_agent_is_ready(kept: KeptConflist) -> None:
+    kept.fault = "starts"
+    assert not kept.pass_time(1)
+    kept.fault = ""
+    assert kept.pass_time(1)
+    assert kept.target.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_restart_is_shorter_than_the_grace(site: Site) -> None:
-    site.pass_time(1)
-    site.fault = "connection refused"
-    assert site.pass_time(59.9)
-    site.fault = ""
-    assert site.pass_time(1)
-    site.fault = "connection refused"
-    assert site.pass_time(59.9)
-    assert not site.pass_time(0.1)
-    site.fault = ""
-    assert site.pass_time(1)
+def test_a_restart_is_shorter_than_the_grace(kept: KeptConflist) -> None:
+    kept.pass_time(1)
+    kept.fault = "connection refused"
+    assert kept.pass_time(59.9)
+    kept.fault = ""
+    assert kept.pass_time(1)
+    kept.fault = "connection refused"
+    assert kept.pass_time(59.9)
+    assert not kept.pass_time(0.1)
+    kept.fault = ""
+    assert kept.pass_time(1)
 
 
-def test_what_an_earlier_agent_left_goes_after_the_grace(site: Site) -> None:
-    site.target.parent.mkdir()
-    site.target.write_text("{}")
-    site.fault = "starts"
-    assert site.pass_time(59)
-    assert not site.pass_time(1)
+def test_what_an_earlier_agent_left_goes_after_the_grace(kept: KeptConflist) -> None:
+    kept.target.parent.mkdir()
+    kept.target.write_text("{}")
+    kept.fault = "starts"
+    assert kept.pass_time(59)
+    assert not kept.pass_time(1)
 
 
-def test_a_changed_configuration_takes_the_place_of_the_old_one(site: Site) -> None:
-    site.pass_time(1)
-    site.conflist.write_text('{"cniVersion": "1.0.0"}')
-    site.pass_time(1)
-    assert site.target.read_text() == '{"cniVersion": "1.0.0"}'
-    assert [path.name for path in site.target.parent.iterdir()] == [CONFLIST]
+def test_a_changed_configuration_takes_the_place_of_the_old_one(kept: KeptConflist) -> None:
+    kept.pass_time(1)
+    kept.conflist.write_text('{"cniVersion": "1.0.0"}')
+    kept.pass_time(1)
+    assert kept.target.read_text() == '{"cniVersion": "1.0.0"}'
+    assert [path.name for path in kept.target.parent.iterdir()] == [CONFLIST]
 
 
 def test_install_and_remove(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def flow(
     )
 
 
-class Scene:
+class DumpRecorder:
     """A recorder with a datapath whose dumps the test writes."""
 
     def __init__(self, most: int = 100, *, drop_counter: DropCounter | None = None) -> None:

@@ -10,7 +10,7 @@ from ofnet.drops import DroppedPacket, Dropping
 from ofnet.policy_log import LoggedEnd, LoggedPacket
 from ofnet.tables import TableId
 from ofnet.world import Bridge, Rule
-from tests.unit.netplugin.flow_records.recorded import POD1, POD2, VIP, Scene, flow
+from tests.unit.netplugin.flow_records.recorded import POD1, POD2, VIP, DumpRecorder, flow
 from tests.unit.ofnet.worlds import NET, address, local, remote
 
 GROUP = IPv4Address("224.0.0.5")
@@ -18,39 +18,39 @@ THERE, BACK = (POD1, 40000, POD2, 80), (POD2, 80, POD1, 40000)
 
 
 def test_a_connection_has_one_record_that_grows_and_ends() -> None:
-    scene = Scene()
+    dumps = DumpRecorder()
     sent = flow("vvport1", THERE, (9, 900))
-    (one,) = scene.look(sent, flow("vxlan_sys_4789", BACK, (4, 400)))
+    (one,) = dumps.look(sent, flow("vxlan_sys_4789", BACK, (4, 400)))
     assert (one.source.address, one.source.port, one.destination.port) == (POD1, 40000, 80)
     assert (one.source.names.pod, one.source.names.namespace) == ("pod1", "shop")
     assert (one.destination.names.group, one.destination.names.tenant) == ("front", "default")
     assert (one.packets, one.answer_packets) == (10, 5)
-    assert one.first == scene.now - 0.5
-    (same,) = scene.look(flow("vvport1", THERE, (20, 2000)), flow("vxlan_sys_4789", BACK, (4, 400)))
+    assert one.first == dumps.now - 0.5
+    (same,) = dumps.look(flow("vvport1", THERE, (20, 2000)), flow("vxlan_sys_4789", BACK, (4, 400)))
     assert same is one
     assert (one.packets, one.bytes, one.answer_packets, one.ended) == (21, 2074, 5, False)
-    scene.look()
+    dumps.look()
     assert one.ended
-    (_, again) = scene.look(sent)
+    (_, again) = dumps.look(sent)
     assert again is not one
     assert not again.ended
 
 
 def test_another_hosts_connection_is_its_own() -> None:
-    scene = Scene()
+    dumps = DumpRecorder()
     theirs = (POD2, 40000, POD1, 80)
     answered = (POD1, 80, POD2, 40000)
-    assert not scene.look(
+    assert not dumps.look(
         flow("vxlan_sys_4789", theirs, (9, 900)), flow("vvport1", answered, (9, 900))
     )
     outside = (("192.0.2.1", 40000, POD1, 80), (POD1, 80, "192.0.2.1", 40000))
-    (one,) = scene.look(flow("vvport1", outside[1], (1, 1)))
+    (one,) = dumps.look(flow("vvport1", outside[1], (1, 1)))
     assert one.source.address == "192.0.2.1"
     assert one.answer_packets == 2
 
 
 def test_a_service_is_named_and_its_client_is_the_source() -> None:
-    scene = Scene()
+    dumps = DumpRecorder()
     # the provider has the greater port
     asked, served = (POD1, 700, VIP, 80), (POD1, 700, POD2, 8080)
     lines = (
@@ -58,32 +58,32 @@ def test_a_service_is_named_and_its_client_is_the_source() -> None:
         flow("vvport1", served, (9, 900), stage="0x4"),
         flow("vxlan_sys_4789", (POD2, 8080, POD1, 700), (5, 500)),
     )
-    (one,) = scene.look(*lines)
+    (one,) = dumps.look(*lines)
     assert (one.source.port, one.destination.address, one.destination.port) == (700, POD2, 8080)
     assert (one.service, one.service_address, one.service_port) == ("web:default", VIP, 80)
     assert (one.packets, one.answer_packets) == (10, 6)
-    assert scene.look(*lines) == [one]
-    scene.look()
+    assert dumps.look(*lines) == [one]
+    dumps.look()
     assert one.ended
 
 
 def test_what_reaches_no_provider_is_a_connection_to_the_service() -> None:
-    scene = Scene()
+    dumps = DumpRecorder()
     line = flow("vvport1", (POD1, 40000, VIP, 80), (2, 200))
-    (one,) = scene.look(line)
+    (one,) = dumps.look(line)
     assert (one.destination.address, one.packets) == (VIP, 3)
-    assert scene.look(line) == [one]
+    assert dumps.look(line) == [one]
 
 
 def test_what_is_of_no_pod_and_what_stays_on_a_link_is_no_record() -> None:
-    scene = Scene()
+    dumps = DumpRecorder()
     lines = [
         flow("eth9", THERE, (1, 1)),
         flow("vvport1", ("192.0.2.1", 1, "192.0.2.2", 2), (1, 1)),
         flow("vvport1", (POD1, 1, "224.0.0.1", 2), (1, 1)),
         flow("vvport1", (POD1, 1, "169.254.1.1", 2), (1, 1)),
     ]
-    assert not scene.look(*lines)
+    assert not dumps.look(*lines)
 
 
 def dropped(port: int, owner: ObjectId, table: TableId, *, refused: bool = False) -> DroppedPacket:
@@ -115,42 +115,42 @@ RULE = ObjectId(ObjectKind.RULE, "default:web:default:doors:default:doors:7:inTx
 def test_a_drop_has_a_reason(
     owner: ObjectId, table: TableId, reason: str, policy: tuple[str, str], *, refused: bool
 ) -> None:
-    scene = Scene()
-    scene.recorder.note(dropped(1, owner, table, refused=refused))
-    (one,) = scene.recorder.ring.records()
+    dumps = DumpRecorder()
+    dumps.recorder.note(dropped(1, owner, table, refused=refused))
+    (one,) = dumps.recorder.ring.records()
     assert (one.verdict, one.reason, one.protocol) == ("dropped", reason, "tcp")
     assert (one.policy, one.rule) == policy
     assert one.destination.names.pod == "pod2"
 
 
 def test_drops_of_the_same_ends_are_one_record_until_they_cease() -> None:
-    scene = Scene()
+    dumps = DumpRecorder()
     for port in (1, 1, 2):
-        scene.recorder.note(dropped(port, RULE, TableId.POLICY))
-    first, second = scene.look()
+        dumps.recorder.note(dropped(port, RULE, TableId.POLICY))
+    first, second = dumps.look()
     assert (first.packets, second.packets, first.ended) == (2, 1, False)
-    scene.now += 60
-    scene.look()
+    dumps.now += 60
+    dumps.look()
     assert first.ended
-    scene.recorder.note(dropped(1, RULE, TableId.POLICY))
-    assert len(scene.recorder.ring) == 3
+    dumps.recorder.note(dropped(1, RULE, TableId.POLICY))
+    assert len(dumps.recorder.ring) == 3
 
 
 def test_drops_that_were_not_reported_are_counted() -> None:
-    scene = Scene()
-    line = reporting(scene, Dropping(RULE, TableId.POLICY, only=True))
-    scene.look(line.format(5))
-    assert scene.recorder.lost == {"room": 0, "dump": 0, "drop": 0}, "that was before its time"
-    scene.recorder.note(dropped(1, RULE, TableId.POLICY))
-    scene.look(line.format(9))
-    assert scene.recorder.lost["drop"] == 3
-    scene.look(line.format(2))
-    assert scene.recorder.lost["drop"] == 5
+    dumps = DumpRecorder()
+    line = reporting(dumps, Dropping(RULE, TableId.POLICY, only=True))
+    dumps.look(line.format(5))
+    assert dumps.recorder.lost == {"room": 0, "dump": 0, "drop": 0}, "that was before its time"
+    dumps.recorder.note(dropped(1, RULE, TableId.POLICY))
+    dumps.look(line.format(9))
+    assert dumps.recorder.lost["drop"] == 3
+    dumps.look(line.format(2))
+    assert dumps.recorder.lost["drop"] == 5
 
 
-def reporting(scene: Scene, dropping: Dropping) -> str:
+def reporting(dumps: DumpRecorder, dropping: Dropping) -> str:
     """Return a datapath flow, of so many packets, of a flow that drops."""
-    agent = scene.recorder._agents[Bridge.VXLAN]
+    agent = dumps.recorder._agents[Bridge.VXLAN]
     assert agent.dropping(1) is None
     agent.dropping = {1: dropping}.get  # type: ignore[assignment, method-assign]
     return (
@@ -175,31 +175,31 @@ class Counted:
 
 def test_drops_are_counted_by_reports_and_by_the_datapath() -> None:
     counted = Counted()
-    scene = Scene(drop_counter=counted)
-    scene.recorder.note(dropped(1, RULE, TableId.POLICY))
+    dumps = DumpRecorder(drop_counter=counted)
+    dumps.recorder.note(dropped(1, RULE, TableId.POLICY))
     multicast = replace(dropped(1, RULE, TableId.POLICY), destination=LoggedEnd(address=GROUP))
-    scene.recorder.note(multicast)
+    dumps.recorder.note(multicast)
     assert counted.reports == ["policy"]
-    line = reporting(scene, Dropping(RULE, TableId.POLICY, only=False))
+    line = reporting(dumps, Dropping(RULE, TableId.POLICY, only=False))
     for packets in (7, 9, 9, 2):
-        scene.look(line.format(packets))
-    scene.look()
-    scene.look(line.format(0))
-    assert scene.recorder.lost["drop"] == 0, "what has a log comes here within the rule's meter"
+        dumps.look(line.format(packets))
+    dumps.look()
+    dumps.look(line.format(0))
+    assert dumps.recorder.lost["drop"] == 0, "what has a log comes here within the rule's meter"
     # one more for each time that the datapath's flow was made
     assert counted.counts == [("vvport1", RULE, "policy", count) for count in (2, 0, 3, 1)]
 
 
 def test_what_would_be_denied_has_a_record_of_its_own() -> None:
-    scene = Scene()
+    dumps = DumpRecorder()
     rule = Rule(id=RULE.name, priority=1, allow=False, log=True, audit=True)
     drop = dropped(1, RULE, TableId.POLICY)
     packet = LoggedPacket(rule=rule, protocol=6, source=drop.source, destination=drop.destination)
     for _ in range(2):
-        scene.recorder.note_audited(packet, Bridge.VXLAN)
-    scene.recorder.note(drop)
-    audited, denied = scene.recorder.ring.open()
+        dumps.recorder.note_audited(packet, Bridge.VXLAN)
+    dumps.recorder.note(drop)
+    audited, denied = dumps.recorder.ring.open()
     assert (audited.verdict, audited.packets, denied.verdict) == ("audited", 2, "dropped")
     assert (audited.reason, audited.policy, audited.rule) == ("policy", "doors", "7")
     assert audited.destination.names.pod == "pod2"
-    assert scene.recorder.lost["drop"] == 0
+    assert dumps.recorder.lost["drop"] == 0

@@ -8,7 +8,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from core.ids import HostLabel
 from netplugin.flow_records.report import _fitting, routes
 from netplugin.flow_records.ring import AGE
-from tests.unit.netplugin.flow_records.recorded import Scene
+from tests.unit.netplugin.flow_records.recorded import DumpRecorder
 from tests.unit.state.flow_records import CROSSING, RECORD
 
 
@@ -20,20 +20,20 @@ def test_a_client_of_one_tenant_asks_by_no_name_of_another() -> None:
 
 
 async def test_conversations_are_of_a_tenant_and_say_since_when() -> None:
-    scene = Scene()
-    scene.recorder.ring.add(RECORD)
-    scene.recorder.ring.add(replace(CROSSING, number=8))
+    dumps = DumpRecorder()
+    dumps.recorder.ring.add(RECORD)
+    dumps.recorder.ring.add(replace(CROSSING, number=8))
     app = web.Application()
-    app.add_routes(routes(scene.recorder, HostLabel("h1")))
+    app.add_routes(routes(dumps.recorder, HostLabel("h1")))
     async with TestClient(TestServer(app)) as client:
         told = await (await client.get("/inspect/conversations?tenant=red")).json()
         assert [one["destination"]["group"] for one in told["conversations"]] == ["vault"]
         assert told["conversations"][0]["source"]["group"] == ""
-        assert (told["on"], told["complete"], told["from"]) == (True, True, scene.now)
-        scene.now += AGE + 60
+        assert (told["on"], told["complete"], told["from"]) == (True, True, dumps.now)
+        dumps.now += AGE + 60
         later = "?tenant=blue&since=2026-01-01T00:00:00Z"
         told = await (await client.get(f"/inspect/conversations{later}")).json()
-        assert (told["conversations"], told["from"]) == ([], scene.now - AGE)
+        assert (told["conversations"], told["from"]) == ([], dumps.now - AGE)
         assert (await client.get("/inspect/conversations?since=noon")).status == 400
 
 

@@ -82,7 +82,7 @@ class FakeClient(MasterClient):
 
 
 @dataclass(slots=True)
-class Scene:
+class MasterCalls:
     backend: MemoryBackend = field(default_factory=MemoryBackend)
     client: FakeClient = field(default_factory=FakeClient)
     leader: LeaderClient = field(init=False)
@@ -99,12 +99,12 @@ class Scene:
 
 
 @asynccontextmanager
-async def following(timing: LeaderTiming | None = None) -> AsyncIterator[Scene]:
-    scene = Scene()
-    scene.leader.timing = timing or LeaderTiming()
-    async with background("masters", scene.leader.follow()):
-        yield scene
-    await scene.backend.close()
+async def following(timing: LeaderTiming | None = None) -> AsyncIterator[MasterCalls]:
+    asking = MasterCalls()
+    asking.leader.timing = timing or LeaderTiming()
+    async with background("masters", asking.leader.follow()):
+        yield asking
+    await asking.backend.close()
 
 
 SHORT = LeaderTiming(answer=0.5, election=0.5, outage_wait=0.05, retry=0.005)
@@ -113,12 +113,12 @@ SOON = LeaderTiming(retry=0.005)
 
 
 async def test_the_leader_is_asked() -> None:
-    async with following() as scene:
-        scene.client.behaviour["a:1"] = None
-        await scene.lead("a:1")
-        granted = await scene.masters.create_endpoint(WANTED)
+    async with following() as asking:
+        asking.client.behaviour["a:1"] = None
+        await asking.lead("a:1")
+        granted = await asking.masters.create_endpoint(WANTED)
         assert granted == Granted(record_of(REPLY), {"p/": 7})
-        (request,) = scene.client.requests
+        (request,) = asking.client.requests
         assert isinstance(request, CreateEndpointRequest)
         assert (request.tenant_name, request.network_name) == ("blue", "n1")
         assert (request.service_name, request.endpoint_id) == ("web", "c1")
@@ -134,22 +134,22 @@ async def test_the_answer_is_the_record_it_stands_for() -> None:
 
 
 async def test_leaders_come_and_go() -> None:
-    async with following() as scene:
-        assert scene.leader.leader is None
+    async with following() as asking:
+        assert asking.leader.leader is None
         for who in ("a:1", "b:2", None, "c:3"):
-            await scene.lead(who)
-        scene.backend.store.lose_continuity()
-        await scene.lead(None)
-        await scene.backend.commit([Change((), (Put(keys.LOCKS + "other", b"x:1"),))])
-        await scene.lead("d:4")
+            await asking.lead(who)
+        asking.backend.store.lose_continuity()
+        await asking.lead(None)
+        await asking.backend.commit([Change((), (Put(keys.LOCKS + "other", b"x:1"),))])
+        await asking.lead("d:4")
 
 
 async def test_a_leader_that_is_to_come_is_waited_for() -> None:
-    async with following() as scene:
-        scene.client.behaviour["a:1"] = None
-        asked = asyncio.gather(scene.masters.create_endpoint(WANTED))
-        await stays(lambda: scene.client.asked == [], 0.01)
-        await scene.lead("a:1")
+    async with following() as asking:
+        asking.client.behaviour["a:1"] = None
+        asked = asyncio.gather(asking.masters.create_endpoint(WANTED))
+        await stays(lambda: asking.client.asked == [], 0.01)
+        await asking.lead("a:1")
         await asked
 
 
@@ -158,46 +158,46 @@ async def test_a_leader_that_is_to_come_is_waited_for() -> None:
     [MasterUnavailable("refused"), MasterUnavailable("x", outcome_unknown=True), NotLeader("no")],
 )
 async def test_the_next_leader_is_asked_after_a_failure(failure: Exception) -> None:
-    async with following(SOON) as scene:
-        scene.client.behaviour = {"a:1": failure, "b:2": None}
-        await scene.lead("a:1")
-        asked = asyncio.gather(scene.masters.create_endpoint(WANTED))
-        await eventually(lambda: len(scene.client.asked) >= 2)
-        await scene.lead("b:2")
+    async with following(SOON) as asking:
+        asking.client.behaviour = {"a:1": failure, "b:2": None}
+        await asking.lead("a:1")
+        asked = asyncio.gather(asking.masters.create_endpoint(WANTED))
+        await eventually(lambda: len(asking.client.asked) >= 2)
+        await asking.lead("b:2")
         await asked
-        assert scene.client.asked[-1] == "b:2"
+        assert asking.client.asked[-1] == "b:2"
 
 
 async def test_ready_once_somebody_leads() -> None:
-    async with following() as scene:
-        asked = asyncio.gather(scene.masters.ready())
-        await scene.lead("a:1")
+    async with following() as asking:
+        asked = asyncio.gather(asking.masters.ready())
+        await asking.lead("a:1")
         await asked
-        assert not scene.client.asked
+        assert not asking.client.asked
 
 
 async def test_a_leader_that_does_not_answer_is_named_without_waiting() -> None:
-    async with following() as scene:
+    async with following() as asking:
         with pytest.raises(MasterUnavailable, match="no netmaster leads: start one"):
-            await scene.leader.ask()
-        scene.client.behaviour = {"a:1": None, "b:2": MasterUnavailable("refused")}
-        await scene.lead("a:1")
-        await scene.leader.ask()
-        await scene.lead("b:2")
+            await asking.leader.ask()
+        asking.client.behaviour = {"a:1": None, "b:2": MasterUnavailable("refused")}
+        await asking.lead("a:1")
+        await asking.leader.ask()
+        await asking.lead("b:2")
         with pytest.raises(MasterUnavailable, match=r"netmaster b:2: refused: .* firewall"):
-            await scene.leader.ask()
+            await asking.leader.ask()
 
 
 async def test_nobody_is_asked_while_nobody_leads() -> None:
-    async with following(SHORT) as scene:
-        scene.client.behaviour = {"a:1": MasterUnavailable("refused")}
-        await scene.lead("a:1")
-        asked = asyncio.gather(scene.masters.create_endpoint(WANTED), return_exceptions=True)
-        await eventually(lambda: bool(scene.client.asked))
-        await scene.lead(None)
+    async with following(SHORT) as asking:
+        asking.client.behaviour = {"a:1": MasterUnavailable("refused")}
+        await asking.lead("a:1")
+        asked = asyncio.gather(asking.masters.create_endpoint(WANTED), return_exceptions=True)
+        await eventually(lambda: bool(asking.client.asked))
+        await asking.lead(None)
         (failure,) = await asked
         assert isinstance(failure, MasterUnavailable)
-        assert set(scene.client.asked) == {"a:1"}
+        assert set(asking.client.asked) == {"a:1"}
 
 
 @pytest.mark.parametrize(
@@ -212,15 +212,15 @@ async def test_nobody_is_asked_while_nobody_leads() -> None:
 async def test_who_waits_in_vain_is_told_why_in_time(
     leader: str | None, behaviour: dict[str, Exception | None], says: str
 ) -> None:
-    async with following(SHORT) as scene:
-        scene.client.behaviour = behaviour
-        await scene.lead(leader)
+    async with following(SHORT) as asking:
+        asking.client.behaviour = behaviour
+        await asking.lead(leader)
         calls: list[Callable[[], object]] = [
-            lambda: scene.masters.create_endpoint(WANTED),
-            lambda: scene.masters.delete_endpoint(*DELETE),
+            lambda: asking.masters.create_endpoint(WANTED),
+            lambda: asking.masters.delete_endpoint(*DELETE),
         ]
         if leader is None:
-            calls.append(scene.masters.ready)
+            calls.append(asking.masters.ready)
         for call in calls:
             async with asyncio.timeout(LeaderTiming().answer):
                 with pytest.raises(MasterUnavailable, match=says):
@@ -231,15 +231,15 @@ async def test_who_waits_in_vain_is_told_why_in_time(
     "then", [NotLeader("Leader not found"), MasterUnavailable("refused"), None]
 )
 async def test_what_may_have_been_done_is_not_forgotten(then: Exception | None) -> None:
-    async with following(SHORT) as scene:
-        scene.client.behaviour["a:1"] = MasterUnavailable("reset", outcome_unknown=True)
-        await scene.lead("a:1")
-        asked = asyncio.gather(scene.masters.create_endpoint(WANTED), return_exceptions=True)
-        await eventually(lambda: bool(scene.client.asked))
+    async with following(SHORT) as asking:
+        asking.client.behaviour["a:1"] = MasterUnavailable("reset", outcome_unknown=True)
+        await asking.lead("a:1")
+        asked = asyncio.gather(asking.masters.create_endpoint(WANTED), return_exceptions=True)
+        await eventually(lambda: bool(asking.client.asked))
         if then is None:
-            await scene.lead(None)
+            await asking.lead(None)
         else:
-            scene.client.behaviour["a:1"] = then
+            asking.client.behaviour["a:1"] = then
         (failure,) = await asked
         assert isinstance(failure, MasterUnavailable)
         assert failure.outcome_unknown
@@ -248,65 +248,65 @@ async def test_what_may_have_been_done_is_not_forgotten(then: Exception | None) 
 @pytest.mark.parametrize("leader", [None, "a:1"])
 async def test_an_election_is_waited_for_once(leader: str | None) -> None:
     timing = LeaderTiming(election=0.3, outage_wait=0.0)
-    async with following(timing) as scene:
-        scene.client.behaviour["a:1"] = NotLeader("Leader not found")
-        await scene.lead(leader)
+    async with following(timing) as asking:
+        asking.client.behaviour["a:1"] = NotLeader("Leader not found")
+        await asking.lead(leader)
         with pytest.raises(MasterUnavailable):
-            await scene.masters.create_endpoint(WANTED)
-        scene.leader.timing = replace(timing, retry=60.0)  # no call may wait now
+            await asking.masters.create_endpoint(WANTED)
+        asking.leader.timing = replace(timing, retry=60.0)  # no call may wait now
         for _ in range(3):
             async with asyncio.timeout(30):
                 with pytest.raises(MasterUnavailable):
-                    await scene.masters.create_endpoint(WANTED)
+                    await asking.masters.create_endpoint(WANTED)
 
 
 async def test_who_serves_again_is_waited_for_again() -> None:
     timing = LeaderTiming(election=0.1, outage_wait=0.0)
-    async with following(timing) as scene:
+    async with following(timing) as asking:
         with pytest.raises(MasterUnavailable):
-            await scene.masters.create_endpoint(WANTED)
-        scene.leader.timing = replace(timing, election=30.0)
-        scene.client.behaviour["a:1"] = Exhausted("address exhaustion")
-        await scene.lead("a:1")
+            await asking.masters.create_endpoint(WANTED)
+        asking.leader.timing = replace(timing, election=30.0)
+        asking.client.behaviour["a:1"] = Exhausted("address exhaustion")
+        await asking.lead("a:1")
         with pytest.raises(Exhausted):
-            await scene.masters.create_endpoint(WANTED)
-        scene.client.behaviour["a:1"] = MasterUnavailable("refused")
-        asked = asyncio.gather(scene.masters.create_endpoint(WANTED))
-        await eventually(lambda: len(scene.client.asked) > 2)
-        scene.client.behaviour["a:1"] = None
+            await asking.masters.create_endpoint(WANTED)
+        asking.client.behaviour["a:1"] = MasterUnavailable("refused")
+        asked = asyncio.gather(asking.masters.create_endpoint(WANTED))
+        await eventually(lambda: len(asking.client.asked) > 2)
+        asking.client.behaviour["a:1"] = None
         await asked
 
 
 async def test_a_refusal_is_the_callers_at_once() -> None:
-    async with following() as scene:
-        scene.client.behaviour["a:1"] = Exhausted("address exhaustion")
-        await scene.lead("a:1")
+    async with following() as asking:
+        asking.client.behaviour["a:1"] = Exhausted("address exhaustion")
+        await asking.lead("a:1")
         with pytest.raises(Exhausted):
-            await scene.masters.create_endpoint(WANTED)
-        assert scene.client.asked == ["a:1"]
+            await asking.masters.create_endpoint(WANTED)
+        assert asking.client.asked == ["a:1"]
 
 
 async def test_what_is_gone_already_is_released() -> None:
-    async with following() as scene:
-        scene.client.behaviour["a:1"] = NotFound("key not found")
-        await scene.lead("a:1")
-        await scene.masters.delete_endpoint(*DELETE)
-        (request,) = scene.client.requests
+    async with following() as asking:
+        asking.client.behaviour["a:1"] = NotFound("key not found")
+        await asking.lead("a:1")
+        await asking.masters.delete_endpoint(*DELETE)
+        (request,) = asking.client.requests
         assert isinstance(request, DeleteEndpointRequest)
         assert (request.tenant_name, request.network_name, request.endpoint_id) == DELETE
 
 
 async def test_nobody_is_asked_when_the_agent_stops() -> None:
-    async with following() as scene:
-        await scene.lead("a:1")
+    async with following() as asking:
+        await asking.lead("a:1")
     with pytest.raises(MasterUnavailable, match="the agent stops"):
-        await scene.masters.create_endpoint(WANTED)
-    assert scene.client.asked == []
+        await asking.masters.create_endpoint(WANTED)
+    assert asking.client.asked == []
 
 
 async def test_who_waits_for_a_leader_is_told_when_the_agent_stops() -> None:
-    async with following() as scene:
-        asked = asyncio.gather(scene.masters.create_endpoint(WANTED), return_exceptions=True)
+    async with following() as asking:
+        asked = asyncio.gather(asking.masters.create_endpoint(WANTED), return_exceptions=True)
         await stays(lambda: not asked.done(), 0.01)
     (failure,) = await asked
     assert isinstance(failure, MasterUnavailable)
@@ -314,7 +314,7 @@ async def test_who_waits_for_a_leader_is_told_when_the_agent_stops() -> None:
 
 
 async def test_a_lock_without_readable_holder_ends_nobody() -> None:
-    async with following() as scene:
-        await scene.backend.commit([Change((), (Put(keys.LEADER_LOCK, b"\xff:1"),))])
-        await eventually(lambda: scene.leader.leader is not None)
-        await scene.lead("a:1")
+    async with following() as asking:
+        await asking.backend.commit([Change((), (Put(keys.LEADER_LOCK, b"\xff:1"),))])
+        await eventually(lambda: asking.leader.leader is not None)
+        await asking.lead("a:1")

@@ -30,7 +30,7 @@ def entry(number: int = 1) -> JournalEntry:
 
 
 @dataclass(slots=True)
-class Scene:
+class TeardownHost:
     outside: Outside
     teardown: Teardown
 
@@ -58,55 +58,55 @@ class Scene:
 
 
 @asynccontextmanager
-async def running(outside: Outside) -> AsyncIterator[Scene]:
+async def running(outside: Outside) -> AsyncIterator[TeardownHost]:
     async with supervisor() as sup:
         agent = await build_agent(outside, sup)
-        yield Scene(outside, agent.teardown)
+        yield TeardownHost(outside, agent.teardown)
         assert sup.spawn_failures == 0
 
 
 async def test_nothing_is_left_in_the_end(outside: Outside) -> None:
-    async with running(outside) as scene:
-        await scene.have(1)
-        scene.teardown.schedule(entry())
-        assert scene.teardown.has(key("c1"))
-        assert scene.teardown.ports() == {1}
-        await scene.teardown.wait_finished(key("c1"), 5.0)
-        assert scene.left() == []
-        assert not scene.teardown.has(key("c1"))
+    async with running(outside) as host:
+        await host.have(1)
+        host.teardown.schedule(entry())
+        assert host.teardown.has(key("c1"))
+        assert host.teardown.ports() == {1}
+        await host.teardown.wait_finished(key("c1"), 5.0)
+        assert host.left() == []
+        assert not host.teardown.has(key("c1"))
 
 
 @pytest.mark.parametrize("step", ["release", "unlink", "unrow", "journal remove"])
 async def test_each_step_is_tried_until_it_is_done(outside: Outside, step: str) -> None:
-    async with running(outside) as scene:
-        await scene.have(1)
+    async with running(outside) as host:
+        await host.have(1)
         outside.faults.failing[step] = HostError("not now")
-        scene.teardown.schedule(entry())
+        host.teardown.schedule(entry())
         await outside.faults.until(step, 3)
         assert key("c1") in outside.journal.entries
-        assert scene.teardown.has(key("c1"))
+        assert host.teardown.has(key("c1"))
         outside.faults.failing.clear()
-        await scene.teardown.wait_finished(key("c1"), 5.0)
-        assert scene.left() == []
+        await host.teardown.wait_finished(key("c1"), 5.0)
+        assert host.left() == []
 
 
 async def test_the_journal_forgets_last(outside: Outside) -> None:
-    async with running(outside) as scene:
-        await scene.have(1)
+    async with running(outside) as host:
+        await host.have(1)
         outside.faults.failing["release"] = MasterUnavailable("away")
-        scene.teardown.schedule(entry())
+        host.teardown.schedule(entry())
         await outside.faults.until("release", 2)
         await eventually(lambda: not outside.links.there and not outside.ovsdb.ports())
         assert key("c1") in outside.journal.entries
         outside.faults.failing = {"unlink": HostError("not now")}
-        await scene.teardown.wait_finished(key("c1"), 5.0)
+        await host.teardown.wait_finished(key("c1"), 5.0)
 
 
 async def test_a_delete_waits_for_the_release_but_not_for_the_port(outside: Outside) -> None:
-    async with running(outside) as scene:
-        await scene.have(1)
+    async with running(outside) as host:
+        await host.have(1)
         gate = outside.faults.stop("unlink")
-        await scene.teardown.release(entry())
+        await host.teardown.release(entry())
         assert outside.master.endpoints == {}
         assert "vvport1" in outside.links.there
         gate.set()
@@ -114,46 +114,46 @@ async def test_a_delete_waits_for_the_release_but_not_for_the_port(outside: Outs
 
 async def test_a_delete_does_not_wait_long_for_the_release(outside: Outside) -> None:
     outside.set_timing(release_wait=0.02)
-    async with running(outside) as scene:
-        await scene.have(1)
+    async with running(outside) as host:
+        await host.have(1)
         gate = outside.faults.stop("release")
-        await scene.teardown.release(entry())
+        await host.teardown.release(entry())
         assert key("c1") in outside.master.endpoints
         gate.set()
-        await scene.teardown.wait_finished(key("c1"), 5.0)
-        assert scene.left() == []
+        await host.teardown.wait_finished(key("c1"), 5.0)
+        assert host.left() == []
 
 
 async def test_an_endpoint_is_removed_once(outside: Outside) -> None:
-    async with running(outside) as scene:
-        await scene.have(1)
-        scene.teardown.schedule(entry())
-        await scene.teardown.release(entry())
-        await scene.teardown.wait_finished(key("c1"), 5.0)
+    async with running(outside) as host:
+        await host.have(1)
+        host.teardown.schedule(entry())
+        await host.teardown.release(entry())
+        await host.teardown.wait_finished(key("c1"), 5.0)
         assert outside.faults.reached["release"] == outside.faults.reached["unrow"] == 1
 
 
 async def test_who_waits_for_the_end_is_told_what_is_missing(outside: Outside) -> None:
-    async with running(outside) as scene:
-        await scene.have(1, 2)
+    async with running(outside) as host:
+        await host.have(1, 2)
         gates = [outside.faults.stop("release")]
-        scene.teardown.schedule(entry(1))
+        host.teardown.schedule(entry(1))
         with pytest.raises(MasterUnavailable, match=r"n1\.default-c1"):
-            await scene.teardown.wait_finished(key("c1"), 0.02)
+            await host.teardown.wait_finished(key("c1"), 0.02)
         gates[0].set()
         gates.append(outside.faults.stop("unlink"))
-        scene.teardown.schedule(entry(2))
+        host.teardown.schedule(entry(2))
         with pytest.raises(SwitchUnavailable, match=r"n1\.default-c2"):
-            await scene.teardown.wait_finished(key("c2"), 0.02)
+            await host.teardown.wait_finished(key("c2"), 0.02)
         gates[1].set()
-        await scene.teardown.wait_finished(key("c2"), 5.0)
-        await scene.teardown.wait_finished(key("never"), 0.0)
+        await host.teardown.wait_finished(key("c2"), 5.0)
+        await host.teardown.wait_finished(key("never"), 0.0)
 
 
 async def test_ports_that_wait_go_together_some_at_a_time(outside: Outside) -> None:
-    async with running(outside) as scene:
+    async with running(outside) as host:
         many = range(1, 2 + 2 * AT_ONCE)
-        await scene.have(*many)
+        await host.have(*many)
         gone: list[int] = []
         lose = outside.ovsdb.lose
 
@@ -163,82 +163,82 @@ async def test_ports_that_wait_go_together_some_at_a_time(outside: Outside) -> N
 
         outside.ovsdb.lose = noted  # type: ignore[method-assign]
         for number in many:
-            scene.teardown.schedule(entry(number))
-        await eventually(lambda: scene.left() == [])
+            host.teardown.schedule(entry(number))
+        await eventually(lambda: host.left() == [])
         assert gone == [1, AT_ONCE, AT_ONCE], "only the first one had nothing to wait for"
         assert outside.faults.reached["unlink"] == len(gone)
 
 
 async def test_a_link_that_stays_holds_no_other_up(outside: Outside) -> None:
-    async with running(outside) as scene:
-        await scene.have(1, 2)
+    async with running(outside) as host:
+        await host.have(1, 2)
         outside.faults.failing["unlink"] = HostError("not now")
         for number in (1, 2):
-            scene.teardown.schedule(entry(number))
+            host.teardown.schedule(entry(number))
         await eventually(lambda: not outside.ovsdb.ports())
         outside.faults.failing.clear()
-        await eventually(lambda: scene.left() == [])
+        await eventually(lambda: host.left() == [])
 
 
 async def test_ports_wait_while_an_add_waits_for_its_own(outside: Outside) -> None:
-    async with running(outside) as scene:
-        await scene.have(1, 2)
-        with scene.teardown.paused():
-            with scene.teardown.paused():
-                scene.teardown.schedule(entry(1))
-                scene.teardown.schedule(entry(2))
+    async with running(outside) as host:
+        await host.have(1, 2)
+        with host.teardown.paused():
+            with host.teardown.paused():
+                host.teardown.schedule(entry(1))
+                host.teardown.schedule(entry(2))
                 await eventually(lambda: not outside.master.endpoints)
             await outside.faults.quiet(0.05)
             assert len(outside.ovsdb.ports()) == len(outside.links.there) == 2
-        await eventually(lambda: scene.left() == [])
+        await eventually(lambda: host.left() == [])
 
 
 async def test_a_new_add_goes_before_the_second_of_two_ports(outside: Outside) -> None:
-    async with running(outside) as scene:
-        await scene.have(1, 2)
+    async with running(outside) as host:
+        await host.have(1, 2)
         gate = outside.faults.stop("unlink")
-        scene.teardown.schedule(entry(1))
-        scene.teardown.schedule(entry(2))
+        host.teardown.schedule(entry(1))
+        host.teardown.schedule(entry(2))
         await eventually(lambda: len(outside.ovsdb.ports()) == 1)
-        with scene.teardown.paused():
+        with host.teardown.paused():
             gate.set()
             await outside.faults.quiet(0.08)
             assert len(outside.ovsdb.ports()) == 1
-        await eventually(lambda: scene.left() == [])
+        await eventually(lambda: host.left() == [])
 
 
 async def test_adds_without_end_do_not_starve_teardowns(outside: Outside) -> None:
     outside.set_timing(yield_to_add=0.5)
-    async with running(outside) as scene:
+    async with running(outside) as host:
         many = range(1, 41)
-        await scene.have(*many)
+        await host.have(*many)
         began = time.monotonic()
-        with scene.teardown.paused():
+        with host.teardown.paused():
             for number in many:
-                scene.teardown.schedule(entry(number))
-            await eventually(lambda: scene.left() == [])
+                host.teardown.schedule(entry(number))
+            await eventually(lambda: host.left() == [])
         # the limit is each port's own, not one after the other
         assert 0.5 <= time.monotonic() - began < len(many) * 0.5
 
 
 async def test_nothing_is_begun_when_the_agent_stops(outside: Outside) -> None:
     outside.set_timing(release_wait=0.02)
-    async with running(outside) as scene:
-        await scene.have(1)
-        scene.teardown._supervisor.stop()
-        assert scene.teardown.ended
-        await scene.teardown.release(entry())
+    async with running(outside) as host:
+        await host.have(1)
+        host.teardown._supervisor.stop()
+        assert host.teardown.ended
+        await host.teardown.release(entry())
         assert outside.faults.reached["release"] == outside.faults.reached["unlink"] == 0
         assert key("c1") in outside.journal.entries
 
 
 async def test_stale_ports_go_with_their_links(outside: Outside) -> None:
-    async with running(outside) as scene:
-        await scene.have(1)
+    async with running(outside) as host:
+        await host.have(1)
         outside.journal.entries.clear()
         outside.master.endpoints.clear()
-        scene.teardown.sweep(Bridge.VXLAN, ["vvport1", "vvport2"])
-        scene.teardown.sweep(Bridge.VXLAN, ["vvport1"])
-        assert scene.teardown.ports() == {1, 2}, "nobody else may get these numbers meanwhile"
-        await eventually(lambda: scene.left() == [])
+        host.teardown.sweep(Bridge.VXLAN, ["vvport1", "vvport2"])
+        host.teardown.sweep(Bridge.VXLAN, ["vvport1"])
+        assert host.teardown.ports() == {1, 2}, "nobody else may get these numbers meanwhile"
+        await eventually(lambda: host.left() == [])
         assert outside.faults.reached["unlink"] == 2

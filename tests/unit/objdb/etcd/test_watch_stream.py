@@ -67,7 +67,7 @@ class Member:
         return self.calls[-1]
 
 
-class Site:
+class WatchedMember:
     """Watches on a member; `open` adds one."""
 
     def __init__(self, stack: AsyncExitStack, heartbeat: float, others: int = 0) -> None:
@@ -94,23 +94,23 @@ class Site:
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[Site]:
+async def watched() -> AsyncIterator[WatchedMember]:
     async with AsyncExitStack() as stack:
-        yield Site(stack, heartbeat=60.0)
+        yield WatchedMember(stack, heartbeat=60.0)
 
 
-async def test_watches_share_a_stream_and_each_gets_its_own_events(site: Site) -> None:
-    one, two = await site.created(0), await site.created(1)
-    (call,) = site.member.calls
+async def test_watches_share_a_stream_and_each_gets_its_own_events(watched: WatchedMember) -> None:
+    one, two = await watched.created(0), await watched.created(1)
+    (call,) = watched.member.calls
     call.say(1, events=[rpc.Event()])
     call.say(TO_ALL)
     assert len((await two.read()).events) == 1
     assert [(await watch.read()).watch_id for watch in (one, two)] == [TO_ALL] * 2
 
 
-async def test_a_refused_watch_is_told_from_the_others_by_its_turn(site: Site) -> None:
-    one, two, three = [await site.open() for _ in range(3)]
-    (call,) = site.member.calls
+async def test_a_refused_watch_is_told_from_the_others_by_its_turn(watched: WatchedMember) -> None:
+    one, two, three = [await watched.open() for _ in range(3)]
+    (call,) = watched.member.calls
     await call.create(0)
     await call.create(TO_ALL, canceled=True, cancel_reason="permission denied")
     await call.create(1)
@@ -118,22 +118,24 @@ async def test_a_refused_watch_is_told_from_the_others_by_its_turn(site: Site) -
     assert [(await watch.read()).watch_id for watch in (one, three)] == [0, 1]
 
 
-async def test_the_end_of_a_stream_is_told_to_all_after_what_is_unread(site: Site) -> None:
-    one, two = await site.created(0), await site.open()
-    (call,) = site.member.calls
+async def test_the_end_of_a_stream_is_told_to_all_after_what_is_unread(
+    watched: WatchedMember,
+) -> None:
+    one, two = await watched.created(0), await watched.open()
+    (call,) = watched.member.calls
     call.say(0, events=[rpc.Event()])
     call.said.put_nowait(grpc.aio.EOF)  # type: ignore[attr-defined]
     assert len((await one.read()).events) == 1
     for watch in (one, two):
         with pytest.raises(StreamBroken):
             await watch.read()
-    await site.created(0)
-    assert len(site.member.calls) == 2
+    await watched.created(0)
+    assert len(watched.member.calls) == 2
 
 
-async def test_a_watch_that_does_not_read_is_ended_and_no_other(site: Site) -> None:
-    slow, other = await site.created(0), await site.created(1)
-    (call,) = site.member.calls
+async def test_a_watch_that_does_not_read_is_ended_and_no_other(watched: WatchedMember) -> None:
+    slow, other = await watched.created(0), await watched.created(1)
+    (call,) = watched.member.calls
     for _ in range(MAX_UNREAD + 5):
         call.say(0)
     call.say(1)
@@ -145,49 +147,51 @@ async def test_a_watch_that_does_not_read_is_ended_and_no_other(site: Site) -> N
     assert (await call.asked.get()).cancel_request.watch_id == 0
 
 
-async def test_a_stream_is_closed_with_its_last_watch(site: Site) -> None:
-    await site.created(0)
-    (call,) = site.member.calls
+async def test_a_stream_is_closed_with_its_last_watch(watched: WatchedMember) -> None:
+    await watched.created(0)
+    (call,) = watched.member.calls
     async with AsyncExitStack() as stack:
-        await site.created(1, stack)
+        await watched.created(1, stack)
     assert (await call.asked.get()).cancel_request.watch_id == 1
     assert not call.cancelled
-    alone = Site(AsyncExitStack(), heartbeat=60.0)
+    alone = WatchedMember(AsyncExitStack(), heartbeat=60.0)
     async with AsyncExitStack() as stack:
         await alone.open(stack)
     assert alone.member.calls[0].cancelled
 
 
-async def test_a_watch_that_is_removed_before_it_is_created_is_ended_then(site: Site) -> None:
-    await site.created(0)
-    (call,) = site.member.calls
+async def test_a_watch_that_is_removed_before_it_is_created_is_ended_then(
+    watched: WatchedMember,
+) -> None:
+    await watched.created(0)
+    (call,) = watched.member.calls
     async with AsyncExitStack() as stack:
-        await site.open(stack)
+        await watched.open(stack)
     await call.create(1)
     assert (await call.asked.get()).cancel_request.watch_id == 1
 
 
-async def test_another_token_is_another_stream(site: Site) -> None:
-    await site.created(0)
-    site.token = (("token", "new"),)
-    await site.created(0)
-    assert len(site.member.calls) == 2
+async def test_another_token_is_another_stream(watched: WatchedMember) -> None:
+    await watched.created(0)
+    watched.token = (("token", "new"),)
+    await watched.created(0)
+    assert len(watched.member.calls) == 2
 
 
 async def test_a_silent_member_is_asked_and_then_left() -> None:
     async with AsyncExitStack() as stack:
-        site = Site(stack, heartbeat=0.01, others=1)
-        watch = await site.created(0)
+        watched = WatchedMember(stack, heartbeat=0.01, others=1)
+        watch = await watched.created(0)
         with pytest.raises(StreamBroken, match="heartbeats without an answer"):
             await watch.read()
-        assert site.member.calls[0].asked.get_nowait().HasField("progress_request")
+        assert watched.member.calls[0].asked.get_nowait().HasField("progress_request")
 
 
 async def test_a_late_process_reads_its_answers_before_it_takes_a_member_for_silent() -> None:
     async with AsyncExitStack() as stack:
-        site = Site(stack, heartbeat=0.05, others=1)
-        watch = await site.created(0)
-        (call,) = site.member.calls
+        watched = WatchedMember(stack, heartbeat=0.05, others=1)
+        watch = await watched.created(0)
+        (call,) = watched.member.calls
         asyncio.get_running_loop().call_soon(call.say, TO_ALL)
         time.sleep(0.05 * (MAX_MISSED_HEARTBEATS + 2))  # noqa: ASYNC251 - the process does not run
         assert (await watch.read()).watch_id == TO_ALL
@@ -196,8 +200,8 @@ async def test_a_late_process_reads_its_answers_before_it_takes_a_member_for_sil
 
 async def test_members_that_are_all_silent_have_twice_as_long_each_time() -> None:
     async with AsyncExitStack() as stack:
-        site = Site(stack, heartbeat=0.01, others=1)
-        asked = [await _asked_in_vain(site, answers=number == 4) for number in range(6)]
+        watched = WatchedMember(stack, heartbeat=0.01, others=1)
+        asked = [await _asked_in_vain(watched, answers=number == 4) for number in range(6)]
         assert max(asked[:2]) < min(asked[2:4])
         assert max(asked[2:4]) < asked[4]
         assert asked[5] < min(asked[2:4])
@@ -205,14 +209,14 @@ async def test_members_that_are_all_silent_have_twice_as_long_each_time() -> Non
 
 async def test_a_lone_member_has_long_at_once() -> None:
     async with AsyncExitStack() as stack:
-        asked = await _asked_in_vain(Site(stack, heartbeat=0.01))
+        asked = await _asked_in_vain(WatchedMember(stack, heartbeat=0.01))
         assert asked > 4 * MAX_MISSED_HEARTBEATS
 
 
-async def _asked_in_vain(site: Site, *, answers: bool = False) -> int:
+async def _asked_in_vain(watched: WatchedMember, *, answers: bool = False) -> int:
     """Return how many heartbeats a member had that was silent, or answered one of them."""
-    watch = await site.created(0)
-    call = site.member.calls[-1]
+    watch = await watched.created(0)
+    call = watched.member.calls[-1]
     if answers:
         call.say(TO_ALL)
         await watch.read()
@@ -221,8 +225,8 @@ async def _asked_in_vain(site: Site, *, answers: bool = False) -> int:
     return call.asked.qsize()
 
 
-async def test_an_expired_token_is_a_refusal(site: Site) -> None:
-    watch = await site.open()
+async def test_an_expired_token_is_a_refusal(watched: WatchedMember) -> None:
+    watch = await watched.open()
     stale = grpc.aio.AioRpcError(
         grpc.StatusCode.UNAUTHENTICATED,
         grpc.aio.Metadata(),
@@ -230,6 +234,6 @@ async def test_an_expired_token_is_a_refusal(site: Site) -> None:
         details="etcdserver: invalid auth token",
         debug_error_string="",
     )
-    site.member.calls[0].said.put_nowait(stale)
+    watched.member.calls[0].said.put_nowait(stale)
     with pytest.raises(WatchRefused):
         await watch.read()

@@ -33,7 +33,7 @@ class Agent:
         return {name: Hits(packets, 60 * packets) for name, packets in self.closed.items()}
 
 
-class Scene:
+class CountedDrops:
     def __init__(self) -> None:
         self.agent, self.now = Agent("web", "db"), 0.0
         agents: Any = {Bridge.VXLAN: self.agent}
@@ -49,54 +49,56 @@ class Scene:
 
 
 async def test_totals_grow_over_flows_that_are_added_anew() -> None:
-    scene = Scene()
-    await scene.look(web=3)
-    await scene.look(web=5, db=1)
-    await scene.look(web=2, db=1)  # its flow was added again
-    assert scene.drops.dropped == 8
-    assert scene.noted == [("web", 3), ("web", 2), ("db", 1), ("web", 2)]
-    scene.agent.away = True
-    await scene.look(web=90)
-    assert scene.drops.dropped == 8
+    counted = CountedDrops()
+    await counted.look(web=3)
+    await counted.look(web=5, db=1)
+    await counted.look(web=2, db=1)  # its flow was added again
+    assert counted.drops.dropped == 8
+    assert counted.noted == [("web", 3), ("web", 2), ("db", 1), ("web", 2)]
+    counted.agent.away = True
+    await counted.look(web=90)
+    assert counted.drops.dropped == 8
 
 
 async def test_what_pods_send_to_management_ports_is_counted_apart() -> None:
-    scene = Scene()
+    counted = CountedDrops()
     for closed in ({"tcp/9999": 3}, {"tcp/9999": 5, "udp/4789": 1}, {"tcp/9999": 2, "udp/4789": 1}):
-        scene.agent.closed = closed
-        await scene.look(web=1)
-    assert (scene.drops.closed, scene.drops.dropped) == (8, 1)
-    assert scene.drops.note("web") == ""
+        counted.agent.closed = closed
+        await counted.look(web=1)
+    assert (counted.drops.closed, counted.drops.dropped) == (8, 1)
+    assert counted.drops.note("web") == ""
 
 
 async def test_few_packets_are_nothing_and_many_are_past_once_they_end() -> None:
-    scene = Scene()
-    await scene.look(web=MANY - 1, db=MANY, gone=MANY)
-    assert scene.drops.note("web") == scene.drops.note("gone") == ""
-    assert scene.drops.stopped == 1
-    assert scene.drops.note("db").startswith(f"the source guard dropped {MANY} packets of endpoint")
+    counted = CountedDrops()
+    await counted.look(web=MANY - 1, db=MANY, gone=MANY)
+    assert counted.drops.note("web") == counted.drops.note("gone") == ""
+    assert counted.drops.stopped == 1
+    assert counted.drops.note("db").startswith(
+        f"the source guard dropped {MANY} packets of endpoint"
+    )
     for _ in range(LATELY):
-        await scene.look(web=MANY - 1, db=MANY)
-    assert (scene.drops.note("db"), scene.drops.stopped) == ("", 0)
+        await counted.look(web=MANY - 1, db=MANY)
+    assert (counted.drops.note("db"), counted.drops.stopped) == ("", 0)
 
 
 async def test_a_few_requests_in_anothers_name_are_enough() -> None:
-    scene = Scene()
-    scene.agent.forged = {"web": FEW - 1, "db": FEW}
-    await scene.look(web=1, db=2)
-    assert scene.drops.note("web") == ""
-    assert scene.drops.note("db").startswith(f"the source guard dropped {FEW + 2} packets")
-    assert scene.drops.dropped == 2 * FEW + 2
+    counted = CountedDrops()
+    counted.agent.forged = {"web": FEW - 1, "db": FEW}
+    await counted.look(web=1, db=2)
+    assert counted.drops.note("web") == ""
+    assert counted.drops.note("db").startswith(f"the source guard dropped {FEW + 2} packets")
+    assert counted.drops.dropped == 2 * FEW + 2
 
 
 async def test_the_log_names_an_endpoint_seldom(caplog: pytest.LogCaptureFixture) -> None:
-    scene = Scene()
+    counted = CountedDrops()
     with caplog.at_level(logging.WARNING):
         for count in range(1, 5):
-            await scene.look(web=count * MANY)
+            await counted.look(web=count * MANY)
         assert [record.msg for record in caplog.records] == [
             "endpoint sends from addresses that are not its own"
         ]
-        scene.now = SAID_FOR
-        await scene.look(web=9 * MANY)
+        counted.now = SAID_FOR
+        await counted.look(web=9 * MANY)
         assert len(caplog.records) == 2

@@ -58,7 +58,7 @@ def test_private_addresses_come_in_by_the_ports_of_pods_alone() -> None:
     assert arrived == [*let_in, f"-s {PRIVATE} -j DROP", f"-d {PRIVATE} -j DROP"]
 
 
-class Scene:
+class GuardedHost:
     """A guard on a host of a cluster with a private network."""
 
     def __init__(self) -> None:
@@ -74,49 +74,55 @@ class Scene:
 
 
 async def test_the_rules_follow_the_management_and_the_private_network() -> None:
-    scene = Scene()
-    await scene.guard.converge()
-    assert (scene.firewall.rules, scene.chains.there) == ([], {}), "hosts have no ports for pods"
-    scene.world.put(settings(pvt_subnet="172.19.0.0/16"))
-    scene.world.put(replace(host(), control_ip="192.0.2.20"))
-    await scene.guard.converge()
-    assert "-d 192.0.2.20/32 -j DROP" not in scene.lines(4, host_guard.MANAGEMENT), "not closed yet"
-    scene.world.management.set_ports("settings", management_ports([9999, 9090]))
-    scene.world.management.close(frozenset({ManagementPort(6, 9090)}))
-    await scene.guard.converge()
-    assert "-d 192.0.2.20/32 -j DROP" in scene.lines(4, host_guard.MANAGEMENT)
-    ports = "\n".join(scene.lines(4, host_guard.TO_HOST))
+    guarded = GuardedHost()
+    await guarded.guard.converge()
+    assert (guarded.firewall.rules, guarded.chains.there) == ([], {}), (
+        "hosts have no ports for pods"
+    )
+    guarded.world.put(settings(pvt_subnet="172.19.0.0/16"))
+    guarded.world.put(replace(host(), control_ip="192.0.2.20"))
+    await guarded.guard.converge()
+    assert "-d 192.0.2.20/32 -j DROP" not in guarded.lines(4, host_guard.MANAGEMENT), (
+        "not closed yet"
+    )
+    guarded.world.management.set_ports("settings", management_ports([9999, 9090]))
+    guarded.world.management.close(frozenset({ManagementPort(6, 9090)}))
+    await guarded.guard.converge()
+    assert "-d 192.0.2.20/32 -j DROP" in guarded.lines(4, host_guard.MANAGEMENT)
+    ports = "\n".join(guarded.lines(4, host_guard.TO_HOST))
     assert "-p tcp -m tcp --dport 9999" in ports
     assert "-p tcp -m tcp --dport 9090" not in ports, "the site opened it"
-    assert {rule.chain.version for rule in scene.firewall.rules} == {4}
-    assert not scene.lines(6, host_guard.TO_HOST)
+    assert {rule.chain.version for rule in guarded.firewall.rules} == {4}
+    assert not guarded.lines(6, host_guard.TO_HOST)
 
 
 async def test_networks_of_ipv6_bring_its_rules_and_take_them_along() -> None:
-    scene = Scene()
-    scene.world.put(settings(pvt_subnet="172.19.0.0/16"))
+    guarded = GuardedHost()
+    guarded.world.put(settings(pvt_subnet="172.19.0.0/16"))
     six = replace(network(), ipv6_subnet="fd00::", ipv6_subnet_len=64)
-    scene.world.put(six)
-    await scene.guard.converge()
-    assert {rule.chain.version for rule in scene.firewall.rules} == {4, 6}
-    assert scene.lines(6, host_guard.TO_HOST)
-    leaving = [" ".join(rule.match) for rule in scene.firewall.rules if "-s" in rule.match]
+    guarded.world.put(six)
+    await guarded.guard.converge()
+    assert {rule.chain.version for rule in guarded.firewall.rules} == {4, 6}
+    assert guarded.lines(6, host_guard.TO_HOST)
+    leaving = [" ".join(rule.match) for rule in guarded.firewall.rules if "-s" in rule.match]
     assert f"-s {HOSTS_OWN6} ! -o contivh0" in leaving
     assert PRIVATE6.subnet_of(HOSTS_OWN6)
-    scene.world.remove(six)
-    await scene.guard.converge()
-    assert {rule.chain.version for rule in scene.firewall.rules} == {4}
-    assert not scene.lines(6, host_guard.TO_HOST)
+    guarded.world.remove(six)
+    await guarded.guard.converge()
+    assert {rule.chain.version for rule in guarded.firewall.rules} == {4}
+    assert not guarded.lines(6, host_guard.TO_HOST)
 
 
 async def test_a_private_network_that_is_another_programs_here_is_left_to_it() -> None:
-    scene = Scene()
-    scene.world.put(settings(pvt_subnet="172.19.0.0/16"))
-    await scene.guard.converge()
-    assert scene.lines(4, host_guard.TO_PODS), "what concerns the agent's own ports is there"
-    assert not scene.lines(4, host_guard.LEAVING)
-    assert not scene.chains.there[4, "raw"][host_guard.ARRIVED]
-    scene.world.endpoints.set_host_port(HostPort(ofport=1, mac="02:02:ac:13:ff:fe", subnet=PRIVATE))
-    await scene.guard.converge()
-    assert scene.lines(4, host_guard.LEAVING)[-1] == "-j DROP"
-    assert f"-s {PRIVATE} -j DROP" in scene.chains.there[4, "raw"][host_guard.ARRIVED]
+    guarded = GuardedHost()
+    guarded.world.put(settings(pvt_subnet="172.19.0.0/16"))
+    await guarded.guard.converge()
+    assert guarded.lines(4, host_guard.TO_PODS), "what concerns the agent's own ports is there"
+    assert not guarded.lines(4, host_guard.LEAVING)
+    assert not guarded.chains.there[4, "raw"][host_guard.ARRIVED]
+    guarded.world.endpoints.set_host_port(
+        HostPort(ofport=1, mac="02:02:ac:13:ff:fe", subnet=PRIVATE)
+    )
+    await guarded.guard.converge()
+    assert guarded.lines(4, host_guard.LEAVING)[-1] == "-j DROP"
+    assert f"-s {PRIVATE} -j DROP" in guarded.chains.there[4, "raw"][host_guard.ARRIVED]

@@ -60,7 +60,7 @@ class Kernel:
 
 
 @dataclass(slots=True)
-class Scene:
+class GuardedPods:
     store: MemoryBackend
     kernel: Any
     world: WorldBuilder
@@ -83,114 +83,114 @@ class Scene:
 
 
 @asynccontextmanager
-async def running(settings: Settings = GUARDED) -> AsyncIterator[Scene]:
-    scene = Scene(MemoryBackend(), Kernel(), WorldBuilder(HOST, FwdMode.ROUTING))
-    await scene.register(keys.SERVICE_NETMASTER, "192.0.2.10", 9997)
+async def running(settings: Settings = GUARDED) -> AsyncIterator[GuardedPods]:
+    guarded = GuardedPods(MemoryBackend(), Kernel(), WorldBuilder(HOST, FwdMode.ROUTING))
+    await guarded.register(keys.SERVICE_NETMASTER, "192.0.2.10", 9997)
     guard = PodGuard(
         settings,
-        scene.world.management,
-        scene.store,
-        scene.kernel,
+        guarded.world.management,
+        guarded.store,
+        guarded.kernel,
         FakeFirewall(Faults()),
-        watches=scene.kernel.watches,
-        known=scene.world.underlay,
+        watches=guarded.kernel.watches,
+        known=guarded.world.underlay,
     )
     await guard.start()
     async with background("pod guard", guard.run()) as task:
-        yield scene
+        yield guarded
         assert not task.done()
-    await scene.store.close()
+    await guarded.store.close()
 
 
 async def test_all_is_known_from_the_start() -> None:
-    async with running() as scene:
+    async with running() as guarded:
         for bridge in Bridge:
-            assert scene.addresses(bridge) >= {
+            assert guarded.addresses(bridge) >= {
                 *("192.0.2.1/32", "192.0.2.255/32", "127.0.0.0/8", "255.255.255.255/32"),
                 *("192.0.2.10/32", "192.0.2.50/32", "2001:db8::50/128"),
                 *("224.0.0.0/4", "ff00::/8"),
             }
-            assert scene.ports(bridge) >= {9999, 9997, 9001, 9090, 9002, 9003, 6633, 6634, 6640}
-            assert scene.ports(bridge) >= {2379, 2380, 2400, 4789, 4790}
-            assert 8500 not in scene.ports(bridge), "the store is etcd"
+            assert guarded.ports(bridge) >= {9999, 9997, 9001, 9090, 9002, 9003, 6633, 6634, 6640}
+            assert guarded.ports(bridge) >= {2379, 2380, 2400, 4789, 4790}
+            assert 8500 not in guarded.ports(bridge), "the store is etcd"
 
 
 async def test_masters_come_and_go() -> None:
-    async with running() as scene:
-        await scene.register(keys.SERVICE_NETMASTER_RPC, "192.0.2.11", 9301)
-        await eventually(lambda: "192.0.2.11/32" in scene.addresses())
-        assert 9301 in scene.ports()
-        await scene.leave(keys.SERVICE_NETMASTER_RPC, "192.0.2.11", 9301)
-        await eventually(lambda: "192.0.2.11/32" not in scene.addresses())
-        assert 9301 not in scene.ports()
-        assert 9001 in scene.ports()
+    async with running() as guarded:
+        await guarded.register(keys.SERVICE_NETMASTER_RPC, "192.0.2.11", 9301)
+        await eventually(lambda: "192.0.2.11/32" in guarded.addresses())
+        assert 9301 in guarded.ports()
+        await guarded.leave(keys.SERVICE_NETMASTER_RPC, "192.0.2.11", 9301)
+        await eventually(lambda: "192.0.2.11/32" not in guarded.addresses())
+        assert 9301 not in guarded.ports()
+        assert 9001 in guarded.ports()
 
 
-def _has(scene: Scene, address: str) -> bool:
-    return address in scene.addresses()
+def _has(guarded: GuardedPods, address: str) -> bool:
+    return address in guarded.addresses()
 
 
 async def test_addresses_are_read_once_at_a_time() -> None:
     # of two readings side by side, the older one could be set last
-    async with running(replace(GUARDED, audit_interval=0)) as scene:
+    async with running(replace(GUARDED, audit_interval=0)) as guarded:
         for number in range(20):
             address = f"192.0.2.{number + 100}"
-            scene.kernel.held = {address}
-            scene.kernel.notifier.notify()
-            await eventually(partial(_has, scene, f"{address}/32"))
-        assert scene.kernel.most == 1
+            guarded.kernel.held = {address}
+            guarded.kernel.notifier.notify()
+            await eventually(partial(_has, guarded, f"{address}/32"))
+        assert guarded.kernel.most == 1
 
 
 async def test_an_address_that_this_host_gets_later() -> None:
-    async with running() as scene:
-        scene.kernel.held.add("203.0.113.7")
-        scene.kernel.notifier.notify()
-        await eventually(lambda: "203.0.113.7/32" in scene.addresses())
-        scene.kernel.held.remove("203.0.113.7")
-        scene.kernel.notifier.notify()
-        await eventually(lambda: "203.0.113.7/32" not in scene.addresses())
+    async with running() as guarded:
+        guarded.kernel.held.add("203.0.113.7")
+        guarded.kernel.notifier.notify()
+        await eventually(lambda: "203.0.113.7/32" in guarded.addresses())
+        guarded.kernel.held.remove("203.0.113.7")
+        guarded.kernel.notifier.notify()
+        await eventually(lambda: "203.0.113.7/32" not in guarded.addresses())
 
 
 async def test_other_hosts_by_their_records() -> None:
-    async with running() as scene:
+    async with running() as guarded:
         record = replace(host(), label=PEER, control_ip="192.0.2.20", vtep_ip="192.0.2.21")
-        scene.world.put(record)
-        assert scene.addresses() >= {"192.0.2.20/32", "192.0.2.21/32"}
+        guarded.world.put(record)
+        assert guarded.addresses() >= {"192.0.2.20/32", "192.0.2.21/32"}
         # two hosts may share an address for a while
-        scene.world.put(replace(record, label=HOST, vtep_ip="192.0.2.22"))
-        scene.world.remove(record)
-        assert "192.0.2.21/32" not in scene.addresses()
-        assert "192.0.2.20/32" in scene.addresses()
+        guarded.world.put(replace(record, label=HOST, vtep_ip="192.0.2.22"))
+        guarded.world.remove(record)
+        assert "192.0.2.21/32" not in guarded.addresses()
+        assert "192.0.2.20/32" in guarded.addresses()
 
 
 async def test_of_ipv6_every_address_of_hosts_and_masters_is_known() -> None:
     """Their daemons may listen there, and pods reach it."""
-    async with running() as scene:
+    async with running() as guarded:
         further = ("2001:db8::20", "192.0.2.99")
-        scene.world.put(replace(host(), label=PEER, addresses=further))
-        assert "2001:db8::20/128" in scene.addresses()
-        assert "192.0.2.99/32" not in scene.addresses()
-        await scene.register(
+        guarded.world.put(replace(host(), label=PEER, addresses=further))
+        assert "2001:db8::20/128" in guarded.addresses()
+        assert "192.0.2.99/32" not in guarded.addresses()
+        await guarded.register(
             keys.SERVICE_NETMASTER_RPC, "192.0.2.11", 9301, addresses=("2001:db8::11",)
         )
-        await eventually(lambda: "2001:db8::11/128" in scene.addresses())
+        await eventually(lambda: "2001:db8::11/128" in guarded.addresses())
 
 
 async def test_a_site_opens_ports() -> None:
     opened = frozenset({ManagementPort(6, 9090), ManagementPort(17, 9090)})
-    async with running(replace(GUARDED, pod_host_ports=opened)) as scene:
-        assert 9090 not in scene.ports()
-        assert 9999 in scene.ports()
+    async with running(replace(GUARDED, pod_host_ports=opened)) as guarded:
+        assert 9090 not in guarded.ports()
+        assert 9999 in guarded.ports()
 
 
 async def test_without_the_guard_nothing_is_closed_and_the_log_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        async with running(replace(GUARDED, pod_guard=False)) as scene:
-            scene.world.put(host())
-            assert (scene.addresses(), scene.ports()) == (set(), set())
-            management = scene.world.management
+        async with running(replace(GUARDED, pod_guard=False)) as guarded:
+            guarded.world.put(host())
+            assert (guarded.addresses(), guarded.ports()) == (set(), set())
+            management = guarded.world.management
             assert management.closed == ManagementEnds()
             assert management.known.cover(ip_address("192.0.2.10"), "TCP", 9997), "taken by nobody"
     assert "pod guard is OFF" in caplog.text
@@ -205,14 +205,14 @@ async def test_what_is_set_before_the_start_is_closed_by_it() -> None:
 
 
 async def test_hosts_addresses_on_infra_networks_are_known_in_every_tenant() -> None:
-    async with running() as scene:
+    async with running() as guarded:
         infra = replace(endpoint(9, host=PEER), endpoint_id=str(PEER))
-        scene.world.put(infra)
-        scene.world.put(endpoint(8, host=PEER))
-        assert f"{infra.ip_address}/32" in scene.addresses()
-        assert f"{endpoint(8).ip_address}/32" not in scene.addresses()
-        scene.world.remove(infra)
-        assert f"{infra.ip_address}/32" not in scene.addresses()
+        guarded.world.put(infra)
+        guarded.world.put(endpoint(8, host=PEER))
+        assert f"{infra.ip_address}/32" in guarded.addresses()
+        assert f"{endpoint(8).ip_address}/32" not in guarded.addresses()
+        guarded.world.remove(infra)
+        assert f"{infra.ip_address}/32" not in guarded.addresses()
 
 
 async def test_what_comes_by_a_pods_link_is_left_to_the_switch(
@@ -220,15 +220,15 @@ async def test_what_comes_by_a_pods_link_is_left_to_the_switch(
 ) -> None:
     firewall = FakeFirewall(Faults())
     settings = replace(GUARDED, pod_guard=False)
-    scene = Scene(MemoryBackend(), Kernel(), WorldBuilder(HOST, FwdMode.ROUTING))
+    guarded = GuardedPods(MemoryBackend(), Kernel(), WorldBuilder(HOST, FwdMode.ROUTING))
     guard = PodGuard(
         settings,
-        scene.world.management,
-        scene.store,
-        scene.kernel,
+        guarded.world.management,
+        guarded.store,
+        guarded.kernel,
         firewall,
-        watches=scene.kernel.watches,
-        known=scene.world.underlay,
+        watches=guarded.kernel.watches,
+        known=guarded.world.underlay,
     )
     await guard.start()
     assert [rule.match for rule in firewall.rules] == [("-i", "vvport+"), ("-i", "hport+")]

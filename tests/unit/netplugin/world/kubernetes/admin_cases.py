@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from tests.unit.netplugin.world.kubernetes.oracle import Cluster, Pod
+from tests.unit.netplugin.world.kubernetes.oracle import KubeCluster, Pod
 from tests.unit.netplugin.world.kubernetes.world import OUTSIDE, in_ipv6, new_pod, policy
 
 Rules = list[dict[str, Any]]
@@ -45,7 +45,7 @@ class Step:
     tiered: tuple[dict[str, Any], ...] = ()
 
 
-def conformance_cluster() -> Cluster:
+def conformance_cluster() -> KubeCluster:
     """Return four namespaces of two pods and a node; port `web` is 80 of TCP, `dns` 81 of UDP."""
     served = {"web": ("TCP", 80), "dns": ("UDP", 81)}
     pods: dict[tuple[str, str], Pod] = {}
@@ -55,10 +55,10 @@ def conformance_cluster() -> Cluster:
             labels = {"pod": name, "house": namespace}
             pods[namespace, name] = replace(pod, labels=labels, ports=served)
     spaces = {name: {"ns": name, "kubernetes.io/metadata.name": name} for name in NAMESPACES}
-    return Cluster(spaces, pods, nodes={"node": ({"os": "linux"}, NODE)})
+    return KubeCluster(spaces, pods, nodes={"node": ({"os": "linux"}, NODE)})
 
 
-def cluster_of(step: Step) -> Cluster:
+def cluster_of(step: Step) -> KubeCluster:
     """Return that cluster with the policies of a step."""
     known = conformance_cluster()
     known.policies = [*step.policies]
@@ -67,7 +67,7 @@ def cluster_of(step: Step) -> Cluster:
     return known
 
 
-def address(cluster: Cluster, end: str, version: int = 4) -> str:
+def address(cluster: KubeCluster, end: str, version: int = 4) -> str:
     """Return the address of an end of a check."""
     if end in {NODE, OUTSIDE}:
         return end

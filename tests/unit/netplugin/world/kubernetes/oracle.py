@@ -24,7 +24,7 @@ class Pod:
 
 
 @dataclass
-class Cluster:
+class KubeCluster:
     """The objects of a cluster as an API server has them."""
 
     namespaces: dict[str, dict[str, str]]
@@ -37,7 +37,7 @@ class Cluster:
     nodes: dict[str, tuple[dict[str, str], str]] = field(default_factory=dict)
 
 
-def allowed(cluster: Cluster, source: str, target: str, protocol: str, port: int) -> bool:
+def allowed(cluster: KubeCluster, source: str, target: str, protocol: str, port: int) -> bool:
     """Return whether a connection between two addresses passes both directions."""
     return all(
         _direction(cluster, direction, (source, target), protocol, port)
@@ -46,7 +46,7 @@ def allowed(cluster: Cluster, source: str, target: str, protocol: str, port: int
 
 
 def _direction(
-    cluster: Cluster, direction: str, ends: tuple[str, str], protocol: str, port: int
+    cluster: KubeCluster, direction: str, ends: tuple[str, str], protocol: str, port: int
 ) -> bool:
     source, target = ends
     subject, peer = (source, target) if direction == "egress" else (target, source)
@@ -64,7 +64,7 @@ def _direction(
     return packet.first(baseline) != "Deny"
 
 
-def _of_tier(cluster: Cluster, tier: str) -> list[dict[str, Any]]:
+def _of_tier(cluster: KubeCluster, tier: str) -> list[dict[str, Any]]:
     return [one for one in cluster.tiered if one["spec"]["tier"] == tier]
 
 
@@ -72,14 +72,14 @@ def _ranked(policies: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(policies, key=lambda one: (one["spec"]["priority"], one["metadata"]["name"]))
 
 
-def _pod(cluster: Cluster, address: str) -> Pod | None:
+def _pod(cluster: KubeCluster, address: str) -> Pod | None:
     found = (pod for pod in cluster.pods.values() if address in {pod.address, pod.address6})
     return next(found, None)
 
 
 @dataclass
 class _Packet:
-    cluster: Cluster
+    cluster: KubeCluster
     direction: str
     subject: Pod
     peer: str

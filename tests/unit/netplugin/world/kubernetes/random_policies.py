@@ -10,7 +10,7 @@ from tests.unit.netplugin.world.kubernetes.cases import (
     PEERS,
     SINGLE_PORTS,
 )
-from tests.unit.netplugin.world.kubernetes.oracle import Cluster
+from tests.unit.netplugin.world.kubernetes.oracle import KubeCluster
 from tests.unit.netplugin.world.kubernetes.world import cluster, in_ipv6, policy
 
 NODE = "192.0.2.1"
@@ -87,7 +87,7 @@ def admin_policy(chance: Random, name: str, priority: int | None) -> dict[str, A
     return {"metadata": {"name": name}, "spec": spec}
 
 
-def random_cluster(seed: int) -> Cluster:
+def random_cluster(seed: int) -> KubeCluster:
     """Return the cluster of the truth tables with random policies."""
     chance = Random(seed)
     known = cluster()

@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import Invalid
 from netplugin.world.kubernetes.cluster_policies import CLUSTER_POLICIES, read_cluster_policy
-from tests.unit.netplugin.world.kubernetes.oracle import Cluster
+from tests.unit.netplugin.world.kubernetes.oracle import KubeCluster
 from tests.unit.netplugin.world.kubernetes.switch import Switch
 from tests.unit.netplugin.world.kubernetes.world import OUTSIDE, VRF, cluster, policies_of
 
@@ -22,7 +22,7 @@ def tiered(name: str = "strict", **spec: Any) -> dict[str, Any]:
 
 def passing(*policies: dict[str, Any]) -> tuple[set[str], list[str]]:
     """Return to which targets pod a of namespace x gets, and what is said of the policies."""
-    known: Cluster = cluster()
+    known: KubeCluster = cluster()
     known.tiered = [*policies]
     made = policies_of(known)
     switch = Switch(made.entries.values(), VRF)

@@ -7,7 +7,7 @@ import pytest
 
 from netplugin.world.kubernetes.policy_objects import NETWORK_POLICIES
 from tests.unit.netplugin.world.kubernetes.cases import CASES
-from tests.unit.netplugin.world.kubernetes.oracle import Cluster
+from tests.unit.netplugin.world.kubernetes.oracle import KubeCluster
 from tests.unit.netplugin.world.kubernetes.world import (
     cluster,
     disagreements,
@@ -40,7 +40,7 @@ class Steps:
     """A cluster and the policies that follow it."""
 
     def __init__(self) -> None:
-        self.cluster: Cluster = cluster()
+        self.cluster: KubeCluster = cluster()
         self.policies = policies_of(self.cluster)
 
     def check(self) -> None:

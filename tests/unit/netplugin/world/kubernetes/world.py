@@ -17,7 +17,7 @@ from netplugin.world.kubernetes.policy_objects import (
     PROTOCOLS,
 )
 from netplugin.world.kubernetes.rules import PodAddress, PolicyNode, PolicyPod
-from tests.unit.netplugin.world.kubernetes.oracle import Cluster, Pod, allowed
+from tests.unit.netplugin.world.kubernetes.oracle import KubeCluster, Pod, allowed
 from tests.unit.netplugin.world.kubernetes.switch import Switch
 
 NAMES = "xyz"
@@ -34,14 +34,14 @@ SOME = ("xa", "xb", "ya", "yb", "zc")
 VRF = 1
 
 
-def cluster() -> Cluster:
+def cluster() -> KubeCluster:
     """Return the cluster without policies."""
     pods = {
         (namespace, name): new_pod(namespace, name, f"10.1.{number}.{index + 2}")
         for number, namespace in enumerate(NAMES)
         for index, name in enumerate(PODS)
     }
-    return Cluster(
+    return KubeCluster(
         {name: {"ns": name, "kubernetes.io/metadata.name": name} for name in NAMES}, pods
     )
 
@@ -77,7 +77,7 @@ def policy_pod(pod: Pod, *, local: bool = True) -> PolicyPod:
     )
 
 
-def policies_of(known: Cluster) -> KubePolicies:
+def policies_of(known: KubeCluster) -> KubePolicies:
     """Return the policies of a cluster all of whose pods are on this host."""
     made = KubePolicies()
     for name, labels in known.namespaces.items():
@@ -97,7 +97,7 @@ def policies_of(known: Cluster) -> KubePolicies:
     return made
 
 
-def packets(known: Cluster) -> Iterator[tuple[str, str, str, int]]:
+def packets(known: KubeCluster) -> Iterator[tuple[str, str, str, int]]:
     """Yield every connection between pods, to the outside and from it, at every port."""
     addresses = [pod.address for pod in known.pods.values()]
     ends = [*addresses, *(at for _, at in known.nodes.values()), OUTSIDE]
@@ -113,7 +113,7 @@ def packets(known: Cluster) -> Iterator[tuple[str, str, str, int]]:
             yield source, target, protocol, port
 
 
-def disagreements(known: Cluster, made: KubePolicies) -> list[tuple[str, str, str, int]]:
+def disagreements(known: KubeCluster, made: KubePolicies) -> list[tuple[str, str, str, int]]:
     """Return the connections that the entries and the oracle judge differently."""
     switch = Switch(made.entries.values(), VRF)
     return [one for one in packets(known) if switch.allows(*one) != allowed(known, *one)]

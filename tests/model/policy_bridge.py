@@ -27,7 +27,7 @@ from ofnet.world import Bridge, FwdMode, Uplink, Vtep
 from state import intents
 from state.intents import Fact
 from state.records import Encap, EndpointRecord
-from tests.model.policy_oracle import Cluster, Outcome, Pod, Subnet, Talk, UserRule
+from tests.model.policy_oracle import Outcome, Pod, PolicyCluster, Subnet, Talk, UserRule
 from tests.model.switch import evaluate
 from tests.unit.netplugin import records
 
@@ -35,7 +35,7 @@ HERE, THERE = HostLabel("h1"), HostLabel("h2")
 TUNNEL, UPLINK = 2, 30
 UPLINK_MAC, PEER_MAC = "52:54:00:00:00:0a", "52:54:00:00:00:0b"
 GROUPS: Final = {"": 0, "web": 11, "db": 12, "cache": 13, "shop": 9}
-CLUSTER: Final = Cluster(
+CLUSTER: Final = PolicyCluster(
     policies={"web": ("p1",), "db": ("p2",), "cache": (), "shop": ("p1",)},
     networks={
         f"n{number}": Subnet(
@@ -95,7 +95,7 @@ PODS: Final = (WEB, DB, DB_ON_N2, ALONE, SHOP, WEB_THERE, DB_THERE, CACHE_ON_N2_
 """Groups `web` and `shop` have the same policy."""
 
 
-class Site:
+class PolicyBridge:
     """One bridge of the host `h1` in one mode."""
 
     def __init__(self, bridge: Bridge, fwd_mode: FwdMode) -> None:

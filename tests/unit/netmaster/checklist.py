@@ -1,4 +1,4 @@
-"""What tests of checklist networks share."""
+"""A cluster that objects are posted to, for the tests of the original, by their number."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ GLOBAL = {
 }
 
 
-class Site(Scene):
+class Checklist(Scene):
     """Bodies in, success or failure out."""
 
     def __init__(self) -> None:

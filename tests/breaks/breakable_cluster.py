@@ -36,7 +36,7 @@ LINES = 40
 
 
 @dataclass(slots=True)
-class Site:
+class BreakableCluster:
     """A cluster of two hosts, with pods `web1` and `web2` on the first, `db1`, `db2` on the other.
 
     `db1` and `db2` are in the group `db` with the policy `guard`, `web1` is in `web`; the service
@@ -171,7 +171,7 @@ class Site:
 
 
 @contextmanager
-def site(directory: Path, kind: str = PLAIN) -> Iterator[Site]:
+def cluster(directory: Path, kind: str = PLAIN) -> Iterator[BreakableCluster]:
     """Run a cluster of a kind during the body."""
     with ExitStack() as stack:
         found = stack.enter_context(peers(directory, (UPLINK,))) if kind == PEERS else None
@@ -187,7 +187,7 @@ def site(directory: Path, kind: str = PLAIN) -> Iterator[Site]:
         second.start()
         for host in bed.hosts:
             host.namespace.run(["ip", "route", "replace", "default", "via", FABRIC_ADDRESS])
-        made = Site(bed, second, router=found and found.router)
+        made = BreakableCluster(bed, second, router=found and found.router)
         if kind == KUBERNETES:
             stack.enter_context(api_server(made))
         if found is not None:
@@ -222,7 +222,7 @@ def _bed(directory: Path, kind: str) -> Bed:
     return Bed(directory, flags=flags, secure=kind == SECURE)
 
 
-def furnish(made: Site) -> None:
+def furnish(made: BreakableCluster) -> None:
     """Make the networks, groups, service and pods."""
     bed = made.bed
     for words in (
@@ -243,7 +243,7 @@ def furnish(made: Site) -> None:
 
 
 @contextmanager
-def api_server(made: Site) -> Iterator[ApiServer]:
+def api_server(made: BreakableCluster) -> Iterator[ApiServer]:
     """Run an API server of Kubernetes beside the masters."""
     with ApiServer(FABRIC_ADDRESS, API_PORT, namespace=made.between) as api:
         made.bed.api = api
