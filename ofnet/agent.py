@@ -23,7 +23,7 @@ from ofnet.channel.wire import PacketIn
 from ofnet.desired import Desired
 from ofnet.diff import Difference, difference
 from ofnet.drops import DropNotice, Dropping, DroppingFlows
-from ofnet.flow_sync import AUDIT_INTERVAL, FlowSync
+from ofnet.flow_sync import FlowSync, SyncLimits
 from ofnet.hits import Hits, guarded_by_object, hits_by_object
 from ofnet.inspection import AgentIdentity, bridge_report, tenants
 from ofnet.openflow.actions import PORT_IN_PORT, Output
@@ -82,7 +82,7 @@ class BridgeAgent:
         bridge: Bridge,
         world: World,
         *,
-        audit_interval: float = AUDIT_INTERVAL,
+        limits: SyncLimits | None = None,
         resolve: Resolver = no_resolver,
         notice: Notice | None = None,
         dropped: DropNotice | None = None,
@@ -107,7 +107,7 @@ class BridgeAgent:
             self.desired,
             self.stats,
             before_compare=self._before_compare,
-            audit_interval=audit_interval,
+            limits=limits or SyncLimits(),
         )
         self.sync.spare(_spared(world))
         self._found: set[Translated] | None = None

@@ -11,6 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 from core.errors import SwitchRefused, SwitchUnavailable
@@ -30,25 +31,30 @@ from ofnet.translations import Translated, begun
 
 log = logging.getLogger(__name__)
 
-AUDIT_INTERVAL: Final = 60.0
-"""Seconds between two comparisons when nothing else asks for one."""
-
 MAX_ROUNDS: Final = 5
 """Comparisons in a row after which a switch that does not converge is left until later."""
 
-FORGET_AGAIN: Final = (0.7, 3.0)
-"""Seconds after which ended connections are forgotten once more.
-
-Until it has revalidated its megaflows the datapath goes by flows from before, and may begin an
-ended connection anew. This takes half a second; longer on a busy machine.
-"""
-
-IN_THREAD: Final = 50_000
-"""Flows from which on they are compared in a thread, since the event loop would stand still for
-some 0.1 s; for seconds with 500 networks."""
-
 UPDATE_LIMIT: Final = patient(60.0)
 """Seconds after which an update is given up; the switch's own limits come first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncLimits:
+    """Pauses in seconds, and what is too much for the event loop."""
+
+    audit_interval: float = 60.0
+    """Between two comparisons when nothing else asks for one."""
+
+    forget_again: tuple[float, ...] = (0.7, 3.0)
+    """After which ended connections are forgotten once more.
+
+    Until it has revalidated its megaflows the datapath goes by flows from before, and may begin an
+    ended connection anew. This takes half a second; longer on a busy machine.
+    """
+
+    in_thread: int = 50_000
+    """Flows from which on they are compared in a thread, since the event loop would stand still for
+    some 0.1 s; for seconds with 500 networks."""
 
 
 class FlowSync:
@@ -74,7 +80,7 @@ class FlowSync:
         stats: Counter[str],
         *,
         before_compare: Callable[[], Awaitable[None]],
-        audit_interval: float = AUDIT_INTERVAL,
+        limits: SyncLimits,
     ) -> None:
         self._spared: frozenset[ObjectKind] = frozenset()
         self.on_change: Callable[[], None] = _ignore
@@ -89,7 +95,7 @@ class FlowSync:
         self._desired = desired
         self._stats = stats
         self._before_compare = before_compare
-        self._audit_interval = audit_interval
+        self._limits = limits
         self._outbox = Outbox()
         self._refusals = Refusals()
         self._late: list[tuple[float, frozenset[Translated]]] = []
@@ -218,7 +224,7 @@ class FlowSync:
             now = asyncio.get_running_loop().time()
             if now >= self._audit_at:
                 # set before comparing: a request for an earlier audit may come during it
-                self._audit_at = now + self._audit_interval
+                self._audit_at = now + self._limits.audit_interval
                 await self._try_refused()
                 await self._compare([])
                 self._pauses = _pauses()
@@ -289,7 +295,7 @@ class FlowSync:
         # A copy of the desired flows as they are now: what changes while a thread compares them is
         # in the outbox, and is sent after the difference.
         flows = self._refusals.possible(self._desired.flows)
-        if len(flows) < IN_THREAD:
+        if len(flows) < self._limits.in_thread:
             return difference(flows, reported).sparing(self._spared)
         return (await asyncio.to_thread(difference, flows, reported)).sparing(self._spared)
 
@@ -341,7 +347,7 @@ class FlowSync:
             return
         if not again:
             now = asyncio.get_running_loop().time()
-            self._late += [(now + pause, frozenset(ended)) for pause in FORGET_AGAIN]
+            self._late += [(now + pause, frozenset(ended)) for pause in self._limits.forget_again]
 
     def _keep_begun(self, added: Iterable[Flow]) -> None:
         """Do not forget late the connections to a provider that has come back meanwhile."""

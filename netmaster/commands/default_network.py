@@ -43,24 +43,27 @@ def network_words(environ: Mapping[str, str]) -> list[str]:
     return ["network", "create", "-t", DEFAULT_TENANT, *flags, DEFAULT_NETWORK]
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Do what the words after `netmaster default-network` say; return the exit code."""
+def run(arguments: Sequence[str], interval: float = INTERVAL) -> int:
+    """Do what the words after `netmaster default-network` say; return the exit code.
+
+    `interval` is the pause between tries, in seconds.
+    """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
-        _keep(_parser().parse_args(list(arguments)).made, network_words(os.environ))
+        _keep(_parser().parse_args(list(arguments)).made, network_words(os.environ), interval)
     except (ContivError, OSError) as exc:
         sys.stderr.write(f"{exc}\n")
         return exc.exit_code if isinstance(exc, ContivError) else 1
     return 0
 
 
-def _keep(made: Path, create: Sequence[str]) -> None:
+def _keep(made: Path, create: Sequence[str], interval: float) -> None:
     told = told_to_end()
     while not told.is_set():
         if _made(create):
             made.touch()
             told.wait()
-        told.wait(INTERVAL)
+        told.wait(interval)
 
 
 def _made(create: Sequence[str]) -> bool:

@@ -60,9 +60,12 @@ LEADER: Final = ChangeOrigin(who="netmaster", address="")
 
 
 def recorded(
-    decide: Callable[[View], Plan], origin: ChangeOrigin, now: float
+    decide: Callable[[View], Plan], origin: ChangeOrigin, now: float, *, kept: int = KEPT
 ) -> Callable[[View], Plan]:
-    """Return a decision that records the objects it changes; `now` is wall-clock time."""
+    """Return a decision that records the objects it changes; `now` is wall-clock time.
+
+    The ring has `kept` places.
+    """
 
     def decide_and_record(view: View) -> Plan:
         plan = decide(view)
@@ -70,7 +73,7 @@ def recorded(
         if not changed:
             return plan
         number = view.last_change + 1
-        slot = number % KEPT
+        slot = number % kept
         record = ChangeRecord(
             number=number,
             at=now,

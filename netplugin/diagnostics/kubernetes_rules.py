@@ -68,8 +68,12 @@ async def report(
     services: Services,
     namespace: str = "",
     name: str = "",
+    *,
+    most: int = MAX_ITEMS,
 ) -> Json:
     """Return the rules and services of the pods here, "" for those of any namespace or name.
+
+    `most` of each are reported.
 
     `complete` says whether these are all. `missing` names the bridges that did not tell their
     counters, with the reason.
@@ -82,11 +86,11 @@ async def report(
     counts = _Counts(counted, policies)
     rules = judging_rules(policies, wanted)
     pods = [pod for pod in policies.known.every_pod() if pod.local and wanted(pod)]
-    leading = list(islice(services_of_pods(services(), pods), MAX_ITEMS + 1))
+    leading = list(islice(services_of_pods(services(), pods), most + 1))
     return {
-        "rules": [_rule(one, counts.of(one)) for one in rules[:MAX_ITEMS]],
-        "services": [_service(one) for one in leading[:MAX_ITEMS]],
-        "complete": max(len(rules), len(leading)) <= MAX_ITEMS,
+        "rules": [_rule(one, counts.of(one)) for one in rules[:most]],
+        "services": [_service(one) for one in leading[:most]],
+        "complete": max(len(rules), len(leading)) <= most,
         "missing": missing,
     }
 

@@ -16,12 +16,17 @@ PORTION: Final = 100
 """Members that are encoded at once: one or two milliseconds."""
 
 
-async def encode_members(members: Iterable[tuple[str, object]]) -> list[bytes]:
-    """Return the JSON object of these members, in parts. Each name must be there once."""
+async def encode_members(
+    members: Iterable[tuple[str, object]], portion: int = PORTION
+) -> list[bytes]:
+    """Return the JSON object of these members, in parts. Each name must be there once.
+
+    `portion` is how many are encoded at once.
+    """
     remaining = iter(members)
     parts: list[bytes] = []
-    while portion := list(islice(remaining, PORTION)):
-        text = ",".join(f"{encode(name)}:{encode(value)}" for name, value in portion)
+    while some := list(islice(remaining, portion)):
+        text = ",".join(f"{encode(name)}:{encode(value)}" for name, value in some)
         parts.append(f",{text}".encode() if parts else text.encode())
         await asyncio.sleep(0)
     return [b"{", *parts, b"}"]

@@ -41,11 +41,13 @@ class FlowExporter:
         *,
         interval: float = INTERVAL,
         goes_on: float = GOES_ON,
+        waiting: int = WAITING,
     ) -> None:
         self._ring = ring
         self._sinks = sinks
         self._interval = interval
         self._goes_on = goes_on
+        self._waiting = waiting
         self._ended: deque[FlowRecord] = deque()
         self._told: dict[int, tuple[float, Counts]] = {}
         """When records that go on were told, and what they had counted."""
@@ -87,7 +89,7 @@ class FlowExporter:
             self._loops[name].succeeded()
 
     def _note(self, record: FlowRecord) -> None:
-        if len(self._ended) >= WAITING:
+        if len(self._ended) >= self._waiting:
             self._ended.popleft()
             for name in self._sinks:
                 self.lost[name] += 1

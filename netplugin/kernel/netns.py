@@ -44,7 +44,9 @@ from netplugin.kernel.routes.route_table import HostRoute
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_CARRIER: Final = patient(5.0)
+CARRIER: Final = patient(5.0)
+"""Seconds in which a link has to have a carrier."""
+
 _CARRIER_POLL: Final = 0.0005
 _OVS_FAMILY: Final = "ovs_datapath"
 _RTMGRP_LINK: Final = 1
@@ -104,17 +106,17 @@ class KernelLinks:
         """Add a directly connected route to a pod."""
         await self._call(pod_links.route, netns_path, ifname, subnet)
 
-    async def passing(self, name: str) -> None:
+    async def passing(self, name: str, limit: float = CARRIER) -> None:
         """Return when a link of this host forwards packets, its other end being up.
 
-        Raises HostError after a time limit.
+        Raises HostError after `limit` seconds.
         """
         # The kernel activates the link asynchronously, a moment after the carrier. Packets before
         # that are dropped, so an ADD that did not wait could lose its pod's first packet.
-        give_up_at = time.monotonic() + _CARRIER
+        give_up_at = time.monotonic() + limit
         while not pod_links.running(name):
             if time.monotonic() > give_up_at:
-                raise HostError(f"link {name} has no carrier after {_CARRIER:g} s")
+                raise HostError(f"link {name} has no carrier after {limit:g} s")
             await asyncio.sleep(_CARRIER_POLL)
 
     async def keep_up(self, names: Collection[str]) -> KeptUp:

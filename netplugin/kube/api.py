@@ -115,9 +115,12 @@ class KubeRefused(OrchestratorUnavailable):
 class KubeApi:
     """Client of the API servers of one cluster."""
 
-    def __init__(self, access: KubeAccess, timing: KubeTiming | None = None) -> None:
+    def __init__(
+        self, access: KubeAccess, timing: KubeTiming | None = None, *, page: int = PAGE
+    ) -> None:
         self.timing = timing or KubeTiming()
         self._access = access
+        self._page_limit = str(page)
         self._current = 0
         self._loop = Loop(log, "Kubernetes watch failed", patience=ELSEWHERE)  # the feed's
 
@@ -291,7 +294,7 @@ class KubeApi:
     ) -> KubeList:
         # A server that has the version in its cache answers whole lists from there; pages would
         # make it read its store. From the store, pages keep the answers small.
-        query = {"limit": str(PAGE)}
+        query = {"limit": self._page_limit}
         if known == _ANY:
             query["resourceVersion"] = known
         elif known != _LATEST:
@@ -303,7 +306,7 @@ class KubeApi:
             more = _object(body.get("metadata")).get("continue")
             if not more:
                 return KubeList(resource, _version(body), tuple(objects))
-            query = {"limit": str(PAGE), "continue": str(more)}
+            query = {"limit": self._page_limit, "continue": str(more)}
 
     async def _page(
         self, session: aiohttp.ClientSession, resource: Resource, query: dict[str, str]

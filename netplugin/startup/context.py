@@ -10,11 +10,13 @@ from aiohttp import web
 
 from core.metrics import Reading
 from core.patience import patient
-from core.retry import Loops, present_loops
+from core.retry import Loops, Pace, present_loops
 from core.tasks import Supervisor
 from daemons.certificates.tls import TlsContexts
 from daemons.health import Check
 from netplugin.bgp.host import BgpTiming
+from netplugin.bridges.host import forward_check
+from netplugin.bridges.vxlan import port_retries
 from netplugin.pods.registry.host import PodTiming
 from netplugin.settings import Settings
 
@@ -58,6 +60,10 @@ class AgentTiming:
     """The start continues without the services of Kubernetes after this time."""
     switch_wait: float = 10.0
     """Pause between log messages while ovs-vswitchd has not connected."""
+    tunnels: Pace = port_retries.PACE
+    """Of attempts to add a tunnel port."""
+    firewall_spacing: float = forward_check.SPACING
+    """Between two readings of the rules of others, at least."""
     pods: PodTiming = field(default_factory=PodTiming)
     bgp: BgpTiming = field(default_factory=BgpTiming)
 

@@ -49,6 +49,7 @@ from netplugin.world.builder import WorldBuilder
 from ofnet.agent import BridgeAgent
 from ofnet.channel.switch import Switch
 from ofnet.channel.workload import Workload
+from ofnet.flow_sync import SyncLimits
 from ofnet.policy_log import LoggedPacket, Notice
 from ofnet.world import Bridge, FwdMode, World
 from state.held_networks import HeldNetworks
@@ -307,7 +308,7 @@ async def build_dataplane(
             switch,
             bridge,
             world.take(bridge)[0],
-            audit_interval=settings.audit_interval,
+            limits=SyncLimits(audit_interval=settings.audit_interval),
             resolve=name_server.resolve,
             notice=_noticed(policy_log, recorder, bridge),
             dropped=recorder.note if recorder is not None else None,
@@ -326,6 +327,7 @@ async def build_dataplane(
         world=world,
         vxlan_port=settings.vxlan_port,
         board=progress,
+        retries=context.timing.tunnels,
     )
     records = RecordEvents(world, progress)
     ended = EndedConnections(clients.vswitchd, Bridge.VXLAN)

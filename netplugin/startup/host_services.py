@@ -119,7 +119,9 @@ def build_host_services(
             address=settings.tunnel_source,
             reconciler=dataplane.reconciler,
         ),
-        forward_check=ForwardCheck(interfaces, tools.refusals),
+        forward_check=ForwardCheck(
+            interfaces, tools.refusals, spacing=context.timing.firewall_spacing
+        ),
         infra=Infra(
             interfaces,
             host=settings.host,

@@ -32,7 +32,7 @@ from objdb.etcd.compaction import compact_history
 from objdb.etcd.errors import ALARM, CORRUPT, FULL, NOSPACE
 from objdb.etcd.leases import EtcdLeases
 from objdb.etcd.locks import EtcdLock
-from objdb.etcd.watching import EtcdWatcher
+from objdb.etcd.watching import PAGE, EtcdWatcher
 from objdb.failover import BUDGET
 
 
@@ -42,10 +42,10 @@ class EtcdBackend:
     limits: Limits = LIMITS
     incremental: bool = True
 
-    def __init__(self, access: StoreAccess, *, budget: float = BUDGET) -> None:
+    def __init__(self, access: StoreAccess, *, budget: float = BUDGET, page: int = PAGE) -> None:
         self._channels = Channels(access, budget=budget)
         self._committer = EtcdCommitter(self._channels)
-        self._watcher = EtcdWatcher(self._channels)
+        self._watcher = EtcdWatcher(self._channels, page=page)
         self._leases = EtcdLeases(self._channels)
 
     async def get(self, key: str) -> Entry | None:

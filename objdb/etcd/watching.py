@@ -76,8 +76,11 @@ class KeyRange:
 class EtcdWatcher:
     """Reads and watches key ranges of one cluster."""
 
-    def __init__(self, channels: Channels, *, heartbeat: float = HEARTBEAT) -> None:
+    def __init__(
+        self, channels: Channels, *, heartbeat: float = HEARTBEAT, page: int = PAGE
+    ) -> None:
         self._channels = channels
+        self._page_limit = page
         self._streams = WatchStreams(channels, heartbeat)
         self._history = HistoryReader(channels)
 
@@ -202,7 +205,7 @@ class EtcdWatcher:
 
     async def _page(self, start: bytes, end: bytes, rev: int) -> Any:
         """Return the first keys of a range; Compacted if a revision's are not there any more."""
-        request = rpc.RangeRequest(key=start, range_end=end, limit=PAGE, revision=rev)
+        request = rpc.RangeRequest(key=start, range_end=end, limit=self._page_limit, revision=rev)
         try:
             return await self._channels.call(
                 lambda member: member.kv.Range, request, attempt=PAGE_ATTEMPT

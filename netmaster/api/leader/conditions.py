@@ -44,12 +44,14 @@ class ConditionsApi:
         *,
         now: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,
+        most: int = MOST,
     ) -> None:
         self._backend = backend
         self._committer = committer
         self._reports = reports
         self._now = now
         self._clock = clock
+        self._most = most
         self._since: OrderedDict[tuple[str, str], tuple[bool, float]] = OrderedDict()
 
     async def of(self, kind: str, key: str, *, errors: bool) -> Conditions:
@@ -97,6 +99,6 @@ class ConditionsApi:
         before = self._since.pop((kind, key), None)
         at = before[1] if before is not None and before[0] is status else self._now()
         self._since[kind, key] = status, at
-        if len(self._since) > MOST:
+        if len(self._since) > self._most:
             self._since.popitem(last=False)
         return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

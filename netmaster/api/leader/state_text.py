@@ -23,12 +23,13 @@ class EndpointTexts:
 
     # A record is immutable, so that its text holds as long as the view has this very record.
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
         self._texts: dict[EndpointKey, tuple[EndpointRecord, str]] = {}
 
     def of(self, records: Iterable[EndpointRecord]) -> Iterator[str]:
         """Yield the JSON of endpoints."""
-        if len(self._texts) > LIMIT:
+        if len(self._texts) > self._limit:
             self._texts.clear()
         for record in records:
             known = self._texts.get(record.key)

@@ -59,12 +59,15 @@ class ChangePreview:
         }
 
 
-def preview(before: View, plan: Plan) -> ChangePreview:
-    """Return the effects of a plan that was decided on a view, which stays as it is."""
+def preview(before: View, plan: Plan, *, most_writes: int = MOST_WRITES) -> ChangePreview:
+    """Return the effects of a plan that was decided on a view, which stays as it is.
+
+    After `most_writes` the plan is not followed further.
+    """
     after = before.copy()
     writes: list[Write] = []
     part: Plan | None = plan
-    while part is not None and len(writes) < MOST_WRITES:
+    while part is not None and len(writes) < most_writes:
         after.apply(part.writes)
         writes += part.writes
         part = part.then(after) if part.then else None

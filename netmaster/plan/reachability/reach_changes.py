@@ -49,11 +49,18 @@ class ReachChanges(TypedDict):
     complete: bool
 
 
-MOST_CHANGES: Final = 1000
-"""Limit of reported group pairs."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeLimits:
+    """How much is compared, and told."""
 
-MOST_WORK: Final = 1_000_000
-"""Endpoints times addresses of rules that are looked at: a second of the leader's time or less."""
+    changes: int = 1000
+    """Reported group pairs."""
+
+    work: int = 1_000_000
+    """Endpoints times addresses of rules: a second of the leader's time or less."""
+
+
+LIMITS: Final = ChangeLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,7 @@ class _Concerned:
         self.destinations[shift.destination.version].add(shift.destination)
 
 
-def compare(before: View, after: View) -> ReachChanges:
+def compare(before: View, after: View, limits: ChangeLimits = LIMITS) -> ReachChanges:
     """Return what changes; `complete` is false where there is too much to be told whole."""
     was, will = Rules(ofnet_rules(before)), Rules(ofnet_rules(after))
     changed = [rule for rule in _all(was, will) if _differs(rule, was, will)]
@@ -90,7 +97,7 @@ def compare(before: View, after: View) -> ReachChanges:
         return {"changes": [], "complete": True}
     ends = Ends(_all(was, will))
     endpoints = _endpoints(after, changed)
-    if len(endpoints) * max(1, ends.blocks) > MOST_WORK:
+    if len(endpoints) * max(1, ends.blocks) > limits.work:
         return {"changes": [], "complete": False}
     for endpoint in endpoints:
         tenant = after.networks[endpoint.network].tenant
@@ -101,7 +108,7 @@ def compare(before: View, after: View) -> ReachChanges:
         if shift.source == shift.destination and ends.counts[shift.source] == 1:
             continue  # an endpoint and itself
         pair = _pair(shift)
-        if pair not in pairs and len(pairs) == MOST_CHANGES:
+        if pair not in pairs and len(pairs) == limits.changes:
             complete = False
             break
         pairs[pair].add(shift)

@@ -66,14 +66,21 @@ class Reach(TypedDict):
     complete: bool
 
 
-MOST_PAIRS: Final = 40_000
-"""Pairs of groups that are looked at."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixLimits:
+    """How much is compared for a matrix."""
 
-MOST_VERDICTS: Final = 10_000
-"""Verdicts that are reached: a second of the leader's time or less, on a busy machine."""
+    pairs: int = 40_000
+    """Pairs of groups that are looked at."""
 
-MOST_WORK: Final = 300_000
-"""Endpoints times addresses of rules that are compared."""
+    verdicts: int = 10_000
+    """Verdicts that are reached: a second of the leader's time or less, on a busy machine."""
+
+    work: int = 300_000
+    """Endpoints times addresses of rules that are compared."""
+
+
+LIMITS: Final = MatrixLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +100,7 @@ class _Tenant:
     endpoints: Mapping[int, Collection[EndpointRecord]]
 
 
-def matrix(view: View, asked: ReachQuery) -> Reach:
+def matrix(view: View, asked: ReachQuery, limits: MatrixLimits = LIMITS) -> Reach:
     """Return the matrix; `complete` is false where there is too much to be told whole.
 
     Raises NotFound for a tenant that does not exist.
@@ -112,12 +119,12 @@ def matrix(view: View, asked: ReachQuery) -> Reach:
             if number in {*sources, *others}
         ],
         "pairs": [],
-        "complete": len(sources) * len(others) <= MOST_PAIRS,
+        "complete": len(sources) * len(others) <= limits.pairs,
     }
-    ends = _ends(asked.tenant, of, rules) if told["complete"] else None
+    ends = _ends(asked.tenant, of, rules, limits.work) if told["complete"] else None
     if ends is None:
         return {**told, "complete": False}
-    left = MOST_VERDICTS
+    left = limits.verdicts
     for source, destination in product(sources, others):
         kinds = _kinds(rules, source, destination)
         left -= len(kinds) * len(ends[source]) * len(ends[destination])
@@ -154,13 +161,15 @@ def _concerns(rule: OfnetRule, of: _Tenant) -> bool:
     return bool({rule.src_group, rule.dst_group} & (of.names.keys() - {NO_GROUP}))
 
 
-def _ends(tenant: TenantName, of: _Tenant, rules: Rules) -> dict[int, list[End]] | None:
+def _ends(
+    tenant: TenantName, of: _Tenant, rules: Rules, most_work: int
+) -> dict[int, list[End]] | None:
     """Return the ends of each group; of one without endpoints, what any address would be.
 
     None if there are too many to compare.
     """
     found = Ends(rules.by_id.values())
-    if sum(map(len, of.endpoints.values())) * found.blocks > MOST_WORK:
+    if sum(map(len, of.endpoints.values())) * found.blocks > most_work:
         return None
     if not found.blocks:  # all endpoints of a group are alike, and none need be looked at
         return {number: [End(tenant, number, 4)] for number in of.names}

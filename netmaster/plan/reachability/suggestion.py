@@ -120,7 +120,9 @@ Grants = dict[tuple[Direction, Peer], set[Service]]
 """What a group's policy allows, by direction and other end."""
 
 
-def suggest(view: View, seen: Mapping[Conversation, int], wish: Wish) -> Suggestion:
+def suggest(
+    view: View, seen: Mapping[Conversation, int], wish: Wish, *, most_rules: int = MOST_RULES
+) -> Suggestion:
     """Return what to make.
 
     Raises NotFound for a tenant or group that does not exist, Invalid for too many rules.
@@ -143,7 +145,7 @@ def suggest(view: View, seen: Mapping[Conversation, int], wish: Wish) -> Suggest
     met = {peer.name for *ends, _ in wanted for peer in ends if peer.kind == "group"}
     covered = set(wish.groups) or met
     suggestion.unseen = sorted(set(wish.groups or known) - met)
-    _make(view, wish.tenant, grants_of(wanted, covered), suggestion)
+    _make(view, wish.tenant, grants_of(wanted, covered), suggestion, most_rules)
     return suggestion
 
 
@@ -199,14 +201,20 @@ def grants_of(
     return found
 
 
-def _make(view: View, tenant: TenantName, granted: dict[str, Grants], into: Suggestion) -> None:
+def _make(
+    view: View,
+    tenant: TenantName,
+    granted: dict[str, Grants],
+    into: Suggestion,
+    most_rules: int,
+) -> None:
     """Make the objects, and compare what the view would be with them."""
     after = view.copy()
     names = _free_names(view, tenant, granted)
     for name, grants in granted.items():
         made = [*_denying(), *_allowing(grants, f"group {name}", into.wider)]
-        if len(into.rules) + len(made) > MOST_RULES:
-            raise Invalid(f"more than {MOST_RULES} rules would be needed: ask for fewer groups")
+        if len(into.rules) + len(made) > most_rules:
+            raise Invalid(f"more than {most_rules} rules would be needed: ask for fewer groups")
         policy = _keyed(Policy(tenant_name=tenant, policy_name=names[name]))
         after.apply(policies.create(after, policy).writes)
         into.policies.append(policy)

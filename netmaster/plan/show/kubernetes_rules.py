@@ -85,10 +85,13 @@ _Place = tuple[int, int, int, bool, tuple[str, ...], int, str, str]
 """Where a rule is shown; the last four are policies, number, words, action."""
 
 
-def merged(replies: Mapping[str, bytes], unreachable: Mapping[str, str]) -> KubernetesRules:
+def merged(
+    replies: Mapping[str, bytes], unreachable: Mapping[str, str], *, most: int = MAX_ITEMS
+) -> KubernetesRules:
     """Return the rules in the order in which they are asked, and the services by name.
 
     `replies` is by host, `unreachable` has the hosts without an answer, with the reason.
+    `most` rules are shown, and services.
     """
     rules: dict[_Place, KubernetesRule] = {}
     services: dict[tuple[str, tuple[str, ...], tuple[str, ...]], KubernetesService] = {}
@@ -112,9 +115,9 @@ def merged(replies: Mapping[str, bytes], unreachable: Mapping[str, str]) -> Kube
             if (known := services.setdefault(key, one)) is not one:
                 _add(known, one)
     return {
-        "items": [rules[place] for place in sorted(rules)[:MAX_ITEMS]],
-        "services": [services[key] for key in sorted(services)[:MAX_ITEMS]],
-        "complete": complete and max(len(rules), len(services)) <= MAX_ITEMS,
+        "items": [rules[place] for place in sorted(rules)[:most]],
+        "services": [services[key] for key in sorted(services)[:most]],
+        "complete": complete and max(len(rules), len(services)) <= most,
         "unreachable": dict(sorted(unread.items())),
     }
 

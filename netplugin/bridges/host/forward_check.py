@@ -80,11 +80,13 @@ class ForwardCheck:
         context: InterfaceContext,
         find: FindRefusals,
         *,
+        spacing: float = SPACING,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._world = context.world
         self._board = context.board
         self._find = find
+        self._spacing = spacing
         self._clock = clock
         self._looked: float | None = None
         self._loop = ReconcileLoop(
@@ -103,7 +105,7 @@ class ForwardCheck:
     async def converge(self) -> object:
         """Look once, and tell what was found; return for which addresses. Raises HostError."""
         if self._looked is not None:
-            await asyncio.sleep(self._looked + SPACING - self._clock())
+            await asyncio.sleep(self._looked + self._spacing - self._clock())
         blocks = self._blocks()
         found: list[Refusal] = []
         if blocks:

@@ -23,8 +23,9 @@ PACE: Final = Pace(1.0, 60.0)
 class PortRetries:
     """The ports that failed, and the time of each one's next attempt. `clock` is monotonic."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, pace: Pace = PACE) -> None:
         self._clock = clock
+        self._pace = pace
         self._waits: dict[str, Iterator[float]] = {}
         self._due: dict[str, float] = {}
 
@@ -37,7 +38,7 @@ class PortRetries:
             if ofport is not None and ofport > 0:
                 self._forget(name)
             elif ofport is not None and name not in self._due:
-                waits = self._waits.setdefault(name, PACE.pauses())
+                waits = self._waits.setdefault(name, self._pace.pauses())
                 self._due[name] = self._clock() + next(waits)
 
     def take(self, name: str) -> bool:

@@ -16,8 +16,8 @@ from core.collections.latest import Latest
 from core.errors import ContivError, SwitchRefused
 from core.ids import HostLabel
 from core.logs import fields
-from core.retry import FaultBoard
-from netplugin.bridges.vxlan.port_retries import PortRetries
+from core.retry import FaultBoard, Pace
+from netplugin.bridges.vxlan.port_retries import PACE, PortRetries
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
 from netplugin.world.bridges import port_names
 from netplugin.world.builder import WorldBuilder
@@ -86,12 +86,13 @@ class Tunnels:
         world: WorldBuilder,
         vxlan_port: int,
         board: FaultBoard,
+        retries: Pace = PACE,
     ) -> None:
         self._ovsdb = ovsdb
         self._world = world
         self._vxlan_port = vxlan_port
         self._board = board
-        self._retries = PortRetries()
+        self._retries = PortRetries(pace=retries)
         self._last_ofport = 0
         self._logged: dict[str, str | None] = {}
         self._by_remote = Latest(by_remote)

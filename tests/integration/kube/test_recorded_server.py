@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from core.tasks import background
-from netplugin.kube import api
 from netplugin.kube.access import Credentials, KubeAccess
 from netplugin.kube.api import KubeApi, KubeChange, KubeList, KubeSign, KubeTiming
 from netplugin.kube.resources import (
@@ -64,12 +63,6 @@ class Mirror:
                     self.faults.append(fault)
 
 
-@pytest.fixture(autouse=True)
-def pages(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Ask for pages of the size that was recorded."""
-    monkeypatch.setattr(api, "PAGE", 2 if "agent" in request.node.name else 1)
-
-
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> Iterator[ReplayedApi]:
     with ReplayedApi(recorded(request.param)) as server:
@@ -77,12 +70,15 @@ def server(request: pytest.FixtureRequest) -> Iterator[ReplayedApi]:
 
 
 @asynccontextmanager
-async def following(server: ReplayedApi, *resources: Resource) -> AsyncIterator[Mirror]:
+async def following(
+    server: ReplayedApi, *resources: Resource, page: int = 1
+) -> AsyncIterator[Mirror]:
+    """Follow resources in pages of the size that was recorded."""
     mirror = Mirror()
     access = KubeAccess(servers=(server.url,), credentials=Credentials(token="t"))
     async with AsyncExitStack() as stack:
         for one in resources:
-            work = mirror.follow(KubeApi(access, TIMING), one)
+            work = mirror.follow(KubeApi(access, TIMING, page=page), one)
             await stack.enter_async_context(background(one.name, work))
         yield mirror
 
@@ -103,7 +99,7 @@ async def replayed(server: ReplayedApi) -> None:
 @pytest.mark.parametrize("server", ["agent"], indirect=True)
 async def test_an_agent_knows_what_there_is_in_the_end(server: ReplayedApi) -> None:
     (heading,) = recorded()
-    async with following(server, *FOLLOWED) as mirror:
+    async with following(server, *FOLLOWED, page=2) as mirror:
         await replayed(server)
 
         async def equal() -> bool:

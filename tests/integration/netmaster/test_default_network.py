@@ -27,7 +27,6 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in SETTINGS.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(default_network, "INTERVAL", 0.01)
     return tmp_path / "log"
 
 
@@ -50,7 +49,7 @@ def run_until(made: Path) -> int:
     ender = threading.Thread(target=end)
     ender.start()
     try:
-        return default_network.run(["--made", str(made)])
+        return default_network.run(["--made", str(made)], 0.01)
     finally:
         ender.join()
         for number, handler in before.items():

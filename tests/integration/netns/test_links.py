@@ -22,7 +22,6 @@ from typing import Any
 import pytest
 
 from core.errors import HostError
-from netplugin.kernel import netns
 from netplugin.kernel.links import host_links, pod_places
 from netplugin.kernel.links.host_links import Nic
 from netplugin.kernel.links.pod_links import PodLink
@@ -145,15 +144,13 @@ async def test_what_a_pods_link_has_is_read(links: KernelLinks, pod: Namespace) 
 
 
 async def test_a_link_passes_once_its_other_end_is_up(
-    links: KernelLinks, host: Namespace, pod: Namespace, monkeypatch: pytest.MonkeyPatch
+    links: KernelLinks, host: Namespace, pod: Namespace
 ) -> None:
-    monkeypatch.setattr(netns, "_CARRIER", 0.1)
     with pytest.raises(HostError, match="link vvport1: No such device"):
         await links.passing("vvport1")
     await links.add_pod_link(spec(pod))
     with pytest.raises(HostError, match="vvport1 has no carrier"):
-        await links.passing("vvport1")
-    monkeypatch.undo()
+        await links.passing("vvport1", 0.1)
     await links.configure_pod(str(pod.path), "eth0", MAC, [V4], [])
     await links.passing("vvport1")
     (outer,) = shown(host, "link", "show", "vvport1")

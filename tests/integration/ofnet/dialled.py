@@ -11,6 +11,7 @@ from core.tasks import background
 from ofnet.agent import BridgeAgent
 from ofnet.channel.session import ChannelTiming
 from ofnet.channel.switch import Switch
+from ofnet.flow_sync import SyncLimits
 from ofnet.packets.names import Resolver, no_resolver
 from ofnet.world import Bridge, World
 from tests.bed.ovs import DATAPATH, OvsHost
@@ -96,7 +97,11 @@ async def running_agent(
 ) -> AsyncIterator[BridgeAgent]:
     """Run an agent on a bridge; the flows of its World are installed on entry."""
     agent = BridgeAgent(
-        bridge.switch, bridge_name, world, audit_interval=audit_interval, resolve=resolve
+        bridge.switch,
+        bridge_name,
+        world,
+        limits=SyncLimits(audit_interval=audit_interval),
+        resolve=resolve,
     )
     async with background("bridge", agent.run()):
         await until(lambda: agent.sync.synced, "the bridge equals its World")

@@ -47,7 +47,7 @@ from netplugin.kernel.links.pod_link_state import FoundLink
 from netplugin.kernel.links.pod_links import KeptUp, PodLink
 from netplugin.kernel.links.pod_places import PodPlace
 from netplugin.kernel.netlink.requests import Address, Interface, Network
-from netplugin.kernel.netns import KernelLinks
+from netplugin.kernel.netns import CARRIER, KernelLinks
 from netplugin.kernel.routes.route_table import HostRoute
 from netplugin.masters.address_blocks import BlocksAnswer, BlocksAsked, HeldAddress
 from netplugin.masters.client import Granted, MasterApi, WantedEndpoint
@@ -251,7 +251,7 @@ class FakeLinks(KernelLinks):
     async def add_pod_link(self, spec: PodLink) -> None:
         await self._faults.work("link", lambda: self._add(spec))
 
-    async def passing(self, name: str) -> None:
+    async def passing(self, name: str, limit: float = CARRIER) -> None:
         """Every link passes at once."""
 
     async def configure_pod(

@@ -18,6 +18,7 @@ from ofnet.changes import Changes, ObjectKind
 from ofnet.channel.requests import FlowsRefused
 from ofnet.channel.wire import PacketIn
 from ofnet.diff import Difference, FlowStamp, difference
+from ofnet.flow_sync import SyncLimits
 from ofnet.flows import Flow
 from ofnet.inspection import AgentIdentity
 from ofnet.openflow.actions import DROP, Output
@@ -66,10 +67,9 @@ async def test_the_agent_goes_on_while_many_flows_are_compared(
         go_on.wait()
         return difference(flows, reported)
 
-    monkeypatch.setattr(flow_sync, "IN_THREAD", 1)
     monkeypatch.setattr(flow_sync, "difference", slow)
     switch = FakeSwitch(connected=False)
-    async with running(switch, world(here=(local(1),))) as agent:
+    async with running(switch, world(here=(local(1),)), SyncLimits(in_thread=1)) as agent:
         switch.connect()
         try:
             await until(begun.is_set, "the comparison has begun")
@@ -188,7 +188,7 @@ async def test_an_observer_is_notified_of_worlds_and_neighbours() -> None:
 
 async def test_an_audit_repairs_what_was_tampered_with() -> None:
     switch = FakeSwitch()
-    async with running(switch, world(here=(local(1),)), audit_interval=0.01) as agent:
+    async with running(switch, world(here=(local(1),)), SyncLimits(audit_interval=0.01)) as agent:
         switch.table.clear()
         switch.foreign = [FlowStamp(0, 1)]
         await until(lambda: switch.table == agent.desired.flows and not switch.foreign, "repaired")
@@ -265,7 +265,7 @@ async def test_what_stood_in_for_a_flow_goes_with_its_object() -> None:
 async def test_refused_flows_are_tried_again_at_the_next_audit() -> None:
     switch = FakeSwitch()
     switch.refuses = lambda flow: flow.table == 7
-    agent = BridgeAgent(switch, Bridge.VXLAN, world(), audit_interval=0.01)
+    agent = BridgeAgent(switch, Bridge.VXLAN, world(), limits=SyncLimits(audit_interval=0.01))
     async with background("bridge", agent.run()):
         await until(lambda: len(agent.sync.refused) == 2, "refused")
         switch.refuses = lambda _: False
@@ -277,7 +277,7 @@ async def test_refused_flows_are_tried_again_at_the_next_audit() -> None:
 async def test_a_bridge_that_lacks_refused_flows_is_never_fully_synced() -> None:
     switch = FakeSwitch()
     switch.refuses = lambda flow: flow.table == 7
-    agent = BridgeAgent(switch, Bridge.VXLAN, world(), audit_interval=0.001)
+    agent = BridgeAgent(switch, Bridge.VXLAN, world(), limits=SyncLimits(audit_interval=0.001))
     async with background("bridge", agent.run()):
         while switch.dumps < 20:
             assert not agent.sync.fully_synced

@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-import pytest
 from os_ken.lib.packet import tcp
 
 from core.errors import SwitchUnavailable
-from ofnet import flow_sync
 from ofnet.changes import Changes, ObjectKind
 from ofnet.channel.wire import PacketIn
+from ofnet.flow_sync import SyncLimits
 from ofnet.tables import TableId
 from ofnet.translations import Translated
 from ofnet.world import FwdMode
@@ -32,12 +31,9 @@ async def test_connections_to_a_provider_that_goes_are_ended() -> None:
         await until(lambda: len(switch.forgotten) == 3, "twice more, for what began meanwhile")
 
 
-async def test_connections_to_a_provider_that_came_back_are_not_ended_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(flow_sync, "FORGET_AGAIN", (0.1, 0.2))
-    switch = FakeSwitch()
-    async with running(switch, having(HERE, service(ip_of(BOB), ip_of(FAR)))) as agent:
+async def test_connections_to_a_provider_that_came_back_are_not_ended_again() -> None:
+    switch, both = FakeSwitch(), having(HERE, service(ip_of(BOB), ip_of(FAR)))
+    async with running(switch, both, SyncLimits(forget_again=(0.1, 0.2))) as agent:
         await agent.update(having(HERE, service(ip_of(BOB))), CHANGED)
         await agent.update(having(HERE, service(ip_of(FAR), ip_of(BOB))), CHANGED)
         await agent.update(having(HERE, service(ip_of(FAR))), CHANGED)

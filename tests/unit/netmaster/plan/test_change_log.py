@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from core.ids import HostLabel
 from netmaster import codec
 from netmaster.plan import change_log
@@ -20,8 +18,14 @@ H1 = HostLabel("h1")
 ORIGIN = ChangeOrigin(who="admin/joe", address="192.0.2.7")
 
 
-def make(scene: Scene, decide: Any, *asked: Any, origin: ChangeOrigin = ORIGIN) -> None:
-    scene.do(recorded(lambda view: decide(view, *asked), origin, NOW))
+def make(
+    scene: Scene,
+    decide: Any,
+    *asked: Any,
+    origin: ChangeOrigin = ORIGIN,
+    kept: int = change_log.KEPT,
+) -> None:
+    scene.do(recorded(lambda view: decide(view, *asked), origin, NOW, kept=kept))
 
 
 def page(scene: Scene, **asked: Any) -> tuple[list[change_pages.ShownChange], str]:
@@ -71,11 +75,10 @@ def test_a_new_leader_goes_on_counting_and_knows_all() -> None:
     assert page(scene)[0][0]["objects"] == [deleted]
 
 
-def test_the_oldest_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(change_log, "KEPT", 3)
+def test_the_oldest_make_room() -> None:
     scene = Scene()
     for number in range(5):
-        make(scene, policy.create, a_policy(f"p{number}"))
+        make(scene, policy.create, a_policy(f"p{number}"), kept=3)
     assert [one["number"] for one in page(scene)[0]] == [5, 4, 3]
     assert len(scene.view.changes) == 3
 

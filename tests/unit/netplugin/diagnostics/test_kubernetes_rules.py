@@ -4,8 +4,6 @@ from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any
 
-import pytest
-
 from core.errors import SwitchUnavailable
 from netplugin.diagnostics import kubernetes_rules
 from netplugin.diagnostics.kubernetes_rules import MAX_ITEMS, MAX_NAMED
@@ -18,9 +16,11 @@ from tests.unit.netplugin.world.services_of_pods import WEB, target
 TCP_80 = "TCP 80 from all pods of namespace shop"
 
 
-async def said(kubernetes: KubePolicies, *asked: str, services: Any = ()) -> Any:
+async def said(
+    kubernetes: KubePolicies, *asked: str, services: Any = (), most: int = MAX_ITEMS
+) -> Any:
     found, _ = agents(kubernetes)
-    return await kubernetes_rules.report(found, kubernetes, lambda: services, *asked)
+    return await kubernetes_rules.report(found, kubernetes, lambda: services, *asked, most=most)
 
 
 async def test_rules_have_the_packets_of_their_flows() -> None:
@@ -98,7 +98,7 @@ async def test_a_bridge_that_does_not_answer_is_named_and_the_rules_are_told() -
     assert [one["packets"] for one in report["rules"]] == [3, 3, 3]
 
 
-async def test_what_is_told_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_told_has_an_end() -> None:
     kubernetes = policies()
     more = tuple(ip_address(f"192.0.2.{number}") for number in range(MAX_NAMED))
     near = replace(target(1), pod="shop/web-1")
@@ -114,7 +114,5 @@ async def test_what_is_told_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
         kubernetes.put_pod(pod)
     rule = (await said(kubernetes))["rules"][0]
     assert (len(rule["pods"]), rule["podCount"]) == (MAX_NAMED, MAX_NAMED + 2)
-    assert MAX_ITEMS > 2
-    monkeypatch.setattr(kubernetes_rules, "MAX_ITEMS", 2)
-    report = await said(kubernetes)
+    report = await said(kubernetes, most=2)
     assert (len(report["rules"]), report["complete"]) == (2, False)

@@ -12,7 +12,6 @@ import pytest
 
 from core.ids import HostLabel
 from core.tasks import background
-from netplugin.flow_records import export
 from netplugin.flow_records.export import FlowExporter
 from netplugin.flow_records.ipfix import Portion
 from netplugin.flow_records.ring import Ring
@@ -76,13 +75,10 @@ async def test_what_goes_on_is_told_each_minute_and_counts_nothing_twice() -> No
     assert [[portion.packets for portion in batch] for batch in sink.got] == [[3], [7], [0]]
 
 
-async def test_a_sink_that_is_away_loses_what_others_get(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_sink_that_is_away_loses_what_others_get(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    monkeypatch.setattr(export, "WAITING", 2)
     ring, near, far = Ring(10), Sink(), Sink(away=True)
-    exporter = FlowExporter(ring, {"near": near, "far": far})
+    exporter = FlowExporter(ring, {"near": near, "far": far}, waiting=2)
     for number in range(3):
         ring.add(one := record(number))
         ring.end(one)

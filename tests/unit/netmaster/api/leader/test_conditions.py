@@ -1,7 +1,7 @@
 """On which hosts an object is realised: by the revisions that agents have applied."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pytest
@@ -33,6 +33,7 @@ class Leading:
     lead: Term
     reports: dict[Node, Report] = field(default_factory=dict)
     now: float = 1000.0
+    most: int = conditions.MOST
     api: ConditionsApi = field(init=False)
 
     def __post_init__(self) -> None:
@@ -42,6 +43,7 @@ class Leading:
             self.reports,
             now=lambda: self.now,
             clock=lambda: self.now,
+            most=self.most,
         )
 
     async def host(self, label: HostLabel, *, registered: bool = True) -> None:
@@ -137,19 +139,22 @@ async def test_a_policy_is_late_while_a_group_that_names_it_is(there: Leading) -
     assert not (await there.of("policy", "default:p1"))["status"]
 
 
-async def test_since_when_it_is_so_is_kept_until_it_changes(
-    there: Leading, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_since_when_it_is_so_is_kept_until_it_changes(there: Leading) -> None:
     first = (await there.of("network", "default:n1"))["since"]
     assert first == "1970-01-01T00:16:40+00:00"
     there.now += 60
     assert (await there.of("network", "default:n1"))["since"] == first
     there.reports[NODES[H2]] = Report(node=NODES[H2], host=H2, revisions={})
     assert (await there.of("network", "default:n1"))["since"] == "1970-01-01T00:17:40+00:00"
-    monkeypatch.setattr(conditions, "MOST", 1)
-    there.now += 60
-    await there.of("policy", "default:p1")
-    assert (await there.of("network", "default:n1"))["since"] == "1970-01-01T00:18:40+00:00"
+
+
+async def test_since_when_is_known_of_so_many_objects(there: Leading) -> None:
+    few = replace(there, most=1)
+    first = (await few.of("network", "default:n1"))["since"]
+    few.now += 60
+    assert (await few.of("network", "default:n1"))["since"] == first
+    await few.of("policy", "default:p1")
+    assert (await few.of("network", "default:n1"))["since"] == "1970-01-01T00:17:40+00:00"
 
 
 async def test_a_host_without_agent_is_not_waited_for_but_that_of_an_endpoint_is(

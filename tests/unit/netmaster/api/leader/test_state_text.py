@@ -9,7 +9,6 @@ from bench.records import endpoint
 from contivmodel.objects import Tenant
 from contivmodel.wire import dumps
 from core.ids import HostLabel, NetworkId
-from netmaster.api.leader import state_text
 from netmaster.api.leader.state_text import EndpointTexts, inspection
 from netmaster.plan.show.inspect import EndpointStates
 from state.records import EndpointRecord
@@ -72,9 +71,8 @@ def test_an_endpoint_is_written_anew_when_its_record_is_another() -> None:
     assert moved == before.replace(b'"homingHost":"h"', b'"homingHost":"i"') != before
 
 
-def test_few_texts_are_kept(monkeypatch: Any) -> None:
-    monkeypatch.setattr(state_text, "LIMIT", 2)
-    texts, pods = EndpointTexts(), [pod(number) for number in range(4)]
+def test_few_texts_are_kept() -> None:
+    texts, pods = EndpointTexts(limit=2), [pod(number) for number in range(4)]
     assert len(list(texts.of(pods))) == 4
     kept = next(iter(texts.of(pods[:1])))
     assert next(iter(texts.of(pods[:1]))) is kept

@@ -1,7 +1,5 @@
 """What a change would do: all parts of its plan, on a copy of the view."""
 
-import pytest
-
 from netmaster.plan.objects import network, policy
 from netmaster.plan.reachability import effects
 from tests.unit.netmaster.scene import Scene, a_network, shown
@@ -32,12 +30,12 @@ def test_all_parts_are_followed() -> None:
     assert {write["action"] for write in told["writes"]} == {"delete"}
 
 
-def test_a_change_that_is_too_large_is_told_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(effects, "MOST_WRITES", 20)
+def test_a_change_that_is_too_large_is_told_in_part() -> None:
     scene = Scene()
     scene.policy("p1")
     for number in range(policy.CHUNK * 2):
         scene.rule(str(number))
-    told = effects.preview(scene.view, policy.delete(scene.view, "default:p1")).shown()
+    plan = policy.delete(scene.view, "default:p1")
+    told = effects.preview(scene.view, plan, most_writes=20).shown()
     assert told["complete"] is False
     assert len(told["writes"]) == policy.CHUNK + 1

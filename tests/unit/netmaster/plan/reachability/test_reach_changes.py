@@ -2,11 +2,9 @@
 
 from collections.abc import Callable
 
-import pytest
-
 from netmaster.plan.objects import group
 from netmaster.plan.reachability import reach_changes
-from netmaster.plan.reachability.reach_changes import ReachChanges
+from netmaster.plan.reachability.reach_changes import LIMITS, ChangeLimits, ReachChanges
 from tests.unit.netmaster.scene import Scene, a_group
 
 Change = Callable[[Scene], object]
@@ -25,14 +23,14 @@ def scene() -> Scene:
     return found
 
 
-def told(*changes: Change) -> ReachChanges:
+def told(*changes: Change, limits: ChangeLimits = LIMITS) -> ReachChanges:
     """Return what the last change tells, after the others."""
     before, after = scene(), scene()
     for change in changes[:-1]:
         change(before)
     for change in changes:
         change(after)
-    return reach_changes.compare(before.view, after.view)
+    return reach_changes.compare(before.view, after.view, limits)
 
 
 def deny_tcp(found: Scene) -> None:
@@ -90,9 +88,8 @@ def test_a_rule_for_addresses_counts_those_that_are_in_them() -> None:
     }
 
 
-def test_what_is_too_much_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach_changes, "MOST_CHANGES", 1)
-    found = told(deny_tcp)
+def test_what_is_too_much_is_not_told() -> None:
+    found = told(deny_tcp, limits=ChangeLimits(changes=1))
     assert (len(found["changes"]), found["complete"]) == (1, False)
-    monkeypatch.setattr(reach_changes, "MOST_WORK", 1)
-    assert told(deny_tcp) == {"changes": [], "complete": False}
+    found = told(deny_tcp, limits=ChangeLimits(work=1))
+    assert found == {"changes": [], "complete": False}

@@ -1,11 +1,20 @@
 """The matrix of who may talk to whom: pairs that rules are about, and what decides."""
 
+from dataclasses import replace
+
 import pytest
 
 from core.errors import NotFound
 from core.ids import TenantName
-from netmaster.plan.reachability import reach_changes, reach_matrix
-from netmaster.plan.reachability.reach_matrix import Reach, ReachQuery, ReachTraffic, matrix
+from netmaster.plan.reachability import reach_changes
+from netmaster.plan.reachability.reach_matrix import (
+    LIMITS,
+    MatrixLimits,
+    Reach,
+    ReachQuery,
+    ReachTraffic,
+    matrix,
+)
 from tests.unit.netmaster.scene import Scene
 
 
@@ -23,8 +32,8 @@ def scene() -> Scene:
     return found
 
 
-def asked(found: Scene, **more: str) -> Reach:
-    return matrix(found.view, ReachQuery(tenant=TenantName("default"), **more))
+def asked(found: Scene, limits: MatrixLimits = LIMITS, **more: str) -> Reach:
+    return matrix(found.view, ReachQuery(tenant=TenantName("default"), **more), limits)
 
 
 def between(told: Reach, source: str, destination: str) -> dict[str, ReachTraffic]:
@@ -104,13 +113,12 @@ def test_other_tenants_are_told_nothing_of() -> None:
         matrix(found.view, ReachQuery(tenant=TenantName("red")))
 
 
-@pytest.mark.parametrize("limit", ["MOST_PAIRS", "MOST_VERDICTS", "MOST_WORK"])
-def test_what_is_too_much_is_not_told_whole(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+@pytest.mark.parametrize("limit", ["pairs", "verdicts", "work"])
+def test_what_is_too_much_is_not_told_whole(limit: str) -> None:
     found = scene()
     found.rule("3", action="deny", priority=9, protocol="udp", from_ip_address="10.1.1.7")
     assert asked(found)["complete"]
-    monkeypatch.setattr(reach_matrix, limit, 1)
-    assert not asked(found)["complete"]
+    assert not asked(found, replace(LIMITS, **{limit: 1}))["complete"]
 
 
 def test_the_matrix_agrees_with_what_if() -> None:

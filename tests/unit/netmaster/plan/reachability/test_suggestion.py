@@ -41,9 +41,10 @@ def of(
     found: Scene | None = None,
     dropped: bool = False,
     groups: Iterable[str] = (),
+    most_rules: int = suggestion.MOST_RULES,
 ) -> Suggestion:
     wish = Wish(tenant=DEFAULT, groups=frozenset(groups), dropped=dropped)
-    return suggest((found or scene()).view, Counter(seen), wish)
+    return suggest((found or scene()).view, Counter(seen), wish, most_rules=most_rules)
 
 
 def allowing(made: Suggestion) -> list[tuple[str, ...]]:
@@ -148,16 +149,13 @@ def test_a_policy_has_a_name_that_none_has() -> None:
     assert [len(one.policy_name) for one in made.policies] == [64]
 
 
-def test_what_does_not_exist_is_refused_and_so_are_too_many_rules(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_does_not_exist_is_refused_and_so_are_too_many_rules() -> None:
     with pytest.raises(NotFound, match="tenant red"):
         suggest(scene().view, {}, Wish(tenant=TenantName("red")))
     with pytest.raises(NotFound, match="group default:nobody"):
         of(groups=["nobody"])
-    monkeypatch.setattr(suggestion, "MOST_RULES", 4)
     with pytest.raises(Invalid, match="fewer groups"):
-        of(Conversation(WEB, DB, "tcp", 80))
+        of(Conversation(WEB, DB, "tcp", 80), most_rules=4)
 
 
 SHOP_WEB, SHOP_DB = WEB._replace(namespace="shop"), DB._replace(namespace="data")

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from netmaster.plan.show import kubernetes_rules
 from netmaster.plan.show.kubernetes_rules import merged
 
 
@@ -79,11 +78,10 @@ def test_services_are_told_once_for_pods_that_they_lead_to_alike() -> None:
     ]
 
 
-def test_what_is_left_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_left_out_is_told() -> None:
     assert merged({"h1": said(rule("a"))}, {})["complete"]
     assert not merged({"h1": said(rule("a"), complete=False)}, {})["complete"]
-    monkeypatch.setattr(kubernetes_rules, "MAX_ITEMS", 1)
-    found = merged({"h1": said(rule("a"), rule("b"))}, {})
+    found = merged({"h1": said(rule("a"), rule("b"))}, {}, most=1)
     assert (len(found["items"]), found["complete"]) == (1, False)
 
 

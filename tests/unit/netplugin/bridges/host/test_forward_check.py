@@ -1,8 +1,7 @@
 """What rules of others drop of what the host forwards is a fault of the host, with its remedy."""
 
+from dataclasses import replace
 from ipaddress import IPv4Network, IPv6Network
-
-import pytest
 
 from core import keys
 from netplugin.bridges.host import forward_check
@@ -20,10 +19,8 @@ REFUSAL = Refusal(
 )
 
 
-async def test_what_others_drop_is_a_fault_that_goes_with_the_rule(
-    outside: Outside, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(forward_check, "SPACING", 0.01)
+async def test_what_others_drop_is_a_fault_that_goes_with_the_rule(outside: Outside) -> None:
+    outside.timing = replace(outside.timing, firewall_spacing=0.01)
     outside.other_firewalls = [REFUSAL]
     async with running(outside) as agent:
         check = agent.host_services.forward_check

@@ -10,7 +10,6 @@ import pytest
 from core.errors import SwitchRefused
 from core.ids import HostLabel
 from core.retry import Pace
-from netplugin.bridges.vxlan import port_retries
 from netplugin.bridges.vxlan.tunnels import vtep_options
 from netplugin.ovsdb import PortSpec
 from netplugin.world.bridges import port_names
@@ -214,9 +213,9 @@ async def test_a_tunnel_port_with_another_number_is_followed(outside: Outside) -
 
 
 async def test_one_bad_tunnel_stops_no_other(
-    outside: Outside, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    outside: Outside, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(port_retries, "PACE", Pace(60.0, 60.0))
+    outside.timing = replace(outside.timing, tunnels=Pace(60.0, 60.0))
     async with running(outside) as agent:
         tell(agent, host("a", "192.0.2.1"), host("b", "192.0.2.2"), host("c", "192.0.2.3"))
         outside.ovsdb.given["vxif192022"] = -1
@@ -236,11 +235,9 @@ async def test_one_bad_tunnel_stops_no_other(
         assert recovered == ["INFO"]
 
 
-async def test_a_tunnel_port_that_the_switch_could_not_add_is_tried_again(
-    outside: Outside, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_tunnel_port_that_the_switch_could_not_add_is_tried_again(outside: Outside) -> None:
     """Nothing changes meanwhile: "File exists" passes by itself."""
-    monkeypatch.setattr(port_retries, "PACE", Pace(0.001, 60.0))
+    outside.timing = replace(outside.timing, tunnels=Pace(0.001, 60.0))
     async with running(outside) as agent:
         tell(agent, host(), host("h3", "192.0.2.3"))
         outside.ovsdb.given["vxif192022"] = -1
