@@ -27,9 +27,7 @@ _IFREQ: Final = 40
 _MOST: Final = 1024
 _IFCONF: Final = struct.Struct("iP")
 _GATEWAY: Final = 0x2
-_ROUTES: Final = Path("/proc/net/route")
-_ROUTES6: Final = Path("/proc/net/ipv6_route")
-_ADDRESSES6: Final = Path("/proc/net/if_inet6")
+TABLES: Final = Path("/proc/net")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +38,18 @@ class MachineAddresses:
     next_hops: tuple[str, ...] = ()
 
 
-def read(is_left_out: Callable[[str], bool]) -> MachineAddresses:
-    """Return what the kernel has now, without some links by their names. Raises HostError."""
+def read(is_left_out: Callable[[str], bool], tables: Path = TABLES) -> MachineAddresses:
+    """Return what the kernel has now, without some links by their names. Raises HostError.
+
+    `tables` is the folder in which the kernel shows them.
+    """
     try:
         held4 = list(_addresses4())
-        held: list[tuple[str, Address]] = [*held4, *_addresses6()]
-        hops: list[tuple[str, Address]] = [*_next_hops4(), *_next_hops6()]
+        held: list[tuple[str, Address]] = [*held4, *_addresses6(tables / "if_inet6")]
+        hops: list[tuple[str, Address]] = [
+            *_next_hops4(tables / "route"),
+            *_next_hops6(tables / "ipv6_route"),
+        ]
         endpoints = _of_endpoints(held4)
     except (OSError, ValueError) as exc:
         raise HostError(f"cannot read the addresses of this machine: {exc}") from exc
@@ -94,19 +98,19 @@ def _addresses4() -> Iterator[tuple[str, IPv4Address]]:
         yield name.partition(":")[0], IPv4Address(entry[20:24])
 
 
-def _addresses6() -> Iterator[tuple[str, IPv6Address]]:
-    for words in _lines(_ADDRESSES6):
+def _addresses6(table: Path) -> Iterator[tuple[str, IPv6Address]]:
+    for words in _lines(table):
         yield words[5], IPv6Address(int(words[0], 16))
 
 
-def _next_hops4() -> Iterator[tuple[str, IPv4Address]]:
-    for words in _lines(_ROUTES)[1:]:
+def _next_hops4(table: Path) -> Iterator[tuple[str, IPv4Address]]:
+    for words in _lines(table)[1:]:
         if int(words[3], 16) & _GATEWAY:
             yield words[0], IPv4Address(int(words[2], 16).to_bytes(4, "little"))
 
 
-def _next_hops6() -> Iterator[tuple[str, IPv6Address]]:
-    for words in _lines(_ROUTES6):
+def _next_hops6(table: Path) -> Iterator[tuple[str, IPv6Address]]:
+    for words in _lines(table):
         if int(words[8], 16) & _GATEWAY:
             yield words[9], IPv6Address(int(words[4], 16))
 

@@ -53,8 +53,15 @@ _CAPABILITIES: Final = {"NET_ADMIN": 12, "NET_RAW": 13, "SYS_ADMIN": 21}
 """By their bits: links and routes, packets of every kind, pods' namespaces (capability.h)."""
 
 
-def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Check this host and print the findings. Raises HostError for a fault."""
+Checks = Mapping[str, tuple[Check, str]]
+"""Subject -> check and remedy."""
+
+
+def run(arguments: Sequence[str], environ: Mapping[str, str], checks: Checks | None = None) -> None:
+    """Check this host and print the findings, of `CHECKS` by default.
+
+    Raises HostError for a fault.
+    """
     values = flags.read("netplugin", settings.FLAGS, arguments, environ, VERSION, command=NAME)
     if values is None:
         return
@@ -66,18 +73,18 @@ def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
             f"(set -a; . /etc/default/netplugin; netplugin {NAME})"
         ) from exc
     with waiting():
-        findings = asyncio.run(findings_of(wanted))
+        findings = asyncio.run(findings_of(wanted, CHECKS if checks is None else checks))
     sys.stdout.write("".join(f"{one}\n" for one in findings))
     lacking = sum(one.lacking for one in findings)
     if lacking:
         raise HostError(f"this host lacks {lacking} of {len(findings)} things an agent needs")
 
 
-async def findings_of(wanted: Settings) -> list[Finding]:
+async def findings_of(wanted: Settings, checks: Checks) -> list[Finding]:
     """Return the findings of all checks, in order."""
-    checks = (finding(subject, *check, wanted) for subject, check in CHECKS.items())
+    looks = (finding(subject, *check, wanted) for subject, check in checks.items())
     with read_once():
-        return await asyncio.gather(*checks)
+        return await asyncio.gather(*looks)
 
 
 async def _rights(_wanted: Settings) -> str:
@@ -231,7 +238,7 @@ async def _directories(wanted: Settings) -> str:
     return ", ".join(map(str, sorted(places)))
 
 
-CHECKS: Final[Mapping[str, tuple[Check, str]]] = {
+CHECKS: Final[Checks] = {
     "rights": (_rights, "run as root, or give the unit AmbientCapabilities of these"),
     "Open vSwitch": (
         _switch,
@@ -270,4 +277,3 @@ CHECKS: Final[Mapping[str, tuple[Check, str]]] = {
     "ports": (_ports, "end what uses them, or choose others with the flags named"),
     "directories": (_directories, "choose others with --data-dir and --run-dir"),
 }
-"""Subject -> check and remedy."""

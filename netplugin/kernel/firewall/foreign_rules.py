@@ -52,8 +52,7 @@ TRANSLATED: Final = 100
 LONGEST: Final = 120
 """Characters of a rule that are told."""
 _FAMILIES: Final = {"ip": {4}, "ip6": {6}, "inet": {4, 6}}
-_ROUTES: Final = Path("/proc/net/route")
-_ROUTES6: Final = Path("/proc/net/ipv6_route")
+_TABLES: Final = Path("/proc/net")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +77,12 @@ async def refusals(ways: Sequence[Way], links: Collection[str]) -> list[Refusal]
     return await asyncio.to_thread(lambda: [*_of_iptables(ways), *_of_nftables(ways, links)])
 
 
-def outside_links(version: int) -> tuple[str, ...]:
-    """Return the links of this host's default routes; () if there is none. Raises HostError."""
-    file = _ROUTES if version == 4 else _ROUTES6
+def outside_links(version: int, tables: Path = _TABLES) -> tuple[str, ...]:
+    """Return the links of this host's default routes; () if there is none. Raises HostError.
+
+    `tables` is the folder in which the kernel shows them.
+    """
+    file = tables / ("route" if version == 4 else "ipv6_route")
     try:
         lines = [line.split() for line in file.read_text(encoding="ascii").splitlines()]
     except FileNotFoundError:  # a kernel without IPv6

@@ -24,8 +24,6 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def server(certificates: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
-    check = {"Kubernetes": preflight.CHECKS["Kubernetes"]}
-    monkeypatch.setattr(preflight, "CHECKS", check)
     for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "NODE_NAME"):
         monkeypatch.delenv(name, raising=False)
     with ApiServer(certificates=certificates) as server:
@@ -36,7 +34,8 @@ def server(certificates: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiS
 def run(tmp_path: Path, **content: str) -> None:
     file = tmp_path / "contiv.json"
     file.write_text(json.dumps(content))
-    preflight.run([*FLAGS, "--k8s-config", str(file)], {})
+    checks = {"Kubernetes": preflight.CHECKS["Kubernetes"]}
+    preflight.run([*FLAGS, "--k8s-config", str(file)], {}, checks)
 
 
 def test_every_resource_is_read(

@@ -33,21 +33,15 @@ async def unreadable(_wanted: Settings) -> str:
     raise PermissionError(13, "Permission denied")
 
 
-def test_what_is_there_is_shown(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(preflight, "CHECKS", {"links": (there, "make some")})
-    preflight.run(FLAGS, {})
+def test_what_is_there_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    preflight.run(FLAGS, {}, {"links": (there, "make some")})
     assert capsys.readouterr().out == "ok     links: tunnels from 192.0.2.2\n"
 
 
-def test_what_is_lacking_is_counted_and_remedied(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_lacking_is_counted_and_remedied(capsys: pytest.CaptureFixture[str]) -> None:
     looks = {"a": (refused, "get one"), "b": (there, "-"), "c": (unreadable, "ask root")}
-    monkeypatch.setattr(preflight, "CHECKS", looks)
     with pytest.raises(HostError, match="lacks 2 of 3"):
-        preflight.run(FLAGS, {})
+        preflight.run(FLAGS, {}, looks)
     assert capsys.readouterr().out == (
         "LACKS  a: none here\n       -> get one\n"
         "ok     b: tunnels from 192.0.2.2\n"
@@ -60,11 +54,8 @@ def test_without_settings_it_says_where_they_are() -> None:
         preflight.run([], {})
 
 
-def test_a_note_is_remedied_and_lacks_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(preflight, "CHECKS", {"a": (doubted, "get one"), "b": (there, "-")})
-    preflight.run(FLAGS, {})
+def test_a_note_is_remedied_and_lacks_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    preflight.run(FLAGS, {}, {"a": (doubted, "get one"), "b": (there, "-")})
     assert capsys.readouterr().out == (
         "NOTE   a: pods may miss it\n       -> get one\nok     b: tunnels from 192.0.2.2\n"
     )
@@ -78,19 +69,16 @@ def test_a_host_that_forwards_nothing_lacks_it_where_pods_leave_by_it(
     verdict: str,
 ) -> None:
     monkeypatch.setattr(host_access, "forwards", lambda: False)
-    monkeypatch.setattr(preflight, "CHECKS", {"forwarding": preflight.CHECKS["forwarding"]})
+    checks = {"forwarding": preflight.CHECKS["forwarding"]}
     net_mode = {"bridge": ["--netmode", "vlan", "--vlan-uplinks", "eth1"], "routing": []}[fwd_mode]
     with pytest.raises(HostError) if verdict == "LACKS" else nullcontext():
-        preflight.run([*FLAGS, "--fwdmode", fwd_mode, *net_mode], {})
+        preflight.run([*FLAGS, "--fwdmode", fwd_mode, *net_mode], {}, checks)
     said = capsys.readouterr().out
     assert said.startswith(f"{verdict:6} forwarding: net.ipv4.ip_forward is 0: ")
 
 
-def test_help_looks_at_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(preflight, "CHECKS", {"a": (refused, "get one")})
-    preflight.run(["--help"], {})
+def test_help_looks_at_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    preflight.run(["--help"], {}, {"a": (refused, "get one")})
     said = capsys.readouterr().out
     assert said.startswith("usage: netplugin preflight [flags]")
     assert "lacks" not in said
@@ -100,9 +88,8 @@ def test_rights_are_told_by_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(preflight, "_effective_capabilities", lambda: 1 << 12)
-    monkeypatch.setattr(preflight, "CHECKS", {"rights": preflight.CHECKS["rights"]})
     with pytest.raises(HostError, match="lacks 1 of 1"):
-        preflight.run(FLAGS, {})
+        preflight.run(FLAGS, {}, {"rights": preflight.CHECKS["rights"]})
     said = capsys.readouterr().out
     assert "no right to NET_RAW, SYS_ADMIN" in said
 
@@ -121,7 +108,7 @@ async def test_the_database_is_read_once_and_its_fault_is_that_of_all(
         return str(await switch_state.switch_state(wanted))
 
     monkeypatch.setattr(Ovsdb, "connect", away)
-    monkeypatch.setattr(preflight, "CHECKS", dict.fromkeys("abcd", (reads, "start it")))
-    found = await preflight.findings_of(settings_of(FLAGS))
+    checks = dict.fromkeys("abcd", (reads, "start it"))
+    found = await preflight.findings_of(settings_of(FLAGS), checks)
     assert len(asked) == 1
     assert {one.found for one in found} == {f"no Open vSwitch database at {asked[0]}"}
