@@ -1,85 +1,120 @@
-"""What flows rest on, and what of it is amiss."""
+"""What flows rest on, and what of it is amiss: an agent whose host is a fake is looked at."""
 
-from typing import Any
-from unittest.mock import AsyncMock, Mock
+from dataclasses import replace
 
 import pytest
 
-from core.errors import HostError
+from core import keys
+from core.errors import HostError, Invalid
 from core.ids import EndpointKey
 from netplugin.trace.dataplane_checks import DataplaneChecks
-from ofnet.changes import ObjectId, ObjectKind
+from netplugin.world.bridges import port_names
 from ofnet.trace.journey import Place
 from ofnet.world import Bridge, FwdMode, Uplink, World
+from state.records import GlobalRecord
+from tests.unit.netplugin.agent import Agent, Outside, request, running
+from tests.unit.netplugin.records import PEER, host, key
 
-KEY = EndpointKey("n1.default-c1")
+KEY = key("c1")
 WORLD = World(fwd_mode=FwdMode.BRIDGE)
 
 
-@pytest.fixture
-def parts() -> dict[str, Any]:
-    """Return the parts of a host that is as it should be."""
-    agents = {bridge: Mock(connected=True, desired=Mock(faults={})) for bridge in Bridge}
-    progress, check = Mock(), AsyncMock()
-    progress.faults.return_value = []
-    check.faults_of.return_value = []
-    parts = {"agents": agents, "ovsdb": Mock(), "links": AsyncMock(), "check": check}
-    return {**parts, "progress": progress}
+def checks_of(agent: Agent) -> DataplaneChecks:
+    return DataplaneChecks(
+        agents=agent.dataplane.agents,
+        ovsdb=agent.clients.ovsdb,
+        links=agent.clients.links,
+        check=agent.pod_services.check,
+        progress=agent.progress,
+    )
 
 
-async def test_an_endpoint(parts: dict[str, Any]) -> None:
-    checks = DataplaneChecks(**parts)
-    assert await checks.of_endpoint(KEY) == []
-    parts["agents"][Bridge.VLAN].desired.faults = {
-        ObjectId(ObjectKind.LOCAL, KEY): "no MAC address"
-    }
-    parts["check"].faults_of.return_value = ["link eth0 is down"]
-    assert await checks.of_endpoint(KEY) == [
-        f"endpoint {KEY}: no flows can be made for it: no MAC address",
-        f"endpoint {KEY}: link eth0 is down",
-    ]
-    assert await checks.of_endpoint(EndpointKey("another")) == [
-        "endpoint another: link eth0 is down"
-    ]
-    parts["check"].faults_of.side_effect = HostError("the namespace is gone")
-    assert f"endpoint {KEY}: the namespace is gone" in await checks.of_endpoint(KEY)
+async def test_an_endpoint(outside: Outside) -> None:
+    async with running(outside) as agent:
+        checks = checks_of(agent)
+        await agent.pods.add(request())
+        record = outside.master.endpoints[KEY]
+        agent.learn("k", record)
+        assert await checks.of_endpoint(KEY) == []
+        outside.links.down.add(("/run/netns/c1", "eth0"))
+        assert await checks.of_place(Place("endpoint", KEY), WORLD, 1) == [
+            f"endpoint {KEY}: link eth0 is down"
+        ]
+        assert await checks.of_endpoint(EndpointKey("another")) == []
+        outside.faults.failing["links listed"] = HostError("the kernel does not say")
+        assert await checks.of_endpoint(KEY) == [f"endpoint {KEY}: the kernel does not say"]
 
 
-def test_a_bridge(parts: dict[str, Any]) -> None:
-    checks = DataplaneChecks(**parts)
-    assert list(checks.of_bridge(Bridge.VXLAN)) == []
-    parts["agents"][Bridge.VXLAN].connected = False
-    assert list(checks.of_bridge(Bridge.VXLAN)) == [
-        f"bridge {Bridge.VXLAN} has no OpenFlow session with the agent"
-    ]
-    assert list(checks.of_bridge(Bridge.VLAN)) == []
+async def test_an_endpoint_that_no_flows_can_be_made_for(outside: Outside) -> None:
+    async with running(outside) as agent:
+        await agent.pods.add(request())
+        agent.learn("k", replace(outside.master.endpoints[KEY], group_id=1 << 16))
+        with pytest.raises(Invalid, match="65536"):
+            await agent.reconciler.flush()
+        (fault,) = await checks_of(agent).of_endpoint(KEY)
+        assert fault.startswith(f"endpoint {KEY}: no flows can be made for it: ")
 
 
-async def test_uplinks(parts: dict[str, Any]) -> None:
-    checks, place = DataplaneChecks(**parts), Place("uplink")
+async def test_a_bridge(outside: Outside) -> None:
+    async with running(outside) as agent:
+        checks = checks_of(agent)
+        assert list(checks.of_bridge(Bridge.VXLAN)) == []
+        outside.switches[Bridge.VXLAN].go(online=False)
+        assert list(checks.of_bridge(Bridge.VXLAN)) == [
+            f"bridge {Bridge.VXLAN} has no OpenFlow session with the agent"
+        ]
+        assert list(checks.of_bridge(Bridge.VLAN)) == []
+        agent.progress.set_faults("megaflows", ["not purged"])
+        assert list(checks.of_bridge(Bridge.VLAN)) == ["not purged"]
 
-    async def amiss(*uplinks: Uplink) -> list[str]:
-        world = World(fwd_mode=FwdMode.BRIDGE, uplinks=uplinks)
-        return await checks.of_place(place, world, 30)
 
-    up, down = Uplink(ofport=30, mac="m"), Uplink(ofport=31, mac="m", up=False)
-    assert await amiss(up, down) == []
-    assert await amiss(down) == [f"every uplink of {Bridge.VLAN} is down"]
-    assert await amiss() == [f"{Bridge.VLAN} has no uplink"]
+async def test_a_tunnel(outside: Outside) -> None:
+    async with running(outside) as agent:
+        checks, place = checks_of(agent), Place("tunnel", PEER)
+
+        async def amiss(name: str = PEER) -> list[str]:
+            return await checks.of_place(
+                place._replace(name=name), agent.world.take(Bridge.VXLAN)[0], 1
+            )
+
+        agent.learn("k", host())
+        await agent.ports.converge()
+        await agent.reconciler.flush()
+        assert await amiss() == []
+        assert await amiss("h9") == [f"no tunnel port to host h9 on {Bridge.VXLAN}"]
+        outside.ovsdb.lose("vxif192022")
+        assert await amiss() == [f"the tunnel port to host {PEER} is missing on {Bridge.VXLAN}"]
 
 
-async def test_the_host_itself(parts: dict[str, Any]) -> None:
-    checks, row = DataplaneChecks(**parts), Mock(ofport=1, error=None)
-    row.name = "contivh0"
-    parts["ovsdb"].ports.return_value = {"contivh0": row}
-    parts["links"].links.return_value = {"contivh0"}
-    assert await checks.of_place(Place("host"), WORLD, 1) == []
-    parts["links"].links.return_value = set()
-    assert await checks.of_place(Place("host"), WORLD, 1) == [
-        "link contivh0 of the host is missing"
-    ]
-    assert await checks.of_place(Place("host"), WORLD, 2) == [
-        "the host's port contivh0 is missing in Open vSwitch"
-    ]
-    parts["progress"].faults.return_value = ["no route to 10.1.0.1"]
-    assert "no route to 10.1.0.1" in await checks.of_place(Place("host"), WORLD, 1)
+@pytest.mark.parametrize(
+    ("uplinks", "amiss"),
+    [
+        ((True, False), []),
+        ((False,), [f"every uplink of {Bridge.VLAN} is down"]),
+        ((), [f"{Bridge.VLAN} has no uplink"]),
+    ],
+)
+async def test_uplinks(outside: Outside, uplinks: tuple[bool, ...], amiss: list[str]) -> None:
+    cards = (Uplink(ofport=30 + number, mac="m", up=up) for number, up in enumerate(uplinks))
+    async with running(outside) as agent:
+        world = World(fwd_mode=FwdMode.BRIDGE, uplinks=tuple(cards))
+        assert await checks_of(agent).of_place(Place("uplink"), world, 30) == amiss
+
+
+async def test_the_host_itself(outside: Outside) -> None:
+    async with running(outside) as agent:
+        checks, place = checks_of(agent), Place("host")
+        routed = GlobalRecord(infra_type="", fwd_mode="routing", arp_mode="", pvt_subnet="")
+        agent.learn(keys.GLOBAL_CONFIG, replace(routed, pvt_subnet="172.19.0.0/16"))
+        await agent.host_access.converge()
+        number = port_names.HOST_OFPORT
+        assert await checks.of_place(place, WORLD, number) == []
+        assert await checks.of_place(place, WORLD, number + 1) == [
+            "the host's port contivh0 is missing in Open vSwitch"
+        ]
+        del outside.links.there["contivh0"]
+        agent.progress.set_faults("host routes", ["no route to 10.1.0.1"])
+        assert await checks.of_place(place, WORLD, number) == [
+            "no route to 10.1.0.1",
+            "link contivh0 of the host is missing",
+        ]

@@ -1,33 +1,17 @@
 """Health check ports: what is answered, and when."""
 
 import asyncio
-import json
 
 import pytest
 
 from core.errors import HostError
 from netplugin.bridges.services.health_checks import HealthChecks, ServiceHealth
-
-
-async def asked(port: int) -> tuple[int, dict[str, object]]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n")
-    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-    writer.close()
-    await writer.wait_closed()
-    return int(head.split()[1]), json.loads(body)
-
-
-async def free_port() -> int:
-    server = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
-    port: int = server.sockets[0].getsockname()[1]
-    server.close()
-    await server.wait_closed()
-    return port
+from tests.bed.netns import free_port
+from tests.unit.netplugin.bridges.services.health import asked
 
 
 async def test_it_says_whether_there_are_targets_here() -> None:
-    checks, port = HealthChecks(), await free_port()
+    checks, port = HealthChecks(), free_port()
     for count, status in ((2, 200), (0, 503)):
         await checks.keep({port: ServiceHealth("shop", "web", count)})
         assert await asked(port) == (
@@ -46,7 +30,7 @@ async def test_it_says_whether_there_are_targets_here() -> None:
 async def test_a_port_in_use_stops_no_other() -> None:
     server = await asyncio.start_server(lambda _r, w: w.close(), None, 0)
     taken = server.sockets[0].getsockname()[1]
-    checks, port = HealthChecks(), await free_port()
+    checks, port = HealthChecks(), free_port()
     health = ServiceHealth("shop", "web", 1)
     with pytest.raises(HostError, match=f"health check port {taken}"):
         await checks.keep({taken: health, port: health})

@@ -1,9 +1,13 @@
-"""What keeps the rules of services: when they are made, in which order, and when removed."""
+"""What keeps the rules of services: when they are made, in which order, and when removed.
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
-from ipaddress import IPv4Address, IPv6Address
-from types import SimpleNamespace
+An agent with a feed is looked at. Fakes are only the host's rules and settings beneath it, which
+show what is there; a step that has to come before another one is made to fail.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Address
 from typing import Any
 
 import pytest
@@ -11,153 +15,178 @@ import pytest
 from core.errors import HostError
 from netplugin.bridges.services.health_checks import ServiceHealth
 from netplugin.bridges.services.service_access import (
-    HostRules,
     ServiceAccess,
     health_checks,
     hooks,
     loopback_guards,
 )
 from netplugin.bridges.services.service_rules import Here
-from netplugin.bridges.services.stale_datagrams import Ways
-from netplugin.kernel.firewall.firewall_watch import FirewallWatch
-from netplugin.kernel.firewall.iptables import IptablesRule
-from netplugin.kernel.firewall.iptables_chains import Chains
+from netplugin.kube.api import KubeList
+from netplugin.kube.config import KubeConfig
+from netplugin.kube.feed import KubeFeed
+from netplugin.kube.resources import NAMESPACES, NODES, POLICIES, SERVICES, SLICES, pods_of
 from netplugin.settings import KubeProxy
-from netplugin.world.builder import WorldBuilder
+from netplugin.startup.kubernetes import build_feed, build_kubernetes
 from netplugin.world.kubernetes.kube_services import KubePort, KubeService, KubeTarget
-from ofnet.world import FwdMode
-from tests.unit.netplugin.records import HOST
+from tests.bed.netns import free_port
+from tests.unit.netplugin.agent import Agent, Outside, running
+from tests.unit.netplugin.bridges.services.health import asked
+from tests.unit.netplugin.world.kube_services import piece, said
 
+NODE = "h1"
 ADDRESS = IPv4Address("192.168.2.10")
-SERVICE = KubeService(
-    namespace="shop",
-    name="web",
-    addresses=(IPv4Address("10.96.0.1"),),
-    health_check_node_port=30999,
-    ports=(
-        KubePort(
-            name="http",
-            protocol="TCP",
-            port=80,
-            targets=frozenset(
-                KubeTarget(address=one, port=8080) for one in (ADDRESS, IPv4Address("10.1.0.2"))
-            ),
-        ),
-    ),
-)
+"""This host's."""
+SERVED = [{"addresses": [one], "conditions": {"ready": True}} for one in (str(ADDRESS), "10.1.0.2")]
+BOTH_LINKS = {"contivh0", "contivv0"}
 
 
-class Outside:
-    """The clients of rules: what they were told, in order."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, Any]] = []
-        self.failing: set[str] = set()
-        self.shown: list[str] = []
-        self.remembered: list[str] = []
-
-    async def replace(self, version: int, wanted: Chains) -> None:
-        self.told.append(("chains", (version, sorted(wanted))))
-
-    async def remove(self, tables: Sequence[str]) -> None:
-        self.told.append(("removed", tuple(tables)))
-
-    async def keep(self, wanted: Any, versions: Sequence[int] = ()) -> bool:
-        kind = "health" if isinstance(wanted, dict) else f"rules of IPv{max(versions)}"
-        self.told.append((kind, list(wanted)))
-        if kind in self.failing:
-            raise HostError(f"{kind} fail")
-        return True
-
-    async def rules(self, version: int, table: str, name: str) -> list[str]:
-        return [f"{version} {table} {name}"]
-
-    def remember(self, rules: Sequence[str]) -> None:
-        self.remembered += rules
-
-    async def follow(self, owner: str, ways: Ways) -> None:
-        self.told.append(("datagrams", (owner, ways.ends)))
-
-    def set_faults(self, _subject: str, faults: Iterable[str]) -> None:
-        self.shown += faults
-
-    async def route_localnet(self, link: str, *, wanted: bool = True) -> None:
-        self.told.append(("localnet", (link, wanted)))
-
-
-def access(outside: Outside, world: WorldBuilder, *, complete: bool = True) -> ServiceAccess:
-    host: Any = outside
-    others: Any = SimpleNamespace(complete=complete, changed=None, ports_changed=None)
-    return ServiceAccess(
-        feed=others,
-        host_rules=HostRules(
-            iptables=host,
-            chains=host,
-            health=host,
-            datagrams=host,
-            route_localnet=outside.route_localnet,
-        ),
-        world=world,
-        reconciler=others,
-        address=ADDRESS,
-        own=(ADDRESS,),
-        interval=60.0,
-        replace=True,
-        board=outside,
-        firewall=FirewallWatch(),
+def web(health_port: int, *addresses: str) -> dict[str, Any]:
+    """Return a service with endpoints on this host and on another."""
+    return said(
+        {
+            "spec": {
+                "type": "LoadBalancer",
+                "externalTrafficPolicy": "Local",
+                "healthCheckNodePort": health_port,
+                "clusterIP": addresses[0],
+                "clusterIPs": [*addresses],
+                "ports": [
+                    {"name": "http", "port": 80, "protocol": "TCP"},
+                    {"name": "dns", "port": 53, "protocol": "UDP"},
+                ],
+            }
+        }
     )
 
 
-@pytest.fixture
-def world() -> WorldBuilder:
-    """Return a World with a service."""
-    world = WorldBuilder(HOST, FwdMode.ROUTING)
-    world.put_kube_service(SERVICE)
-    return world
+@dataclass(frozen=True, slots=True)
+class ServedHost:
+    """An agent that follows Kubernetes, which names one service."""
+
+    agent: Agent
+    feed: KubeFeed
+    access: ServiceAccess
+
+    def list_services(self, *services: dict[str, Any]) -> None:
+        self.feed.apply(SERVICES, KubeList(SERVICES, "7", services))
+
+    def list_others(self) -> None:
+        """Have everything else listed: with this the feed is complete."""
+        ports = [{"name": "http", "port": 8080}, {"name": "dns", "port": 53, "protocol": "UDP"}]
+        self.feed.apply(SLICES, KubeList(SLICES, "7", (piece("web-a", *SERVED, ports=ports),)))
+        for resource in (pods_of(NODE), NAMESPACES, NODES, *POLICIES):
+            self.feed.apply(resource, KubeList(resource, "7", ()))
 
 
-async def test_chains_come_before_what_leads_to_them_and_guards_before_loopback(
-    world: WorldBuilder,
+@asynccontextmanager
+async def serving(outside: Outside) -> AsyncIterator[ServedHost]:
+    """Run an agent beside an API server that has listed nothing yet."""
+    config = KubeConfig.model_validate(
+        {"K8S_API_SERVER": "http://192.0.2.1", "K8S_NODE_NAME": NODE}
+    )
+    async with running(outside) as agent:
+        followed = build_feed(agent.context, agent.dataplane, config, {})
+        assert followed is not None
+        parts = agent.context, agent.clients, agent.dataplane, agent.pod_services.host
+        served = ServedHost(agent, followed.feed, build_kubernetes(*parts, followed).access)
+        yield served
+        served.list_services()
+        outside.faults.failing.clear()
+        await served.access.converge()  # which ends the answers to health checks
+
+
+async def test_rules_answers_and_datagrams_are_those_of_services(outside: Outside) -> None:
+    async with serving(outside) as host:
+        port = free_port()
+        host.list_services(web(port, "10.96.0.1"))
+        host.list_others()
+        await host.access.converge()
+        assert set(outside.firewall.rules) == {*loopback_guards(), *hooks(4)}
+        assert outside.chains.there.keys() == {(4, "nat"), (4, "filter")}
+        assert "10.96.0.1" in str(outside.chains.there[4, "nat"])
+        assert outside.routing_localnet == BOTH_LINKS
+        assert (await asked(port))[1]["localEndpoints"] == 1
+        led, _ = outside.ways[-1]
+        assert led.keys() == {(IPv4Address("10.96.0.1").packed, 53)}
+        host.list_services()
+        await host.access.converge()
+        assert "10.96.0.1" not in str(outside.chains.there[4, "nat"])
+        with pytest.raises(ConnectionRefusedError):
+            await asked(port)
+
+
+async def test_a_next_agent_leads_datagrams_away_from_what_the_rules_before_said(
+    outside: Outside,
 ) -> None:
-    outside = Outside()
-    await access(outside, world).converge()
-    kinds = [kind for kind, _ in outside.told]
-    order = ("chains", "rules of IPv4", "rules of IPv6", *3 * ["localnet"], "health", "datagrams")
-    assert kinds == [*order]
-    switched = [about for kind, about in outside.told if kind == "localnet"]
-    assert switched == [("contivh0", True), ("contivv0", True), ("all", False)]
-    rules: Collection[IptablesRule] = outside.told[1][1]
-    assert set(rules) == {*loopback_guards(), *hooks(4)}
-    assert outside.told[-2][1] == [30999]
-    assert outside.remembered == ["4 nat CONTIV-SERVICES", "4 nat CONTIV-NODEPORTS"], "once, before"
+    rule = "-d 10.96.0.9/32 -p udp -m udp --dport 53 -j CONTIV-GONE"
+    outside.chains.there[4, "nat"] = {"CONTIV-SERVICES": [rule]}
+    async with serving(outside) as host:
+        host.list_services()
+        host.list_others()
+        await host.access.converge()
+        _, former = outside.ways[-1]
+        assert former == {(IPv4Address("10.96.0.9").packed, 53)}
+
+
+async def test_chains_come_before_what_leads_to_them(outside: Outside) -> None:
+    async with serving(outside) as host:
+        host.list_services(web(free_port(), "10.96.0.1"))
+        host.list_others()
+        outside.faults.failing["chains of IPv4"] = HostError("no chains")
+        with pytest.raises(HostError, match=r"^IPv4: no chains$"):
+            await host.access.converge()
+        assert outside.firewall.rules == []
+        assert outside.routing_localnet == set()
 
 
 @pytest.mark.parametrize("broken", [4, 6])
-async def test_one_family_that_fails_does_not_stop_the_other(
-    world: WorldBuilder, broken: int
-) -> None:
-    both = replace(SERVICE, addresses=(*SERVICE.addresses, IPv6Address("fd00::1")))
-    world.put_kube_service(both)
-    outside = Outside()
-    outside.failing = {f"rules of IPv{broken}"}
-    with pytest.raises(HostError, match=f"^IPv{broken}: rules of IPv{broken} fail$"):
-        await access(outside, world).converge()
-    done = dict(outside.told)
-    assert {"rules of IPv4", "rules of IPv6", "health"} <= done.keys()
-    assert ("localnet" in done) is (broken == 6), "not without its guards"
+async def test_one_family_that_fails_does_not_stop_the_other(outside: Outside, broken: int) -> None:
+    async with serving(outside) as host:
+        port, other = free_port(), {4: 6, 6: 4}[broken]
+        host.list_services(web(port, "10.96.0.1", "fd00::1"))
+        host.list_others()
+        outside.faults.failing[f"rules of IPv{broken}"] = HostError("no rules")
+        with pytest.raises(HostError, match=f"^IPv{broken}: no rules$"):
+            await host.access.converge()
+        assert {rule.chain.version for rule in outside.firewall.rules} == {other}
+        assert (await asked(port))[0] == 200
+        guarded = broken == 6
+        assert outside.routing_localnet == (BOTH_LINKS if guarded else set()), "not without guards"
 
 
-async def test_nothing_is_touched_before_all_services_are_listed(world: WorldBuilder) -> None:
-    outside = Outside()
-    assert await access(outside, world, complete=False).converge() is None
-    assert outside.told == []
+async def test_loopback_addresses_are_not_routed_by_all_links(outside: Outside) -> None:
+    """kube-proxy and earlier releases of the agent have them routed."""
+    outside.routing_localnet.add("all")
+    async with serving(outside) as host:
+        host.list_others()
+        host.list_services()
+        await host.access.converge()
+        assert outside.routing_localnet == BOTH_LINKS
+
+
+async def test_nothing_is_touched_before_all_services_are_listed(outside: Outside) -> None:
+    async with serving(outside) as host:
+        host.list_services(web(free_port(), "10.96.0.1"))
+        assert await host.access.converge() is None
+        assert (outside.firewall.rules, outside.chains.there) == ([], {})
+        host.list_others()
 
 
 def test_targets_of_this_host_are_counted() -> None:
+    targets = frozenset(
+        KubeTarget(address=one, port=8080) for one in (ADDRESS, IPv4Address("10.1.0.2"))
+    )
+    port = KubePort(name="http", protocol="TCP", port=80, targets=targets)
+    service = KubeService(
+        namespace="shop",
+        name="web",
+        addresses=(IPv4Address("10.96.0.1"),),
+        health_check_node_port=30999,
+        ports=(port,),
+    )
     here = Here(address=ADDRESS, targets=frozenset({ADDRESS}), private=None)
-    assert health_checks([SERVICE], here) == {30999: ServiceHealth("shop", "web", 1)}
-    (port,) = SERVICE.ports
-    ending = replace(SERVICE, ports=(replace(port, draining=port.targets),))
+    assert health_checks([service], here) == {30999: ServiceHealth("shop", "web", 1)}
+    ending = replace(service, ports=(replace(port, draining=targets),))
     assert health_checks([ending], here) == {30999: ServiceHealth("shop", "web", 0)}, "nothing new"
 
 
