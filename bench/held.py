@@ -128,7 +128,7 @@ async def _hold(url: str, which: str) -> None:
 
 def _apply(world: WorldBuilder, event: Event) -> None:
     if isinstance(event, ScopeChanged):
-        world.hold(event.networks)
+        world.networks.hold(event.networks)
     elif isinstance(event, Changed):
         world.put(event.record)
     elif isinstance(event, Removed):

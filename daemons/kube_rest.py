@@ -98,7 +98,7 @@ class KubeRest:
             data=None if body is None else json.dumps(body).encode(),
             headers={
                 "Accept": "application/json",
-                "Authorization": f"Bearer {self._token()}",
+                "Authorization": f"Bearer {self._read_account('token').strip()}",
                 "Content-Type": "application/json",
             },
         )
@@ -123,9 +123,6 @@ class KubeRest:
                 f"{self.url}{path}: no object, or more than {LIMIT} bytes"
             )
         return read
-
-    def _token(self) -> str:
-        return self._read_account("token").strip()
 
     def _context(self) -> ssl.SSLContext:
         return tls_trust.client_context(ca_text=self._read_account("ca.crt"))

@@ -103,15 +103,12 @@ class Registration:
             return
         async with (
             background("service lease", self._lease.lost()) as lost,
-            background("service update", self._wait_for_update()) as updated,
+            background("service update", self._updated.wait()) as updated,
         ):
             await asyncio.wait((lost, updated), return_when=asyncio.FIRST_COMPLETED)
         if not holds(self._lease):
             log.warning("service lease lost, registering again", extra=fields(key=self._key))
             await self._lose(self._lease)
-
-    async def _wait_for_update(self) -> None:
-        await self._updated.wait()
 
     async def _lose(self, lease: Lease) -> None:
         self._synced.clear()

@@ -22,7 +22,7 @@ from ofnet.channel.switch import Switch
 from ofnet.channel.wire import PacketIn
 from ofnet.desired import Desired
 from ofnet.diff import Difference, difference
-from ofnet.drops import DropNotice, Dropping, DroppingFlows
+from ofnet.drops import DropNotice, DroppingFlows
 from ofnet.flow_sync import FlowSync, SyncLimits
 from ofnet.hits import Hits, guarded_by_object, hits_by_object
 from ofnet.inspection import AgentIdentity, bridge_report, tenants
@@ -98,7 +98,7 @@ class BridgeAgent:
         self._logged = LoggedRules()
         self._world = world
         self.desired = Desired(bridge)
-        self._dropping = DroppingFlows(self.desired)
+        self.dropping = DroppingFlows(self.desired)
         self.directory = Directory()
         self._log_faults(self.desired.update(world, EVERYTHING).faults)
         self.directory.update(world, EVERYTHING)
@@ -159,7 +159,7 @@ class BridgeAgent:
         if any(flow.owner is ObjectKind.RULE for flow in (*delta.add, *delta.delete)):
             self._logged.forget()
         if delta.add:
-            self._dropping.changed()
+            self.dropping.changed()
         self._world = world
         if self._observer is not None:
             self._observer.on_world(world)
@@ -352,13 +352,9 @@ class BridgeAgent:
         if answer is not None:
             self.switch.send_packet(answer, _BACK, in_port=packet.in_port)
 
-    def dropping(self, cookie: int) -> Dropping | None:
-        """Return what a flow keeps packets from their destination for; None for any other flow."""
-        return self._dropping.by_cookie(cookie)
-
     def _note_dropped(self, packet: PacketIn, notice: DropNotice) -> bool:
         """Pass on what a flow has dropped; return whether the packet came for nothing else."""
-        dropping = self._dropping.by_cookie(packet.cookie)
+        dropping = self.dropping.by_cookie(packet.cookie)
         if dropping is None:
             return False
         found = drops.read(packet, dropping, self.directory, bridge=self.bridge, world=self._world)

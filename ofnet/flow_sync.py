@@ -9,7 +9,7 @@ corrected until nothing differs. Must not know how flows are made.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -33,6 +33,9 @@ log = logging.getLogger(__name__)
 
 MAX_ROUNDS: Final = 5
 """Comparisons in a row after which a switch that does not converge is left until later."""
+
+PACE: Final = Pace(0.2, 5.0)
+"""Of comparisons after a failure."""
 
 UPDATE_LIMIT: Final = patient(60.0)
 """Seconds after which an update is given up; the switch's own limits come first."""
@@ -101,7 +104,7 @@ class FlowSync:
         self._late: list[tuple[float, frozenset[Translated]]] = []
         self._wake = asyncio.Event()
         self._audit_at = 0.0
-        self._pauses = _pauses()
+        self._pauses = PACE.pauses()
         self._synced = asyncio.Event()
         self._loop = Loop(
             log, "flow update failed", about=f"bridge {desired.bridge}", patience=REMOTE
@@ -191,7 +194,7 @@ class FlowSync:
         self._synced.clear()
         self._refusals.clear()
         self._audit_at = 0.0
-        self._pauses = _pauses()
+        self._pauses = PACE.pauses()
         self._wake.set()
 
     def on_disconnected(self) -> None:
@@ -227,7 +230,7 @@ class FlowSync:
                 self._audit_at = now + self._limits.audit_interval
                 await self._try_refused()
                 await self._compare([])
-                self._pauses = _pauses()
+                self._pauses = PACE.pauses()
             else:
                 await self._flush()
         except (SwitchUnavailable, SwitchRefused) as exc:
@@ -399,7 +402,3 @@ class FlowSync:
 
 def _ignore() -> None:
     """Do nothing: the observer until one is set."""
-
-
-def _pauses() -> Iterator[float]:
-    return Pace(0.2, 5.0).pauses()

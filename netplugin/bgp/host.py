@@ -121,7 +121,7 @@ class HostBgp:
         )
         try:
             async with self._tasks:
-                self._tasks.create_task(self._routes.run())
+                self._tasks.create_task(self._routes.hops.run())
                 self._tasks.create_task(self._update_routes())
                 await loop.run()
         finally:
@@ -195,7 +195,7 @@ class HostBgp:
 
         Before, the bridge has no flow that carries this host's packets to the peer.
         """
-        await self._routes.resolved(peering.peer)
+        await self._routes.hops.wait_for(peering.peer)
         return await self._connect(peering)
 
     async def _end_session(self, speaker: "Speaker") -> None:

@@ -49,7 +49,7 @@ class LearnedRoutes:
     def __init__(self, world: WorldBuilder, agent: BridgeAgent, *, interval: float) -> None:
         self._world = world
         self._agent = agent
-        self._hops = NextHops(self._send_request, interval=interval)
+        self.hops = NextHops(self._send_request, interval=interval)
         self._source: RouteSource | None = None
         self.changed = asyncio.Event()
 
@@ -57,23 +57,15 @@ class LearnedRoutes:
         """Carry the routes of a speaker from now on; None removes all routes."""
         self._source = source
         if source is None:
-            self._hops.want(frozenset())
+            self.hops.want(frozenset())
             self._world.vlan.set_routes({})
         else:
-            self._hops.want(frozenset({source.peering.peer}))
+            self.hops.want(frozenset({source.peering.peer}))
 
     def put(self, neighbour: Neighbour) -> None:
         """Put the MAC address of a next hop."""
-        if self._hops.put(neighbour.address, neighbour.mac):
+        if self.hops.put(neighbour.address, neighbour.mac):
             self.changed.set()
-
-    async def resolved(self, address: Address) -> None:
-        """Return when an address has a MAC address."""
-        await self._hops.wait_for(address)
-
-    async def run(self) -> None:
-        """Resolve next hops, for ever."""
-        await self._hops.run()
 
     def publish(self) -> None:
         """Put the routes with resolved next hops into the World."""
@@ -84,8 +76,8 @@ class LearnedRoutes:
         # IPv6 that is known here, so its next hops are requested there: only what answers is on it.
         # A route without a MAC address is held back: its flow could not say where packets go.
         near = {hop for hop in source.routes.values() if _on_network(hop, source.peering)}
-        self._hops.want(frozenset({source.peering.peer, *near}))
-        macs = self._hops.macs
+        self.hops.want(frozenset({source.peering.peer, *near}))
+        macs = self.hops.macs
         routes = {to: macs[hop] for to, hop in source.routes.items() if hop in macs}
         self._world.vlan.set_routes(routes)
         router = self._world.vlan.router
@@ -93,7 +85,7 @@ class LearnedRoutes:
             self._world.vlan.set_router(self.known(router))
         # Old routes go when the peer has sent all of its own (End-of-RIB) and each of them has a
         # flow. Earlier, traffic to a route that is still to come would be dropped.
-        if source.routes_complete and self._hops.complete:
+        if source.routes_complete and self.hops.complete:
             self.end_learning()
 
     def end_learning(self) -> None:
@@ -102,7 +94,7 @@ class LearnedRoutes:
 
     def known(self, router: Router) -> Router:
         """Return the router with its peer's MAC address, if that is resolved."""
-        return replace(router, peer_mac=self._hops.macs.get(router.peer))
+        return replace(router, peer_mac=self.hops.macs.get(router.peer))
 
     def _send_request(self, address: Address) -> None:
         """Send an untagged ARP or ND request for a next hop by an uplink that works."""

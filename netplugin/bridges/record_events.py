@@ -90,7 +90,7 @@ class RecordEvents:
                 self._in_doubt.discard(event.prefix)
                 self._histories.notify()
         elif isinstance(event, ScopeChanged):
-            self._world.hold(event.networks)
+            self._world.networks.hold(event.networks)
         elif isinstance(event, StoreRolledBack | HistoryUnverified):
             self._progress.rewound(event.prefix)
             self._world.forget_revision(event.prefix)

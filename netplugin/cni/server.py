@@ -135,18 +135,19 @@ class _Endpoint:
 
     async def _answer(self, request: web.BaseRequest, verb: str | None) -> web.StreamResponse:
         if not is_allowed(request):
-            return _text(HTTPStatus.FORBIDDEN, "403 access denied\n")
+            return web.Response(status=HTTPStatus.FORBIDDEN, text="403 access denied\n")
         if (
             verb is None
             or request.method != "POST"
             or request.headers.get("Content-Type") != "application/json"
         ):
-            return _text(HTTPStatus.NOT_FOUND, "404 page not found\n")
+            return web.Response(status=HTTPStatus.NOT_FOUND, text="404 page not found\n")
         limit = MAX_GC_BODY if verb == "GC" else MAX_BODY
         try:
             body = await self._plugins.read(request, limit)
         except TimeoutError:
-            return _text(HTTPStatus.REQUEST_TIMEOUT, "408 request not received in time\n")
+            late = "408 request not received in time\n"
+            return web.Response(status=HTTPStatus.REQUEST_TIMEOUT, text=late)
         except web.HTTPRequestEntityTooLarge:
             too_large = BadCall(DECODING_FAILURE, f"request is larger than {limit} bytes")
             reply = results.failed(too_large, too_large.version, verb)
@@ -210,7 +211,3 @@ class _Endpoint:
 def _crash(exc: BaseException, verb: str) -> tuple[int, dict[str, Any]]:
     log.error("CNI call crashed", exc_info=exc, extra=fields(method=verb))
     return 500, results.crashed(LATEST)
-
-
-def _text(status: HTTPStatus, text: str) -> web.Response:
-    return web.Response(status=status, text=text)

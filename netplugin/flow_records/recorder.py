@@ -210,7 +210,7 @@ class FlowRecorder:
         if before is None:
             return  # what was counted before this agent ran is nothing that it has missed
         for match, (port, cookie, packets) in reported.items():
-            found = (agent.dropping(cookie) for agent in self._agents.values())
+            found = (agent.dropping.by_cookie(cookie) for agent in self._agents.values())
             dropping = next((one for one in found if one is not None), None)
             if dropping is None:
                 continue

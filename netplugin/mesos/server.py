@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
@@ -79,7 +79,7 @@ class _Endpoint:
         try:
             call = messages.read_request(body, verb)
             if verb is Verb.ADD:
-                return _json(messages.added(await self._add(call)), HTTPStatus.OK)
+                return web.json_response(messages.added(await self._add(call)))
             await self._handler.delete(call)
             self._links.remove(call.spec.container_id)
         except ContivError as exc:
@@ -99,8 +99,4 @@ def _crash(exc: BaseException) -> web.Response:
 
 
 def _failure(said: str) -> web.Response:
-    return _json(messages.failed(said), HTTPStatus.INTERNAL_SERVER_ERROR)
-
-
-def _json(reply: dict[str, Any], status: HTTPStatus) -> web.Response:
-    return web.json_response(reply, status=status)
+    return web.json_response(messages.failed(said), status=HTTPStatus.INTERNAL_SERVER_ERROR)

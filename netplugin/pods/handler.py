@@ -84,10 +84,6 @@ class Pods:
             else:
                 self.teardown.schedule(replace(entry, state=EntryState.REMOVING))
 
-    def keys(self) -> frozenset[EndpointKey]:
-        """Return the keys of this host's endpoints."""
-        return self._registry.keys()
-
     async def add(self, request: PodRequest) -> PodResult:
         """Create a pod's interface, or return the result of an identical earlier call."""
         times = self._stages.begin()

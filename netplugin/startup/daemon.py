@@ -140,7 +140,7 @@ async def _start(context: Context, kube_config: KubeConfig) -> None:
     await start_servers(context, agent, early)
     if start_docker is not None:
         await start_docker(agent.dataplane, agent.pod_services)
-    count = len(agent.pod_services.pods.keys())
+    count = len(agent.pod_services.host.registry.keys())
     # Last: from now on requests of pods come to this agent.
     context.supervisor.supervise("name service", agent.host_services.name_ports.run())
     log.info("agent ready", extra=fields(host=settings.host, count=count))

@@ -23,7 +23,7 @@ Every change sets the `netplugin.world.bridges.change_signal`.
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Address, IPv6Address
 
-from core.ids import EndpointKey, HostLabel, NetworkId, TenantName
+from core.ids import EndpointKey, HostLabel, TenantName
 from netplugin.world.bridges.conversion import LocalPort
 from netplugin.world.dns.kube_names import CLUSTER_DOMAIN
 from netplugin.world.graph import WorldGraph
@@ -82,10 +82,6 @@ class WorldBuilder(WorldGraph):
         source = self._sources[type(fact)]
         source.remove(source.key(fact))
 
-    def hold(self, networks: frozenset[NetworkId]) -> None:
-        """Set the networks that concern this host: endpoints of others come and go unnoticed."""
-        self.networks.hold(networks)
-
     # -- pods of this host ---------------------------------------------------------------------
 
     def put_port(self, key: EndpointKey, port: LocalPort) -> None:
@@ -96,7 +92,7 @@ class WorldBuilder(WorldGraph):
     def remove_port(self, key: EndpointKey) -> None:
         """Remove the port of an endpoint of this host."""
         self.endpoints.remove_port(key)
-        self.pod_policies.remove_port(key)
+        self.pod_policies.early.remove(key)
 
     # -- services of Kubernetes ----------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from ipaddress import ip_address
 
-from core.ids import EndpointKey, HostLabel, TenantName
+from core.ids import HostLabel, TenantName
 from core.logs import fields
 from netplugin.world.bridges.bridge_state import BridgeState
 from netplugin.world.bridges.change_signal import ChangeSignal
@@ -120,10 +120,6 @@ class PodPolicies:
             self.early.remove(record.key)
         else:
             self.early.put(record)
-
-    def remove_port(self, key: EndpointKey) -> None:
-        """Follow an endpoint that has no port on this host any more."""
-        self.early.remove(key)
 
     def networks_changed(self, change: NetworkChange) -> None:
         """Update the pods of tenants whose networks or VRF ids changed."""

@@ -146,7 +146,7 @@ class Agent:
             case SyncedTo():
                 self.reached[event.prefix] = event.rev
             case ScopeChanged():
-                self.world.hold(event.networks)
+                self.world.networks.hold(event.networks)
             case Changed():
                 self.world.put(event.record)
             case Removed():

@@ -353,7 +353,7 @@ async def running(
         agent.world.set_complete()
         sup.supervise("flows", agent.reconciler.run())
         await agent.reconciler.flush()
-        if not agent.pods.keys():
+        if not agent.registry.keys():
             agent.base = {key for s in outside.switches.values() for key in s.table}
         yield agent
         assert sup.spawn_failures == 0
@@ -365,7 +365,7 @@ async def left_nothing(agent: Agent) -> None:
     await eventually(lambda: not agent.outside.faults.pending)
     await eventually(lambda: agent.traces() == NOTHING_LEFT)
     await eventually(lambda: not agent.pod_ports.used_numbers())
-    assert agent.pods.keys() == frozenset()
+    assert agent.registry.keys() == frozenset()
 
 
 async def eventually(holds: Callable[[], bool], seconds: float = WITHIN) -> None:

@@ -91,6 +91,6 @@ def test_what_is_no_drop_or_no_ip_is_none() -> None:
     other = next(one for one in heard.agent.desired.flows.values() if one.instructions.goto)
     heard.agent.on_packet_in(PacketIn(other.table, 101, None, FRAME, other.cookie, 0))
     assert not heard.drops
-    dropping = heard.agent.dropping(flow.cookie)
+    dropping = heard.agent.dropping.by_cookie(flow.cookie)
     assert dropping == (GUARDED, TableId.INPUT, True)
-    assert heard.agent.dropping(other.cookie) is None
+    assert heard.agent.dropping.by_cookie(other.cookie) is None

@@ -151,8 +151,8 @@ def test_drops_that_were_not_reported_are_counted() -> None:
 def reporting(dumps: DumpRecorder, dropping: Dropping) -> str:
     """Return a datapath flow, of so many packets, of a flow that drops."""
     agent = dumps.recorder._agents[Bridge.VXLAN]
-    assert agent.dropping(1) is None
-    agent.dropping = {1: dropping}.get  # type: ignore[assignment, method-assign]
+    assert agent.dropping.by_cookie(1) is None
+    agent.dropping.by_cookie = {1: dropping}.get  # type: ignore[assignment, method-assign]
     return (
         "recirc_id(0),in_port(vvport1),eth(),ipv4(src=1.1.1.1), packets:{}, bytes:1, used:1s,"
         "actions:userspace(pid=0,controller(reason=1,rule_cookie=0x1,max_len=128))\n"

@@ -132,7 +132,7 @@ async def test_the_next_agent_keeps_containers(outside: Outside, tmp_path: Path)
         await it.call(CREATE, **ENDPOINT)
         await it.call(JOIN, **ENDPOINT, SandboxKey="/a")
     async with drivers(outside, tmp_path) as it:
-        assert len(it.agent.pods.keys()) == 1
+        assert len(it.agent.registry.keys()) == 1
         assert (await it.names.place_of("d1")).network == "n1"
         await it.call(DELETE, **ENDPOINT)
         await eventually(lambda: it.agent.traces()[:4] == NOTHING_LEFT[:4])

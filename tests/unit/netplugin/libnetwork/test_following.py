@@ -222,11 +222,11 @@ async def test_what_the_engine_forgot_is_released_after_a_while(following: Follo
     await one_endpoint(following)
     await following.look(LEAK_GRACE)
     await following.look(LEAK_GRACE)
-    assert len(following.it.agent.pods.keys()) == 1, "the engine knows it"
+    assert len(following.it.agent.registry.keys()) == 1, "the engine knows it"
     following.it.engine.put(engine_network("d1"))
     assert await following.look()
     await following.look(LEAK_GRACE - 1)
-    assert len(following.it.agent.pods.keys()) == 1
+    assert len(following.it.agent.registry.keys()) == 1
     await following.look(1)
     await left_nothing(following.it.agent)
 
@@ -240,14 +240,14 @@ async def test_an_engine_that_is_away_forgets_nothing(following: Following) -> N
         await following.look(LEAK_GRACE)
     following.it.engine.away = False
     await following.look()
-    assert len(following.it.agent.pods.keys()) == 1, "time in which it was away does not count"
+    assert len(following.it.agent.registry.keys()) == 1, "time in which it was away does not count"
 
 
 async def test_pods_of_cni_are_not_the_engines(following: Following) -> None:
     await following.it.agent.pods.add(request())
     await following.look()
     await following.look(LEAK_GRACE)
-    assert len(following.it.agent.pods.keys()) == 1
+    assert len(following.it.agent.registry.keys()) == 1
 
 
 async def test_a_container_without_an_endpoint_here_is_a_fault(following: Following) -> None:

@@ -63,7 +63,7 @@ class Watch:
 
 async def gone(agent: Agent) -> None:
     await eventually(lambda: agent.traces() == NOTHING_LEFT)
-    assert agent.pods.keys() == frozenset()
+    assert agent.registry.keys() == frozenset()
 
 
 # -- pods that are gone --------------------------------------------------------------------------

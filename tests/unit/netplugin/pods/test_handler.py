@@ -209,7 +209,7 @@ async def test_a_present_pod_survives_a_restart_untouched(outside: Outside) -> N
     outside.faults.reached.clear()
     async with running(outside) as agent:
         agent.base = base
-        assert agent.pods.keys() == {key("c1")}
+        assert agent.registry.keys() == {key("c1")}
         assert agent.traces() == before
         assert not outside.faults.reached[FLOWS]
 
@@ -280,7 +280,7 @@ async def test_an_add_after_a_failed_one_is_not_answered_from_memory(outside: Ou
             with pytest.raises(HostError, match="disk full"):
                 await agent.pods.add(request())
             assert agent.traces() == NOTHING_LEFT
-            assert agent.pods.keys() == frozenset()
+            assert agent.registry.keys() == frozenset()
         outside.faults.failing.clear()
         result = await agent.pods.add(request())
         assert result.host_ifname in outside.links.there
@@ -355,7 +355,7 @@ async def test_an_add_does_not_wait_for_ever_for_a_release(outside: Outside) -> 
         await agent.pods.delete(request())
         with pytest.raises(MasterUnavailable, match="not released"):
             await agent.pods.add(request())
-        assert agent.pods.keys() == frozenset()
+        assert agent.registry.keys() == frozenset()
 
 
 async def test_a_delete_the_journal_cannot_keep_changes_nothing(outside: Outside) -> None:

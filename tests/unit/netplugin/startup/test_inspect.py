@@ -205,7 +205,7 @@ async def test_an_endpoint_is_reclaimed_by_its_key(outside: Outside) -> None:
             answer = await ask(application(agent), "DELETE", path)
             assert (answer.status, answer.text) == (200, "null\n")
             assert answer.content_type == "application/json"
-        assert agent.pods.keys() == frozenset()
+        assert agent.registry.keys() == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -245,9 +245,9 @@ async def test_only_a_registered_master_changes_anything(outside: Outside) -> No
             assert answer.status == 403
             assert "is not the address of a registered netmaster" in str(answer.text)
             assert await driver(app, peer=peer)
-        assert len(agent.pods.keys()) == 1
+        assert len(agent.registry.keys()) == 1
         assert (await ask(app, "DELETE", path, peer="127.0.0.1")).status == 200, "known by name"
-        assert agent.pods.keys() == frozenset()
+        assert agent.registry.keys() == frozenset()
 
 
 async def test_kubernetes_is_shown(outside: Outside) -> None:

@@ -137,7 +137,6 @@ CHANGES: Final[dict[Callable[..., object], Change]] = {
     WorldBuilder.remove_kube_service: Change(
         lambda w: w.remove_kube_service(KUBE.key), lambda w: w.put_kube_service(KUBE)
     ),
-    WorldBuilder.hold: Change(lambda w: w.hold(frozenset())),
     WorldBuilder.put_port: Change(lambda w: w.put_port(LOCAL.key, port(LOCAL))),
     WorldBuilder.remove_port: Change(lambda w: w.remove_port(LOCAL.key), local),
     WorldBuilder.set_kubernetes_partial: Change(lambda w: w.set_kubernetes_partial(partial=True)),
