@@ -46,7 +46,7 @@ MAX_QUOTA: Final = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class FieldCheck:
     """One field's rule: maximal bytes and pattern of a text, bounds of a number.
 
     The pattern must match the whole text. `fill` replaces an empty text or zero before the check.
@@ -61,17 +61,19 @@ class Check:
     instead: str = ""
 
 
-def _text(pattern: str, *, longest: int | None = None, fill: str = "", instead: str = "") -> Check:
-    return Check(longest=longest, pattern=re.compile(pattern), fill=fill, instead=instead)
+def _text(
+    pattern: str, *, longest: int | None = None, fill: str = "", instead: str = ""
+) -> FieldCheck:
+    return FieldCheck(longest=longest, pattern=re.compile(pattern), fill=fill, instead=instead)
 
 
 Name = Annotated[str, _text(rf"{_LABEL}(?:\.{_LABEL})*", longest=NAME_BYTES)]
 OptionalName = Annotated[str, _text(rf"(?:{_LABEL}\.)*(?:{_LABEL})?", longest=NAME_BYTES)]
 Tag = Annotated[str, _text(rf"(?:{_LABEL}(?:\.{_LABEL})*)?", longest=TAG_BYTES)]
-ShortText = Annotated[str, Check(longest=NAME_BYTES)]
+ShortText = Annotated[str, FieldCheck(longest=NAME_BYTES)]
 NetworkKind = Annotated[str, _text(r"infra|data", fill="data")]
 Encapsulation = Annotated[str, _text(r"vlan|vxlan")]
-PacketTag = Annotated[int, Check(maximum=MAX_PKT_TAG)]
+PacketTag = Annotated[int, FieldCheck(maximum=MAX_PKT_TAG)]
 Subnet4 = Annotated[str, _text(rf"{_IP4}(?:-{_IP4})?/{_PREFIX4}", instead="ipv6_subnet")]
 Address4 = Annotated[str, _text(rf"(?:{_IP4})?")]
 Subnet6 = Annotated[str, _text(rf"(?:{_IP6}/{_PREFIX6})?")]
@@ -85,8 +87,8 @@ VxlanRange = Annotated[str, _text(r"[0-9]{1,8}-[0-9]{1,8}")]
 ForwardMode = Annotated[str, _text(r"(?:bridge|routing)?")]
 ArpMode = Annotated[str, _text(r"(?:proxy|flood)?")]
 PrivateSubnet = Annotated[str, _text(rf"{_IP4}/16")]
-Dscp = Annotated[int, Check(minimum=0, maximum=MAX_DSCP)]
-Burst = Annotated[int, Check(minimum=0, maximum=MAX_BURST)]
+Dscp = Annotated[int, FieldCheck(minimum=0, maximum=MAX_DSCP)]
+Burst = Annotated[int, FieldCheck(minimum=0, maximum=MAX_BURST)]
 Bandwidth = Annotated[str, _text(r"(?:[1-9][0-9]* ?[kmgKMG](?:b|bps)?)?", longest=NAME_BYTES)]
 GatewayName = Annotated[str, _text(r"aciGw", longest=NAME_BYTES)]
 YesOrNo = Annotated[str, _text(r"yes|no")]
@@ -96,9 +98,9 @@ PathBindings = Annotated[str, _text(rf"(?:{_PATH}(?:,{_PATH})*)?", longest=BINDI
 Direction = Annotated[str, _text(r"in|out")]
 RuleAction = Annotated[str, _text(r"allow|deny")]
 Enforcement = Annotated[str, _text(r"(?:audit|enforcing)?")]
-Quota = Annotated[int, Check(minimum=0, maximum=MAX_QUOTA)]
-Priority = Annotated[int, Check(minimum=1, maximum=100, fill=1)]
-Port = Annotated[int, Check(minimum=0, maximum=65_535)]
+Quota = Annotated[int, FieldCheck(minimum=0, maximum=MAX_QUOTA)]
+Priority = Annotated[int, FieldCheck(minimum=1, maximum=100, fill=1)]
+Port = Annotated[int, FieldCheck(minimum=0, maximum=65_535)]
 Protocol = Annotated[str, _text(r"(?:tcp|udp|icmp|[0-1]?[0-9]{1,2}|2[0-4][0-9]|25[0-5])?")]
 AddressMatch = Annotated[
     str, _text(rf"(?:{_IP4}{_RANGE_END}(?:/{_PREFIX4})?|{_IP6}(?:/{_MATCHED6})?)?")
@@ -107,8 +109,8 @@ LongName = Annotated[str, _text(rf"{_LABEL}(?:\.{_LABEL})*", longest=LONG_NAME_B
 OneAddress4 = Annotated[str, _text(rf"(?:{_IP4})?", longest=ADDRESS_BYTES)]
 ServiceAddress = Annotated[str, _text(rf"(?:{_IP4}|{_IP6})?", longest=ADDRESS6_BYTES)]
 RouterAddress = Annotated[str, _text(rf"{_IP4}(?:-{_OCTET})?/{_PREFIX4}", instead="router_ipv6")]
-HostName = Annotated[str, Check(longest=HOST_BYTES)]
-CallText = Annotated[str, Check(longest=CALL_BYTES)]
+HostName = Annotated[str, FieldCheck(longest=HOST_BYTES)]
+CallText = Annotated[str, FieldCheck(longest=CALL_BYTES)]
 """What an agent sends; the original has no limit, and stores it in every record."""
 
 M = TypeVar("M", bound=WireModel)
@@ -143,7 +145,7 @@ def faults(model: WireModel) -> Iterator[tuple[str, str]]:
             yield name, fault
 
 
-def _fault(name: str, value: str | int, check: Check) -> str:
+def _fault(name: str, value: str | int, check: FieldCheck) -> str:
     """Return what is wrong with a field, in the original's words; "" if nothing is."""
     if isinstance(value, int):
         low, high = check.minimum, check.maximum
@@ -157,12 +159,12 @@ def _fault(name: str, value: str | int, check: Check) -> str:
 
 
 @cache
-def _checks(model: type[WireModel]) -> tuple[tuple[str, str, Check], ...]:
+def _checks(model: type[WireModel]) -> tuple[tuple[str, str, FieldCheck], ...]:
     return tuple(_declared(model))
 
 
-def _declared(model: type[WireModel]) -> Iterator[tuple[str, str, Check]]:
+def _declared(model: type[WireModel]) -> Iterator[tuple[str, str, FieldCheck]]:
     for attribute, field in model.model_fields.items():
         for rule in field.metadata:
-            if isinstance(rule, Check):
+            if isinstance(rule, FieldCheck):
                 yield attribute, str(field.alias), rule

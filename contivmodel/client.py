@@ -199,7 +199,7 @@ class MasterClient:
         self, call: PluginCall[T], request: WireModel, *, base_url: str | None = None
     ) -> T:
         """Send a request and return what was answered."""
-        with spans.part(call.route, context.Kind.CLIENT):
+        with spans.part(call.route, context.SpanRole.CLIENT):
             answer, headers = await self._post(call.route, request, base_url)
         return call.read(answer, headers)
 

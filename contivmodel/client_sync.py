@@ -18,7 +18,7 @@ from contivmodel.http_exchange import (
     CutShort,
     HttpAnswer,
     HttpFailure,
-    NoAnswer,
+    NoReply,
     NotSendable,
     exchange,
 )
@@ -375,7 +375,7 @@ def _failure(method: str, url: str, exc: Exception) -> MasterUnavailable:
         return MasterUnavailable(str(exc))
     unknown = method != "GET" and not isinstance(exc, (_NotSent, NotSendable))
     text = f'{method.capitalize()} "{url}": {_go_error_text(exc)}'
-    if isinstance(exc, (NoAnswer, ConnectionResetError)) and _speaks_tls(_Peer.of(url)):
+    if isinstance(exc, (NoReply, ConnectionResetError)) and _speaks_tls(_Peer.of(url)):
         text = f"{text}: it speaks TLS, name it with https:// instead of http://"
     return MasterUnavailable(text, outcome_unknown=unknown)
 
@@ -501,7 +501,7 @@ def _go_error_text(exc: Exception) -> str:
     match exc:
         case _NotSent() | NotSendable():
             return str(exc)
-        case NoAnswer():
+        case NoReply():
             return "EOF"
         case CutShort():
             return "unexpected EOF"

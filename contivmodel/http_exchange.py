@@ -35,7 +35,7 @@ class HttpFailure(Exception):
     """An exchange failed otherwise than by an error of the socket; the text says how."""
 
 
-class NoAnswer(HttpFailure):
+class NoReply(HttpFailure):
     """The connection ended before an answer began."""
 
 
@@ -112,7 +112,7 @@ def _line(stream: io.BufferedReader) -> bytes:
 
 def _status(line: bytes) -> tuple[int, str]:
     if not line:
-        raise NoAnswer("no answer")
+        raise NoReply("no answer")
     text = line.decode("iso-8859-1")
     version, _, rest = text.strip().partition(" ")
     number, _, reason = rest.partition(" ")

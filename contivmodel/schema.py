@@ -9,7 +9,7 @@ from typing import Any, Final, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from contivmodel.checks import Check
+from contivmodel.checks import FieldCheck
 from contivmodel.objects import RestObject
 from contivmodel.representation import fields_of
 from contivmodel.wire import INT64_MAX, WireModel
@@ -179,5 +179,5 @@ def _is_required(field: FieldInfo) -> bool:
     )
 
 
-def _checks(field: FieldInfo) -> list[Check]:
-    return [rule for rule in field.metadata if isinstance(rule, Check)]
+def _checks(field: FieldInfo) -> list[FieldCheck]:
+    return [rule for rule in field.metadata if isinstance(rule, FieldCheck)]

@@ -17,7 +17,7 @@ SECONDS: Final = (
 """Bounds in seconds for work that usually takes milliseconds."""
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """How the values of a metric behave; the names are those of Prometheus."""
 
     COUNTER = "counter"
@@ -33,7 +33,7 @@ class Metric:
     """
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     labels: tuple[str, ...] = ()
 

@@ -30,7 +30,7 @@ class CrossSiteRequest(ContivError):
     http_status = 403
 
 
-class Headers(Protocol):
+class RequestHeaders(Protocol):
     """The headers of a request, by names without regard to case."""
 
     def getall(self, key: str, default: Sequence[str], /) -> Sequence[str]:
@@ -49,7 +49,7 @@ class BrowserPolicy:
     names: frozenset[str] = frozenset()
     pages: tuple[str, ...] = ()
 
-    def check(self, method: str, path: str, headers: Headers, *, secure: bool) -> None:
+    def check(self, method: str, path: str, headers: RequestHeaders, *, secure: bool) -> None:
         """Check a request; `secure` says that it came by TLS. Raises CrossSiteRequest."""
         origins, sites = headers.getall(ORIGIN, ()), headers.getall(SITE, ())
         if origins and self.trusted_origins.issuperset(origins):
@@ -66,7 +66,7 @@ class BrowserPolicy:
         if origins and not secure and method not in SAFE_METHODS:
             self._check_names(origins, headers.getall("Host", ()))
 
-    def _is_link(self, method: str, path: str, headers: Headers) -> bool:
+    def _is_link(self, method: str, path: str, headers: RequestHeaders) -> bool:
         """Return whether the user followed a link to a page, which its site cannot look into."""
         how = (*headers.getall("Sec-Fetch-Mode", ()), *headers.getall("Sec-Fetch-Dest", ()))
         return method in {"GET", "HEAD"} and how == _LINK and path.startswith(self.pages)

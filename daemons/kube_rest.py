@@ -30,7 +30,7 @@ LIMIT: Final = 8 * 1024 * 1024
 Object = dict[str, Any]
 
 
-class KubeRefused(ContivError):
+class RestRefused(ContivError):
     """The API server refused a request; `status` is the HTTP status."""
 
     def __init__(self, message: str, status: int) -> None:
@@ -64,7 +64,7 @@ class KubeRest:
         """
         try:
             return self._request("GET", path)
-        except KubeRefused as exc:
+        except RestRefused as exc:
             if exc.status == 404:
                 return None
             raise
@@ -86,7 +86,7 @@ class KubeRest:
     def _unless_conflict(self, method: str, path: str, body: Object) -> Object | None:
         try:
             return self._request(method, path, body)
-        except KubeRefused as exc:
+        except RestRefused as exc:
             if exc.status == 409:
                 return None
             raise
@@ -109,7 +109,7 @@ class KubeRest:
                 return self._read(answer.read(LIMIT + 1), path)
         except urllib.error.HTTPError as exc:
             text = exc.read(4096).decode(errors="replace").strip()
-            raise KubeRefused(f"{method} {path}: {exc.code}: {text}", exc.code) from exc
+            raise RestRefused(f"{method} {path}: {exc.code}: {text}", exc.code) from exc
         except OSError as exc:  # URLError and time-outs are among them
             raise OrchestratorUnavailable(f"{self.url}{path}: {exc}") from exc
 

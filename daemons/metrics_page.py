@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from core.metrics import Histogram, Kind, Reading, Source
+from core.metrics import Histogram, MetricKind, Reading, Source
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -100,13 +100,13 @@ def _family(reading: Reading) -> "Metric":
     )
 
     metric = reading.metric
-    if metric.kind is Kind.HISTOGRAM:
+    if metric.kind is MetricKind.HISTOGRAM:
         histogram = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
         for labels, value in reading.values.items():
             if isinstance(value, Histogram):
                 histogram.add_metric(labels, _buckets(value), value.sum)
         return histogram
-    counts = metric.kind is Kind.COUNTER
+    counts = metric.kind is MetricKind.COUNTER
     one = CounterMetricFamily if counts else GaugeMetricFamily
     family = one(metric.name, metric.help, labels=metric.labels)
     for labels, value in reading.values.items():

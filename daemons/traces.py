@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from core.errors import UsageError
 from core.tracing import spans
-from core.tracing.context import Kind, Span
+from core.tracing.context import Span, SpanRole
 from core.version import VERSION
 
 if TYPE_CHECKING:
@@ -86,14 +86,14 @@ def _readable(span: Span, resource: "Resource") -> "ReadableSpan":
         return SpanContext(int(span.trace, 16), int(number, 16), remote, flags)
 
     kinds = {
-        Kind.SERVER: SpanKind.SERVER,
-        Kind.CLIENT: SpanKind.CLIENT,
-        Kind.INTERNAL: SpanKind.INTERNAL,
+        SpanRole.SERVER: SpanKind.SERVER,
+        SpanRole.CLIENT: SpanKind.CLIENT,
+        SpanRole.INTERNAL: SpanKind.INTERNAL,
     }
     return ReadableSpan(
         name=span.name,
         context=context(span.span, remote=False),
-        parent=context(span.parent, remote=span.kind is Kind.SERVER) if span.parent else None,
+        parent=context(span.parent, remote=span.kind is SpanRole.SERVER) if span.parent else None,
         resource=resource,
         attributes=dict(span.attributes),
         kind=kinds[span.kind],

@@ -19,7 +19,7 @@ from core.outside_json import read_json
 from daemons.progress import waiting
 from netctl.commandline import PERIOD
 from netctl.failure import HELP, IO, REQUEST, CommandFailed
-from netctl.output import Output
+from netctl.output import OutputFlags
 from netctl.render import Json, ListFormat
 from netctl.what_if import show_effects
 
@@ -50,7 +50,7 @@ class MasterConnection:
     if_absent: bool = False
     """An object that is to be created may be there already, if it is the same."""
 
-    output: Output = field(default_factory=Output)
+    output: OutputFlags = field(default_factory=OutputFlags)
     """How the command prints what it finds."""
 
     def show_list(self, found: Sequence[Json], shape: ListFormat) -> None:

@@ -24,7 +24,7 @@ FORMS: Final = (*_TABLES, "json", LINES, "yaml", f"{_JSONPATH}TEMPLATE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class OutputFlags:
     """The flags of a command about what it prints."""
 
     form: str = ""

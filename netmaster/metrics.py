@@ -15,7 +15,7 @@ from typing import Final
 from contivmodel.objects import Tenant
 from core.errors import ContivError
 from core.ids import TenantName
-from core.metrics import Kind, Metric, Reading, labelled, single
+from core.metrics import Metric, MetricKind, Reading, labelled, single
 from core.retry import Loops
 from daemons.certificates.tls import TlsContexts
 from daemons.request_stats import RequestStats
@@ -29,7 +29,7 @@ from objdb.api import StoreCondition
 from objdb.registration import Registration
 from ofnet.rpc.control import Node, Report
 
-_C, _G, _H = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
+_C, _G, _H = MetricKind.COUNTER, MetricKind.GAUGE, MetricKind.HISTOGRAM
 _REQUEST = ("method", "route")
 _NETWORK = ("tenant", "network", "family")
 _TENANT = ("tenant", "of")

@@ -150,7 +150,7 @@ def _iso(seconds: float) -> str:
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """Where a record stands among those of all hosts: its time in milliseconds, its host, number.
 
     Written as `<time>.<number>.<host>`.
@@ -161,7 +161,7 @@ class Place(NamedTuple):
     number: int
 
     @classmethod
-    def read(cls, text: str) -> "Place | None":
+    def read(cls, text: str) -> "RecordPlace | None":
         """Return the place that a text names; None for no text. Raises Malformed."""
         if not text:
             return None
@@ -173,7 +173,7 @@ class Place(NamedTuple):
         return cls(at, host, which)
 
     @classmethod
-    def of(cls, first: str, host: str, number: int) -> "Place":
+    def of(cls, first: str, host: str, number: int) -> "RecordPlace":
         """Return the place of a record that REST shows. Raises ValueError."""
         return cls(_milliseconds(datetime.fromisoformat(first).timestamp()), host, number)
 

@@ -27,7 +27,7 @@ MOST_ADDRESSES: Final = 256
 """Further addresses, and next hops, that are read of one host or master."""
 
 
-class Kind(StrEnum):
+class AddressKind(StrEnum):
     """What an address of the underlay is."""
 
     CONTROL = "the control address"
@@ -42,7 +42,7 @@ class UnderlayAddress:
     """An address, what it is, and who has it (`host h2`, `master 192.168.77.254:9999`)."""
 
     address: Address
-    kind: Kind
+    kind: AddressKind
     holder: str
     host: HostLabel | None = None
     """The host, if it is one's."""
@@ -50,7 +50,7 @@ class UnderlayAddress:
     @property
     def what(self) -> str:
         """Say what the address is, and whose."""
-        return f"{self.kind} {'for' if self.kind is Kind.STORE else 'of'} {self.holder}"
+        return f"{self.kind} {'for' if self.kind is AddressKind.STORE else 'of'} {self.holder}"
 
     def __str__(self) -> str:
         return f"{self.address}, {self.what}"
@@ -85,10 +85,10 @@ class UnderlayFinding:
 def of_host(record: HostRecord) -> Iterator[UnderlayAddress]:
     """Yield the addresses of a host; text that is no address is passed over."""
     known = (
-        (record.vtep_ips, Kind.TUNNEL),
-        ((record.control_ip,), Kind.CONTROL),
-        (record.addresses, Kind.FURTHER),
-        (record.next_hops, Kind.NEXT_HOP),
+        (record.vtep_ips, AddressKind.TUNNEL),
+        ((record.control_ip,), AddressKind.CONTROL),
+        (record.addresses, AddressKind.FURTHER),
+        (record.next_hops, AddressKind.NEXT_HOP),
     )
     for texts, kind in known:
         for address in _usable(texts):
@@ -110,10 +110,10 @@ def faults_of(record: HostRecord) -> Iterator[str]:
 def of_master(instance: ServiceInstance) -> Iterator[UnderlayAddress]:
     """Yield the addresses of a registered master, and of the store as it is configured there."""
     known = (
-        ((instance.address,), Kind.CONTROL),
-        (instance.addresses, Kind.FURTHER),
-        (instance.next_hops, Kind.NEXT_HOP),
-        (instance.store, Kind.STORE),
+        ((instance.address,), AddressKind.CONTROL),
+        (instance.addresses, AddressKind.FURTHER),
+        (instance.next_hops, AddressKind.NEXT_HOP),
+        (instance.store, AddressKind.STORE),
     )
     for texts, kind in known:
         for address in _usable(texts):
@@ -129,11 +129,13 @@ class Underlay:
             found[one.address.max_prefixlen].append(one)
         # Whose address it is comes before whose next hop: that one is told.
         self._sorted = {
-            bits: sorted(members, key=lambda one: (int(one.address), one.kind is Kind.NEXT_HOP))
+            bits: sorted(
+                members, key=lambda one: (int(one.address), one.kind is AddressKind.NEXT_HOP)
+            )
             for bits, members in found.items()
         }
 
-    def of_kind(self, kind: Kind) -> Iterator[UnderlayAddress]:
+    def of_kind(self, kind: AddressKind) -> Iterator[UnderlayAddress]:
         """Yield the addresses of a kind."""
         for members in self._sorted.values():
             yield from (one for one in members if one.kind is kind)
@@ -144,7 +146,7 @@ class Underlay:
         at = bisect_left(among, part.first, key=lambda one: int(one.address))
         while at < len(among) and int(among[at].address) <= part.last:
             one = among[at]
-            if one.kind is not Kind.NEXT_HOP or int(one.address) != part.free:
+            if one.kind is not AddressKind.NEXT_HOP or int(one.address) != part.free:
                 yield one
             at += 1
 

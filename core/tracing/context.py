@@ -16,8 +16,8 @@ HEADER: Final = "traceparent"
 _FORM: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}")
 
 
-class Kind(StrEnum):
-    """What a span is to the one above it (OpenTelemetry: SpanKind)."""
+class SpanRole(StrEnum):
+    """What a span is to the one above it (SpanKind of OpenTelemetry)."""
 
     SERVER = "server"
     CLIENT = "client"
@@ -34,7 +34,7 @@ class Span:
 
     trace: str
     name: str
-    kind: Kind
+    kind: SpanRole
     parent: str = ""
     span: str = field(default_factory=lambda: secrets.token_hex(8))
     began: int = 0

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from core.tracing.context import CURRENT, Kind, Span, named_by
+from core.tracing.context import CURRENT, Span, SpanRole, named_by
 
 Receiver = Callable[[Span], None]
 """Takes spans that ended; called in the event loop, and must not wait."""
@@ -40,12 +40,12 @@ def describe(attributes: Mapping[str, object]) -> None:
 def received(name: str, header: str | None) -> Iterator[Span]:
     """Have the body be the work for a call from outside, of its header's trace or a new one."""
     trace, parent = named_by(header)
-    with _within(Span(trace=trace, name=name, kind=Kind.SERVER, parent=parent)) as span:
+    with _within(Span(trace=trace, name=name, kind=SpanRole.SERVER, parent=parent)) as span:
         yield span
 
 
 @contextmanager
-def part(name: str, kind: Kind = Kind.INTERNAL) -> Iterator[None]:
+def part(name: str, kind: SpanRole = SpanRole.INTERNAL) -> Iterator[None]:
     """Have the body be a span of its own, if it is of a trace that is exported."""
     above = CURRENT.get()
     if above is None or not _receivers:

@@ -7,7 +7,7 @@ In comes a route, from `netmaster.api.dispatch`; out comes its kind, whose limit
 from collections.abc import Mapping
 from typing import Final
 
-from netmaster.api.http.places import PlaceLimits, Places
+from netmaster.api.http.places import LimitedPlaces, PlaceLimits
 from netmaster.api.v2.diagnostics import (
     capture,
     diagnosis,
@@ -52,6 +52,6 @@ LIMITS: Final[Mapping[str, PlaceLimits]] = {
 }
 
 
-def places() -> Mapping[str, Places]:
+def places() -> Mapping[str, LimitedPlaces]:
     """Return the places of everything that is limited, by its name."""
-    return {what: Places(what, limits) for what, limits in LIMITS.items()}
+    return {what: LimitedPlaces(what, limits) for what, limits in LIMITS.items()}

@@ -26,7 +26,7 @@ from core.logs import fields
 from daemons.certificates import enrolment, pem_files
 from daemons.certificates.certificate_requests import renewal_is_due
 from daemons.certificates.peers import Role
-from daemons.kube_rest import KubeRefused, KubeRest
+from daemons.kube_rest import KubeRest, RestRefused
 from netmaster.commands import agent_requests, ca
 from netmaster.commands.ca import CertificateRequest, KeyPair
 
@@ -225,7 +225,7 @@ def _step(certificates: Certificates, *, sign: bool) -> bool:
 
 
 def _remedy(error: Exception) -> str:
-    if isinstance(error, KubeRefused) and error.status == 403:
+    if isinstance(error, RestRefused) and error.status == 403:
         return "; compare the roles of the service account with deploy/kubernetes"
     return ""
 

@@ -9,7 +9,7 @@ from itertools import islice
 
 from core.addresses import Subnet
 from core.ids import GroupKey
-from netmaster.ipam.ranges import NOTHING, Outside, Ranges
+from netmaster.ipam.ranges import NOTHING, NumbersOutside, Ranges
 from netmaster.ipam.resting import NO_REST, Resting
 from netmaster.ipam.spans import FreeSpans
 
@@ -134,7 +134,7 @@ class Pool:
         group: GroupKey | None,
         but: Ranges = NOTHING,
         within: tuple[int, int] | None = None,
-    ) -> Outside:
+    ) -> NumbersOutside:
         free, excluded = self._carved_or_all(group)
         free = free if within is None else free.between(*within)
-        return Outside(free, self.excluded | excluded | but)
+        return NumbersOutside(free, self.excluded | excluded | but)

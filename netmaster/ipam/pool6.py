@@ -7,7 +7,7 @@ after the last address allocated, so a released address is not reused at once.
 from typing import Final
 
 from core.addresses import Subnet
-from netmaster.ipam.ranges import NOTHING, Outside, Ranges
+from netmaster.ipam.ranges import NOTHING, NumbersOutside, Ranges
 from netmaster.ipam.spans import FreeSpans
 
 SHORTEST: Final = 16
@@ -62,7 +62,7 @@ class Pool6:
 
     def lowest_within(self, first: int, last: int, but: Ranges = NOTHING) -> int | None:
         """Return the lowest free address among first..last and not `but`; None if there is none."""
-        return Outside(self._free.between(first, last), self.excluded | but).lowest()
+        return NumbersOutside(self._free.between(first, last), self.excluded | but).lowest()
 
     def take(self, address: int) -> None:
         """Mark an address as held."""
@@ -80,5 +80,5 @@ class Pool6:
         """Continue after an address, the last one allocated before a restart."""
         self._last = address
 
-    def _outside(self, but: Ranges = NOTHING) -> Outside:
-        return Outside(self._free, self.excluded | but)
+    def _outside(self, but: Ranges = NOTHING) -> NumbersOutside:
+        return NumbersOutside(self._free, self.excluded | but)

@@ -1,8 +1,9 @@
 """Ranges of numbers that are not to be given, and free numbers looked at past them. Pure.
 
 A network and a group name ranges (`exclude`), and hosts need addresses that registered later
-(`netmaster.plan.address_space`). They are no part of the pools: `Outside` passes over them whenever
-an address is chosen or counted. So they change without a change to what is free and what is held.
+(`netmaster.plan.address_space`). They are no part of the pools: `NumbersOutside` passes over them
+whenever an address is chosen or counted. So they change without a change to what is free and what
+is held.
 """
 
 from bisect import bisect_right
@@ -84,7 +85,7 @@ def excluded(texts: tuple[str, ...]) -> Excluded:
     )
 
 
-class Outside:
+class NumbersOutside:
     """The free numbers of a set that are in no range; follows the set as it changes."""
 
     __slots__ = ("_free", "_ranges")

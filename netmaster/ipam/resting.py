@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from core.ids import NetworkId
-from netmaster.ipam.ranges import Outside
+from netmaster.ipam.ranges import NumbersOutside
 from netmaster.ipam.spans import FreeSpans
 
 _HIGHEST: Final = 2**32 - 1
@@ -36,14 +36,14 @@ class Resting:
             self._released[address] = self._clock()
             self._spans.release(address)
 
-    def choose(self, free: Outside) -> int | None:
+    def choose(self, free: NumbersOutside) -> int | None:
         """Return the lowest free address that rests not, else the one that rested longest."""
         lowest = next(self.rested(free), None)
         if lowest is not None:
             return lowest
         return next((address for address in self._released if address in free), None)
 
-    def rested(self, free: Outside) -> Iterator[int]:
+    def rested(self, free: NumbersOutside) -> Iterator[int]:
         """Yield the free addresses that do not rest, in order."""
         self._end_past()
         for first, last in free:

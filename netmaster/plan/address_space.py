@@ -30,7 +30,7 @@ from netmaster.view import View
 from state.records import DEFAULT_PRIVATE_SUBNET, Encap, NetworkRecord, NetworkType
 from state.underlay import (
     Address,
-    Kind,
+    AddressKind,
     Part,
     Underlay,
     UnderlayAddress,
@@ -164,7 +164,7 @@ def _shared_tunnels(view: View) -> Iterator[tuple[UnderlayAddress, list[Underlay
     So are two of IPv6 from which the same address of IPv4 is made (`core.addresses`).
     """
     holders: defaultdict[int, list[UnderlayAddress]] = defaultdict(list)
-    for one in view.underlay.all.of_kind(Kind.TUNNEL):
+    for one in view.underlay.all.of_kind(AddressKind.TUNNEL):
         number = int(one.address)
         holders[number if one.address.version == 4 else tunnel_source4(number)].append(one)
     for members in holders.values():
@@ -220,7 +220,7 @@ def _hosts_of(view: View, network: NetworkRecord) -> Iterator[UnderlayAddress]:
             address = usable(text)
             if address is not None:
                 label = endpoint.homing_host
-                yield UnderlayAddress(address, Kind.FURTHER, f"host {label}", label)
+                yield UnderlayAddress(address, AddressKind.FURTHER, f"host {label}", label)
 
 
 def _mode(view: View) -> str:

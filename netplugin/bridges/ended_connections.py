@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from core.logs import fields
 from core.retry import REMOTE, Loop, retry
-from netplugin.bridges.megaflow_purge import Control
+from netplugin.bridges.megaflow_purge import PurgedSwitch
 from netplugin.ovsdb.changes import ENDED
 from netplugin.world.bridges.port_names import BRIDGE_OFPORT
 
@@ -43,7 +43,7 @@ class EndedConnections:
     """Looks after each change of the zones; tells once for each ovs-vswitchd."""
 
     def __init__(
-        self, control: Control, bridge: str, *, tries: int = TRIES, pause: float = PAUSE
+        self, control: PurgedSwitch, bridge: str, *, tries: int = TRIES, pause: float = PAUSE
     ) -> None:
         self._control = control
         self._bridge = bridge

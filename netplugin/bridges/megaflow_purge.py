@@ -18,6 +18,7 @@ from typing import Final, Protocol
 from core.logs import fields
 from core.releases import has_fault
 from core.retry import Loop, Pace, retry
+from netplugin.ovsdb.control_socket import SwitchCommands
 
 log = logging.getLogger(__name__)
 
@@ -40,15 +41,11 @@ _MENDED: Final = {(2, 17): 8, (3, 0): 5, (3, 1): 3}
 UPGRADE: Final = "upgrade Open vSwitch to 2.17.8, 3.0.5, 3.1.3 or later"
 
 
-class Control(Protocol):
+class PurgedSwitch(SwitchCommands, Protocol):
     """What is used of `netplugin.ovsdb.control_socket.ControlSocket`."""
 
     def path(self) -> Path:
         """Return the socket of the daemon that runs now."""
-        ...
-
-    async def call(self, command: str, *arguments: str) -> str:
-        """Return the answer to a command."""
         ...
 
 
@@ -63,7 +60,7 @@ class MegaflowPurger:
 
     def __init__(
         self,
-        control: Control,
+        control: PurgedSwitch,
         *,
         pause: float = PAUSE,
         pace: Pace = RETRY,

@@ -38,7 +38,7 @@ _ATTACHMENTS: Final = ("cni.dev/valid-attachments", "cni.dev/attachments")
 _NO_ARGUMENTS: Final[Mapping[str, str]] = {}
 
 
-class Place(NamedTuple):
+class ContivPlace(NamedTuple):
     """Where a configuration puts an interface: the `contiv` object.
 
     `default_route` is None where it does not say whether the interface has the default routes.
@@ -78,14 +78,14 @@ def name_of(config: NetConfig) -> str:
     return _text(config, "name", "")
 
 
-def place_of(config: NetConfig) -> Place:
+def place_of(config: NetConfig) -> ContivPlace:
     """Return where a configuration puts an interface. Raises BadCall."""
     contiv = _object(config, "contiv", "")
     group = _text(contiv, "group", "contiv")
     default_route = contiv.get("defaultRoute")
     if default_route is not None and not isinstance(default_route, bool):
         raise _wrong("contiv.defaultRoute", "true or false")
-    return Place(
+    return ContivPlace(
         tenant=TenantName(_text(contiv, "tenant", "contiv") or DEFAULT_TENANT),
         network=NetworkName(_text(contiv, "network", "contiv") or DEFAULT_NETWORK),
         group=GroupName(group) if group else None,

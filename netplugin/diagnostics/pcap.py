@@ -45,7 +45,7 @@ def record(at: int, data: bytes, length: int) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Headers:
+class PacketHeaders:
     """What a filter looks at; 0 and None for what a packet does not have."""
 
     ethertype: int = 0
@@ -55,7 +55,7 @@ class Headers:
     ports: tuple[int, ...] = ()
 
 
-Matches = Callable[[Headers], bool]
+Matches = Callable[[PacketHeaders], bool]
 
 
 def packet_filter(text: str) -> Callable[[bytes], bool]:
@@ -119,7 +119,7 @@ def _within(word: str, text: str) -> Matches:
     )
 
 
-def headers(packet: bytes) -> Headers:
+def headers(packet: bytes) -> PacketHeaders:
     """Return the headers of an Ethernet packet, as far as it has them."""
     at = _HEAD
     ethertype = _number(packet, 12)
@@ -129,7 +129,7 @@ def headers(packet: bytes) -> Headers:
     if ethertype == _IPV4 and len(body) >= 20:
         protocol, length = body[9], (body[0] & 0xF) * 4
         first = not _number(body, 6) & 0x1FFF
-        return Headers(
+        return PacketHeaders(
             ethertype=ethertype,
             protocol=protocol,
             source=IPv4Address(body[12:16]),
@@ -138,7 +138,7 @@ def headers(packet: bytes) -> Headers:
         )
     if ethertype == _IPV6 and len(body) >= 40:
         # Extension headers are rare between pods, and not walked.
-        return Headers(
+        return PacketHeaders(
             ethertype=ethertype,
             protocol=body[6],
             source=IPv6Address(body[8:24]),
@@ -147,8 +147,8 @@ def headers(packet: bytes) -> Headers:
         )
     if ethertype == _ARP and len(body) >= 28:
         source, destination = IPv4Address(body[14:18]), IPv4Address(body[24:28])
-        return Headers(ethertype=ethertype, source=source, destination=destination)
-    return Headers(ethertype=ethertype)
+        return PacketHeaders(ethertype=ethertype, source=source, destination=destination)
+    return PacketHeaders(ethertype=ethertype)
 
 
 def _ports(protocol: int, body: bytes) -> tuple[int, ...]:

@@ -76,7 +76,7 @@ class ProbedTunnels(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SelfTest:
+class HostSelfTest:
     """What a host tests. `settle` is how many seconds flows may differ from what is wanted."""
 
     ready: Mapping[str, Check]

@@ -27,7 +27,7 @@ from netplugin.dns.messages import Asked, Query, QuestionAnswer, Rcode, Records
 from netplugin.dns.rate_limit import RateLimit
 from netplugin.world.dns.dns_records import Address, Asker, DnsRecords
 from netplugin.world.dns.kube_names import NameRecords
-from ofnet.packets.names import Deferred, Outcome, Question, Verdict
+from ofnet.packets.names import Deferred, NameVerdict, Outcome, Question
 
 TTL: Final = 120
 KUBERNETES_TTL: Final = 5
@@ -47,7 +47,7 @@ _FAMILIES: Final[dict[str, tuple[type[Address], ...]]] = {
 }
 
 
-class Outside(Protocol):
+class OutsideServers(Protocol):
     """The name servers outside the cluster."""
 
     def ask(
@@ -61,7 +61,7 @@ class ClusterDns:
     """The agent as the cluster's own name server: its address for pods, and whom it asks itself."""
 
     address: IPv4Address | IPv6Address
-    outside: Outside
+    outside: OutsideServers
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class NameServer:
         limited = not self._limit.allows(question.pod)
         if limited or (own is not None and not question.judged):
             stats["limited" if limited else "unjudged"] += 1
-            return Verdict.DROP
+            return NameVerdict.DROP
         return self._answer(asker, question.message, own, tcp=question.tcp)
 
     def of_host(self, message: bytes, *, tcp: bool) -> Outcome:
@@ -109,7 +109,7 @@ class NameServer:
         another one.
         """
         if self._own is None:
-            return Verdict.DROP
+            return NameVerdict.DROP
         return self._answer(Asker(DEFAULT_TENANT), message, self._own, tcp=tcp)
 
     def _answer(
@@ -119,14 +119,14 @@ class NameServer:
         query = messages.read(message)
         if query is None:
             stats["invalidQuery"] += 1
-            return Verdict.FORWARD if own is None else Verdict.DROP
+            return NameVerdict.FORWARD if own is None else NameVerdict.DROP
         found = [self._found(asker, asked) for asked in query.questions]
         limit = messages.STREAM if tcp else query.datagram_limit
         match found:
             case [_Alias(name)]:
                 stats["foundNameRecord"] += 1
                 alias = (asker, query, name, limit)
-                return self._by_alias(*alias, own) if own else Verdict.FORWARD
+                return self._by_alias(*alias, own) if own else NameVerdict.FORWARD
             case _:
                 answers = [one if isinstance(one, QuestionAnswer) else None for one in found]
         if any(answers):
@@ -134,7 +134,7 @@ class NameServer:
             return query.answered(answers, limit)
         stats["noNameRecord"] += 1
         if own is None:
-            return Verdict.FORWARD
+            return NameVerdict.FORWARD
         return self._not_here(query, message, own, limit, tcp=tcp)
 
     def totals(self) -> Counter[str]:

@@ -21,8 +21,8 @@ from core.errors import HostError
 from core.ids import EndpointKey
 from core.logs import fields
 from netplugin.dns.upstream import PORT, stream_exchange
-from ofnet.packets.directory import Attachment
-from ofnet.packets.names import Deferred, Outcome, Question, Resolver, Verdict
+from ofnet.packets.directory import PortAttachment
+from ofnet.packets.names import Deferred, NameVerdict, Outcome, Question, Resolver
 from ofnet.pipelines.features.name_port import sender_of
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ PodSocket = Callable[[EndpointKey, int], Awaitable[socket.socket]]
 class _Client:
     """The pod at the other end of a connection, and the server it asks."""
 
-    attachment: Attachment
+    attachment: PortAttachment
     server: IPv4Address | IPv6Address
     judged: bool
 
@@ -56,7 +56,7 @@ class _Client:
 class KnownPorts(Protocol):
     """The ports of a bridge (`ofnet.packets.directory`)."""
 
-    def attachment(self, ofport: int) -> Attachment | None:
+    def attachment(self, ofport: int) -> PortAttachment | None:
         """Return what is at a port, None for nothing known."""
 
 
@@ -162,9 +162,9 @@ class TcpServer:
                 return outcome
             case Deferred():
                 return await awaited(outcome)
-            case Verdict.FORWARD:
+            case NameVerdict.FORWARD:
                 return await self._relayed(question)
-            case Verdict.DROP:
+            case NameVerdict.DROP:
                 return None
 
     async def _relayed(self, question: Question) -> bytes | None:

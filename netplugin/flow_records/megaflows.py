@@ -1,7 +1,8 @@
 """Reads how much each direction of each connection has sent, from a dump of the datapath's flows.
 
-In comes the text of `dpctl/dump-flows --names`; out come counters by `Way`. Flows that stand for
-many connections at once, because the datapath did not have to tell them apart, are passed over.
+In comes the text of `dpctl/dump-flows --names`; out come counters by `MegaflowWay`. Flows that
+stand for many connections at once, because the datapath did not have to tell them apart, are passed
+over.
 Addresses stay text: most ways have been there in the dump before. Pure.
 """
 
@@ -30,7 +31,7 @@ _IP: Final = ",ipv"
 _FIRST_STAGE: Final = "0"
 
 
-class Way(NamedTuple):
+class MegaflowWay(NamedTuple):
     """One direction of a connection, as it comes into the switch; ports are 0 without any.
 
     `port` is the name of the port that it comes by. `tunnel` is its tunnel id, `vlan` its tag, both
@@ -59,9 +60,9 @@ Stages = Mapping[str, Count]
 """By the stage at which packets were counted: "0" as they came in, others after translations."""
 
 
-def ways(dump: str) -> dict[Way, dict[str, Count]]:
+def ways(dump: str) -> dict[MegaflowWay, dict[str, Count]]:
     """Return the counters of each way that has datapath flows of its own."""
-    found: dict[Way, dict[str, Count]] = {}
+    found: dict[MegaflowWay, dict[str, Count]] = {}
     for line in dump.splitlines():
         read = _FLOW.search(line)
         if read is not None:
@@ -96,7 +97,7 @@ def comes_in(stages: Stages) -> bool:
     return _FIRST_STAGE in stages
 
 
-def _add(found: dict[Way, dict[str, Count]], line: str, read: re.Match[str]) -> None:
+def _add(found: dict[MegaflowWay, dict[str, Count]], line: str, read: re.Match[str]) -> None:
     stage, port, source, destination, protocol, sport, dport, packets, size, used = read.groups()
     number = int(protocol)
     if sport is None and number in _WITH_PORTS:
@@ -105,7 +106,7 @@ def _add(found: dict[Way, dict[str, Count]], line: str, read: re.Match[str]) -> 
         return
     tunnel = _TUNNEL.search(line) if "tunnel(" in line else None
     vlan = _VLAN.search(line) if "vlan(" in line else None
-    way = Way(
+    way = MegaflowWay(
         port=port,
         tunnel=int(tunnel[1], 16) if tunnel is not None else 0,
         vlan=int(vlan[1]) if vlan is not None else 0,
@@ -128,7 +129,7 @@ def _sum(one: Count, other: Count) -> Count:
 class Passed(NamedTuple):
     """What a way has sent since the dump before; `entered` as `comes_in` has it."""
 
-    way: Way
+    way: MegaflowWay
     packets: int
     bytes: int
     idle: float
@@ -143,9 +144,9 @@ class Tally:
     # The stages of a way count the same packets, some of them fewer: the greatest one is right.
 
     def __init__(self) -> None:
-        self._before: Mapping[Way, Stages] = {}
+        self._before: Mapping[MegaflowWay, Stages] = {}
 
-    def take(self, found: Mapping[Way, Stages]) -> Iterator[Passed]:
+    def take(self, found: Mapping[MegaflowWay, Stages]) -> Iterator[Passed]:
         """Yield what passed since the last dump, for each way of this one."""
         before, self._before = self._before, found
         for way, stages in found.items():
@@ -164,7 +165,7 @@ _SYN4: Final = 74
 _SYN6: Final = 94
 
 
-def _first(way: Way, count: Count) -> int:
+def _first(way: MegaflowWay, count: Count) -> int:
     if way.protocol == oxm.PROTO_TCP:
         return _SYN6 if ":" in way.source else _SYN4
     return count.bytes // count.packets if count.packets else 0

@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, NamedTuple
 
 from core.ids import EndpointKey
-from netplugin.flow_records.megaflows import Way
+from netplugin.flow_records.megaflows import MegaflowWay
 from netplugin.ovsdb.rows import PortRow
 from ofnet.agent import BridgeAgent
 from ofnet.changes import ObjectKind
@@ -39,7 +39,7 @@ class Found(NamedTuple):
     elsewhere: bool
 
 
-class Places:
+class PortPlaces:
     """Ports and addresses as both bridges have them; `ports` are the rows at the time of asking."""
 
     def __init__(self, agents: Mapping[Bridge, BridgeAgent], ports: Mapping[str, PortRow]) -> None:
@@ -48,7 +48,7 @@ class Places:
         self._candidates: dict[tuple[str, int, int], tuple[Bridge, ObjectKind, list[int]] | None]
         self._candidates = {}
 
-    def locate(self, way: Way) -> Located | None:
+    def locate(self, way: MegaflowWay) -> Located | None:
         """Return where a way belongs; None for one that is between no two hosts or pods."""
         where = (way.port, way.tunnel, way.vlan)
         if where not in self._candidates:

@@ -21,13 +21,13 @@ from typing import Final, Protocol
 
 from core.ids import EndpointKey
 from core.retry import REMOTE, Loop, retry
-from netplugin.bridges.megaflow_purge import Control
 from netplugin.diagnostics.policy_log import protocol_name
 from netplugin.flow_records import megaflows, names
-from netplugin.flow_records.megaflows import Count, Passed, Reporting, Tally, Way
+from netplugin.flow_records.megaflows import Count, MegaflowWay, Passed, Reporting, Tally
 from netplugin.flow_records.places import End as Place
-from netplugin.flow_records.places import Located, Places, ServiceNames
+from netplugin.flow_records.places import Located, PortPlaces, ServiceNames
 from netplugin.flow_records.ring import Ring
+from netplugin.ovsdb.control_socket import SwitchCommands
 from netplugin.ovsdb.rows import PortRow
 from netplugin.world.kubernetes.kube_policies import KubePolicies
 from ofnet.agent import BridgeAgent
@@ -104,7 +104,7 @@ class FlowRecorder:
 
     def __init__(
         self,
-        control: Control,
+        control: SwitchCommands,
         ports: Callable[[], Mapping[str, PortRow]],
         record: Records,
         policies: KubePolicies,
@@ -131,7 +131,7 @@ class FlowRecorder:
         self._tally = Tally()
         self._open: dict[_Key, _Connection] = {}
         self._by_service: dict[_Source, _Connection] = {}
-        self._located: dict[Way, Located | None] = {}
+        self._located: dict[MegaflowWay, Located | None] = {}
         self._services: dict[Bridge, ServiceNames] = {one: ServiceNames() for one in Bridge}
         self._drops: dict[_DropKey, FlowRecord] = {}
         self._looks = 0
@@ -253,8 +253,8 @@ class FlowRecorder:
     # -- connections ---------------------------------------------------------------------------
 
     async def _take(self, ways: Iterable[Passed], now: float) -> None:
-        places = Places(self._agents, self._ports())
-        located: dict[Way, Located | None] = {}
+        places = PortPlaces(self._agents, self._ports())
+        located: dict[MegaflowWay, Located | None] = {}
         to_services: dict[_Source, _ToService] = {}
         begun: dict[_Key, list[tuple[Located, Passed]]] = {}
         for turn, passed in enumerate(ways):
@@ -309,7 +309,7 @@ class FlowRecorder:
         key: _Key,
         parts: list[tuple[Located, Passed]],
         to_services: Mapping[_Source, _ToService],
-        places: Places,
+        places: PortPlaces,
         now: float,
     ) -> None:
         bridge, vrf, protocol, *ends = key
@@ -366,7 +366,7 @@ class FlowRecorder:
 
 def _read(
     dump: str,
-) -> tuple[Mapping[Way, Mapping[str, Count]], Mapping[str, Reporting]]:
+) -> tuple[Mapping[MegaflowWay, Mapping[str, Count]], Mapping[str, Reporting]]:
     return megaflows.ways(dump), megaflows.reports(dump)
 
 

@@ -25,7 +25,7 @@ from netplugin.flow_records.recorder import FlowRecorder
 from netplugin.flow_records.ring import Ring
 from state import conversations
 from state.conversations import of_records
-from state.flow_records import FILTERS, FlowRecord, Place, chooser
+from state.flow_records import FILTERS, FlowRecord, RecordPlace, chooser
 
 PATH: Final = "/inspect/flows"
 CONVERSATIONS_PATH: Final = "/inspect/conversations"
@@ -42,7 +42,7 @@ def routes(recorder: FlowRecorder | None, host: HostLabel) -> list[web.RouteDef]
 
     async def newest(request: web.Request) -> web.Response:
         def choose(ring: Ring, fits: _Fits) -> Iterable[FlowRecord]:
-            place = Place.read(request.query.get("before", ""))
+            place = RecordPlace.read(request.query.get("before", ""))
             if place is None:
                 return islice(filter(fits, ring.newest()), _limit(request.query))
             older = (one for one in ring.newest(place.begun) if place.is_before(one, host))

@@ -60,7 +60,7 @@ Text = Annotated[str, Field(max_length=LONGEST), _null("")]
 Texts = Annotated[dict[str, str], _null({})]
 
 
-class Call(BaseModel):
+class EngineCall(BaseModel):
     """Base of all bodies: the engine's names, and nothing is converted."""
 
     # Texts of calls are not kept: pydantic would keep 16 384 of them (`state.reading`).
@@ -69,7 +69,7 @@ class Call(BaseModel):
     )
 
 
-class Subnet(Call):
+class EngineSubnet(EngineCall):
     """One subnet of a network, with the addresses that others than containers have in it."""
 
     pool: Text = Field(default="", alias="Pool")
@@ -77,10 +77,10 @@ class Subnet(Call):
     auxiliary: Texts = Field(default_factory=dict, alias="AuxAddresses")
 
 
-Subnets = Annotated[list[Subnet], _null([])]
+Subnets = Annotated[list[EngineSubnet], _null([])]
 
 
-class NetworkCall(Call):
+class NetworkCall(EngineCall):
     """A call about a network."""
 
     network_id: Id = Field(alias="NetworkID")
@@ -121,7 +121,7 @@ class EndpointCall(NetworkCall):
     endpoint_id: Id = Field(alias="EndpointID")
 
 
-class Interface(Call):
+class Interface(EngineCall):
     """What the engine has chosen for an endpoint, "" for what the driver is to choose."""
 
     address: Text = Field(default="", alias="Address")
@@ -167,7 +167,7 @@ class Join(EndpointCall):
     sandbox: Text = Field(default="", alias="SandboxKey")
 
 
-class RequestPool(Call):
+class RequestPool(EngineCall):
     """A network wants a subnet."""
 
     space: Text = Field(default="", alias="AddressSpace")
@@ -177,7 +177,7 @@ class RequestPool(Call):
     v6: Annotated[bool, _null(zero=False)] = Field(default=False, alias="V6")
 
 
-class PoolCall(Call):
+class PoolCall(EngineCall):
     """A call about the subnet of a network."""
 
     pool_id: Annotated[str, Field(min_length=1, max_length=LONGEST)] = Field(alias="PoolID")
@@ -195,7 +195,7 @@ class RequestAddress(PoolCall):
         return self.options.get(ADDRESS_TYPE) == GATEWAY
 
 
-class ReleaseAddress(Call):
+class ReleaseAddress(EngineCall):
     """An address is not used any more.
 
     The pool is "" for an address that the engine did not get from it, as one that it was told by
@@ -206,7 +206,7 @@ class ReleaseAddress(Call):
     address: Text = Field(default="", alias="Address")
 
 
-C = TypeVar("C", bound=Call)
+C = TypeVar("C", bound=EngineCall)
 
 
 def read(call: type[C], body: bytes) -> C:

@@ -20,7 +20,14 @@ from contivmodel.rpc import AllocNetworkRequest
 from core.errors import ContivError, HostError
 from core.logs import fields
 from core.retry import Loop, Pace, retry
-from netplugin.libnetwork.calls import TAG, AllocateNetwork, NetworkCall, Subnet, address_of, read
+from netplugin.libnetwork.calls import (
+    TAG,
+    AllocateNetwork,
+    EngineSubnet,
+    NetworkCall,
+    address_of,
+    read,
+)
 from netplugin.libnetwork.pools import tagged
 from netplugin.masters.client import MasterApi
 from netplugin.world.builder import WorldBuilder
@@ -129,7 +136,7 @@ class SwarmNetworks:
         return sorted(path.name for path in self._freed.glob("*"))
 
 
-def _subnet(data: Sequence[Subnet]) -> tuple[str, str]:
+def _subnet(data: Sequence[EngineSubnet]) -> tuple[str, str]:
     """Return subnet and gateway, "" for none, of the first subnet of a family."""
     if not data:
         return "", ""

@@ -7,7 +7,7 @@ unix socket with the process id in its name, so that a restarted daemon has anot
 import asyncio
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from core.outside_json import read_json
@@ -41,6 +41,14 @@ def vswitchd_rundir(rundir: Path, sockets: Path = _UNIX_SOCKETS) -> Path:
     paths = [Path(columns[7]) for line in listed if len(columns := line.split(None, 7)) == 8]
     found = {path.parent for path in paths if path.is_absolute() and path.name == name}
     return rundir if rundir in found or len(found) != 1 else found.pop()
+
+
+class SwitchCommands(Protocol):
+    """What callers use of `ControlSocket`."""
+
+    async def call(self, command: str, *arguments: str) -> str:
+        """Return the answer to a command. Raises SwitchUnavailable or SwitchRefused."""
+        ...
 
 
 class ControlSocket:

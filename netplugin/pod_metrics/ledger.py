@@ -26,7 +26,7 @@ class Direction(StrEnum):
     SENT = "sent"
 
 
-class Traffic(NamedTuple):
+class PodTraffic(NamedTuple):
     """Bytes and packets of both directions."""
 
     received_bytes: int = 0
@@ -40,10 +40,10 @@ class Traffic(NamedTuple):
         return self.received_bytes + self.sent_bytes
 
 
-NOTHING: Final = Traffic()
+NOTHING: Final = PodTraffic()
 
 
-class Drop(NamedTuple):
+class DropKind(NamedTuple):
     """A kind of dropped packets: those that the pod sent, or that were for it, and why."""
 
     direction: Direction
@@ -62,8 +62,8 @@ class Group(NamedTuple):
 class Account:
     """What was counted of a pod or of a group."""
 
-    traffic: Traffic = NOTHING
-    drops: Counter[Drop] = field(default_factory=Counter)
+    traffic: PodTraffic = NOTHING
+    drops: Counter[DropKind] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -74,8 +74,8 @@ class PodAccount(Account):
     links: tuple[str, ...] = ()
     score: float = 0.0
     """Its bytes, those of earlier counting less."""
-    reported: Counter[Drop] = field(default_factory=Counter)
-    counted: Counter[Drop] = field(default_factory=Counter)
+    reported: Counter[DropKind] = field(default_factory=Counter)
+    counted: Counter[DropKind] = field(default_factory=Counter)
 
     @property
     def group(self) -> Group:
@@ -94,7 +94,7 @@ class PresentPod:
 class Ledger:
     """The accounts of one host, from 0 on; what links had at the beginning is not counted."""
 
-    def __init__(self, links: Mapping[str, Traffic], now: float) -> None:
+    def __init__(self, links: Mapping[str, PodTraffic], now: float) -> None:
         self._links = links
         self._began = dict(links)
         self._now = now
@@ -102,7 +102,7 @@ class Ledger:
         self.groups: dict[Group, Account] = {}
 
     def take(
-        self, present: Mapping[EndpointKey, PresentPod], links: Mapping[str, Traffic], now: float
+        self, present: Mapping[EndpointKey, PresentPod], links: Mapping[str, PodTraffic], now: float
     ) -> None:
         """Take over the pods and the counters of all links of a moment, on a monotonic clock.
 
@@ -126,13 +126,13 @@ class Ledger:
             if key not in present:
                 del self.pods[key]
 
-    def report(self, key: EndpointKey, pod: PresentPod, drop: Drop, packets: int) -> None:
+    def report(self, key: EndpointKey, pod: PresentPod, drop: DropKind, packets: int) -> None:
         """Take note of dropped packets of a pod, each of which was told."""
         account = self._known(key, pod)
         account.reported[drop] += packets
         self._raise(account, drop)
 
-    def count(self, key: EndpointKey, pod: PresentPod, drop: Drop, packets: int) -> None:
+    def count(self, key: EndpointKey, pod: PresentPod, drop: DropKind, packets: int) -> None:
         """Take note of what a counter of the switch says was dropped.
 
         That may be of the packets that are told too: the greater number of both is right, for
@@ -168,7 +168,7 @@ class Ledger:
     def _group(self, group: Group) -> Account:
         return self.groups.setdefault(group, Account())
 
-    def _raise(self, account: PodAccount, drop: Drop) -> None:
+    def _raise(self, account: PodAccount, drop: DropKind) -> None:
         dropped = max(account.reported[drop], account.counted[drop])
         grown = dropped - account.drops[drop]
         if grown:
@@ -176,13 +176,13 @@ class Ledger:
             self._group(account.group).drops[drop] += grown
 
 
-def _growth(before: Traffic | None, now: Traffic) -> Traffic:
+def _growth(before: PodTraffic | None, now: PodTraffic) -> PodTraffic:
     """Return what a link has counted between two moments; one that was made anew begins at 0."""
     if before is None:
         return now
-    grown = Traffic(*map(sub, now, before))
+    grown = PodTraffic(*map(sub, now, before))
     return now if min(grown) < 0 else grown
 
 
-def _plus(one: Traffic, other: Traffic) -> Traffic:
-    return Traffic(*map(add, one, other))
+def _plus(one: PodTraffic, other: PodTraffic) -> PodTraffic:
+    return PodTraffic(*map(add, one, other))

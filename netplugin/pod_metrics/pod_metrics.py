@@ -15,7 +15,7 @@ from core.ids import EndpointKey, GroupName, NetworkName, TenantName, group_key,
 from core.retry import Loop
 from netplugin.flow_records import names
 from netplugin.kernel.links.link_counters import LinkCount
-from netplugin.pod_metrics.ledger import Direction, Drop, Group, Ledger, PresentPod, Traffic
+from netplugin.pod_metrics.ledger import Direction, DropKind, Group, Ledger, PodTraffic, PresentPod
 from netplugin.world.bridges import port_names
 from netplugin.world.bridges.conversion import LocalPort
 from netplugin.world.builder import WorldBuilder
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ReadLinks = Callable[[tuple[str, ...]], Mapping[str, LinkCount]]
-_SPOOFED: Final = Drop(Direction.SENT, names.SPOOFED)
+_SPOOFED: Final = DropKind(Direction.SENT, names.SPOOFED)
 
 
 class PodMetrics:
@@ -72,7 +72,7 @@ class PodMetrics:
         for direction, end in ends:
             pod = self._here(end.endpoint) if end.endpoint is not None else None
             if pod is not None and end.endpoint is not None:
-                self.ledger.report(end.endpoint, pod, Drop(direction, reason), 1)
+                self.ledger.report(end.endpoint, pod, DropKind(direction, reason), 1)
                 return
 
     def count(self, link: str, owner: ObjectId, reason: str, packets: int) -> None:
@@ -81,7 +81,7 @@ class PodMetrics:
             return  # the source guard's own counters have them
         number = port_names.pod_number(link)
         for key in self._behind(number) if number is not None else ():
-            self._count(key, Drop(Direction.SENT, reason), packets)
+            self._count(key, DropKind(Direction.SENT, reason), packets)
 
     def guarded(self, key: str, packets: int) -> None:
         """Take note of packets of an endpoint that the source guard has dropped."""
@@ -91,7 +91,7 @@ class PodMetrics:
     def _ports(self) -> Mapping[EndpointKey, LocalPort]:
         return self._world.endpoints.ports
 
-    def _count(self, key: EndpointKey, drop: Drop, packets: int) -> None:
+    def _count(self, key: EndpointKey, drop: DropKind, packets: int) -> None:
         pod = self._here(key)
         if pod is not None:
             self.ledger.count(key, pod, drop, packets)
@@ -114,7 +114,7 @@ class PodMetrics:
             self._known[key] = port.record, pod
         return pod
 
-    def _links(self) -> Mapping[str, Traffic] | None:
+    def _links(self) -> Mapping[str, PodTraffic] | None:
         """Return what pods have received and sent, by the host's ends of their links."""
         try:
             found = self._read(port_names.POD_LINKS)
@@ -124,7 +124,7 @@ class PodMetrics:
         self._loop.succeeded()
         # what the host's end sends the pod receives
         return {
-            name: Traffic(
+            name: PodTraffic(
                 received_bytes=one.sent_bytes,
                 received_packets=one.sent_packets,
                 sent_bytes=one.received_bytes,

@@ -20,7 +20,7 @@ from netplugin.bridges.bridges import owner_of
 from netplugin.bridges.guards.pod_guard import resolve
 from netplugin.bridges.host.host_ports import HostPorts, is_host_port
 from netplugin.bridges.host.underlay_routes import UnderlayRoutes
-from netplugin.bridges.megaflow_purge import Control
+from netplugin.bridges.megaflow_purge import PurgedSwitch
 from netplugin.bridges.services.service_access import route_localnet
 from netplugin.bridges.services.stale_datagrams import StaleDatagrams
 from netplugin.kernel.address_watch import AddressWatch
@@ -86,7 +86,7 @@ class Clients(Subsystem):
 
     store: Backend
     ovsdb: Ovsdb
-    vswitchd: Control
+    vswitchd: PurgedSwitch
     links: KernelLinks
     journal: Journal
     host_ports: HostPorts

@@ -16,7 +16,7 @@ from netplugin.diagnostics import adds, diagnosis, kubernetes_rules, rule_hits
 from netplugin.diagnostics.capture import Captures
 from netplugin.diagnostics.dry_run import DryRuns
 from netplugin.diagnostics.live_trace import LiveTraces
-from netplugin.diagnostics.selftest import SelfTest
+from netplugin.diagnostics.selftest import HostSelfTest
 from netplugin.flow_records import report as flow_report
 from netplugin.kernel import conntrack
 from netplugin.kernel.packets import icmp
@@ -68,9 +68,9 @@ class Diagnostics(Subsystem):
             }),
         ]  # fmt: skip
 
-    def _self_test(self) -> SelfTest:
+    def _self_test(self) -> HostSelfTest:
         dataplane, pods = self.agent.dataplane, self.agent.pod_services
-        return SelfTest(
+        return HostSelfTest(
             # not for `/readyz`: ADDs can be carried out
             ready={**self.health.checks, link_keeper.SUBJECT: pods.link_keeper.whole},
             agents=dataplane.agents,

@@ -15,8 +15,8 @@ from typing import Final
 from core.errors import ContivError
 from core.metrics import Reading, labelled, single
 from core.numbers import bounded
+from netplugin.ovsdb.control_socket import SwitchCommands
 from netplugin.startup import metric_names as names
-from netplugin.trace.tracer import Control
 
 LIMIT: Final = 1.0
 """Seconds; Prometheus waits ten for a page."""
@@ -34,7 +34,12 @@ class HostNumbers:
     """
 
     def __init__(
-        self, data: Path, vswitchd: Control, *, conntrack: Path = CONNTRACK, limit: float = LIMIT
+        self,
+        data: Path,
+        vswitchd: SwitchCommands,
+        *,
+        conntrack: Path = CONNTRACK,
+        limit: float = LIMIT,
     ) -> None:
         self._limit = limit
         self._data = data

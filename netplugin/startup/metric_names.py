@@ -5,16 +5,16 @@
 
 from typing import Final
 
-from core.metrics import Kind, Metric
+from core.metrics import Metric, MetricKind
 
-_C, _G, _H = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
+_C, _G, _H = MetricKind.COUNTER, MetricKind.GAUGE, MetricKind.HISTOGRAM
 _PREFIX: Final = "contiv_netplugin_"
 _BRIDGE: Final = ("bridge",)
 _GROUP: Final = ("tenant", "network", "group")
 _POD: Final = (*_GROUP, "namespace", "pod", "container")
 
 
-def _metric(name: str, kind: Kind, text: str, *labels: str) -> Metric:
+def _metric(name: str, kind: MetricKind, text: str, *labels: str) -> Metric:
     return Metric(f"{_PREFIX}{name}", kind, text, labels)
 
 

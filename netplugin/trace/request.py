@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from core.errors import Invalid
 from ofnet.openflow import oxm
-from ofnet.trace.evaluator import Packet
+from ofnet.trace.evaluator import PacketFields
 from ofnet.trace.packets import CLIENT_PORT, Address, Talk, packet_of
 from ofnet.world import Bridge
 
@@ -31,9 +31,9 @@ class TraceRequest:
     name: str
     bridge: Bridge | None = None
     talk: Talk | None = None
-    packet: Packet | None = None
+    packet: PacketFields | None = None
     source: Address | None = None
-    before: tuple[Packet, ...] = ()
+    before: tuple[PacketFields, ...] = ()
     endpoint: str = ""
     host: str = ""
 

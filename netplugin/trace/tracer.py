@@ -8,10 +8,11 @@ owner, where the packet leaves, and the faults that were found on the way. The s
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from core.errors import ContivError, Invalid, NotFound, SwitchUnavailable
 from core.ids import EndpointKey, HostLabel
+from netplugin.ovsdb.control_socket import SwitchCommands
 from netplugin.trace import names
 from netplugin.trace.asides import Asides
 from netplugin.trace.dataplane_checks import DataplaneChecks
@@ -23,7 +24,7 @@ from ofnet.openflow.actions import PORT_CONTROLLER, PORT_TABLE, Output
 from ofnet.packets.packetin import PacketOut
 from ofnet.tables import TableId, mode_of
 from ofnet.trace import frames, packets, switch
-from ofnet.trace.evaluator import Packet
+from ofnet.trace.evaluator import PacketFields
 from ofnet.trace.journey import Exit, Journey, follow
 from ofnet.trace.tracking import LookedUp
 from ofnet.world import Bridge, LocalEndpoint, World
@@ -36,20 +37,13 @@ PAUSE: Final = 0.2
 """A switch that differs is asked again: changes may be on their way."""
 
 
-class Control(Protocol):
-    """What is asked of ovs-vswitchd (`netplugin.ovsdb.control_socket`)."""
-
-    async def call(self, command: str, *arguments: str) -> str:
-        """Return the answer to a command. Raises SwitchUnavailable or SwitchRefused."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Entry:
     """Where a packet comes in: the bridge with its World, the packet, and who sent it."""
 
     bridge: Bridge
     world: World
-    packet: Packet
+    packet: PacketFields
     sender: LocalEndpoint | None = None
 
 
@@ -64,7 +58,7 @@ class Tracer:
         *,
         host: HostLabel,
         agents: Mapping[Bridge, BridgeAgent],
-        control: Control,
+        control: SwitchCommands,
         checks: DataplaneChecks,
         policies: KubePolicies,
         asides: Asides | None = None,
@@ -322,7 +316,7 @@ class Tracer:
         }
 
 
-async def _journey(flows: Sequence[Flow], world: World, sent: Sequence[Packet]) -> Journey:
+async def _journey(flows: Sequence[Flow], world: World, sent: Sequence[PacketFields]) -> Journey:
     """Return a packet's journey, computed beside the event loop: there may be many flows."""
     try:
         return await asyncio.to_thread(follow, flows, world, sent)

@@ -28,7 +28,7 @@ from netplugin.world.bridges.conversion import LocalPort
 from netplugin.world.dns.kube_names import CLUSTER_DOMAIN
 from netplugin.world.graph import WorldGraph
 from netplugin.world.kubernetes.kube_services import KubeService
-from netplugin.world.underlay import KnownUnderlay
+from netplugin.world.underlay import HostUnderlay
 from ofnet.changes import Changes
 from ofnet.world import Bridge, FwdMode, World
 from state.intents import Fact
@@ -51,7 +51,7 @@ class WorldBuilder(WorldGraph):
         flow_records: bool = False,
         cluster_domain: str = CLUSTER_DOMAIN,
         dns_address: IPv4Address | IPv6Address | None = None,
-        underlay: KnownUnderlay | None = None,
+        underlay: HostUnderlay | None = None,
     ) -> None:
         super().__init__(host, fwd_mode, vrfs, cluster_domain=cluster_domain, underlay=underlay)
         self._host = host

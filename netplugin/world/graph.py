@@ -30,7 +30,7 @@ from netplugin.world.management import Management
 from netplugin.world.peers import Peers
 from netplugin.world.pod_policies import PodPolicies
 from netplugin.world.services.bridge_services import Services
-from netplugin.world.underlay import KnownUnderlay
+from netplugin.world.underlay import HostUnderlay
 from ofnet.world import Bridge, FwdMode
 from state.intents import Attachment, Fact, Launch, Profile
 from state.lineage import Lineage
@@ -93,7 +93,7 @@ class WorldGraph:
         vrfs: Mapping[TenantName, int] | None = None,
         *,
         cluster_domain: str,
-        underlay: KnownUnderlay | None = None,
+        underlay: HostUnderlay | None = None,
     ) -> None:
         self._signal = ChangeSignal()
         self._bridges = {bridge: BridgeState(bridge, self._signal) for bridge in Bridge}
@@ -107,7 +107,7 @@ class WorldGraph:
         self.peers = Peers(host, self.vlan)
         self.docker_networks = DockerNetworks()
         self.management = Management(self._bridges)
-        self.underlay = underlay or KnownUnderlay(host)
+        self.underlay = underlay or HostUnderlay(host)
         self._spared = Spared()
         self.names = DnsRecords(table, cluster_domain)
         self._policies = Policies()

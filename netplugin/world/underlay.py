@@ -17,7 +17,7 @@ from core.ids import HostLabel, NetworkId
 from state.records import HostRecord, NetworkRecord
 from state.underlay import (
     Address,
-    Kind,
+    AddressKind,
     Underlay,
     UnderlayAddress,
     UnderlayFinding,
@@ -31,13 +31,13 @@ MASTERS: Final = "masters"
 """The source of what masters registered."""
 _NAMED: Final = 3
 """Targets that a fault names."""
-_OF_OTHERS: Final = frozenset({Kind.CONTROL, Kind.TUNNEL})
+_OF_OTHERS: Final = frozenset({AddressKind.CONTROL, AddressKind.TUNNEL})
 """What is taken from the records of other hosts: each is written by its own host, and must not keep
 all others from many pods. But Open vSwitch's userspace datapath heeds no exceptions: tunnels are
 safe only where no network with an end of one is routed."""
 
 
-class KnownUnderlay:
+class HostUnderlay:
     """The addresses that this host, masters, the store and other hosts need for themselves.
 
     What `observe` is given is called after each change.
@@ -57,9 +57,9 @@ class KnownUnderlay:
         """Call `notify` at each change."""
         self._observers.append(notify)
 
-    def copy(self) -> "KnownUnderlay":
+    def copy(self) -> "HostUnderlay":
         """Return another one that knows the same, and is not observed."""
-        other = KnownUnderlay(self._host)
+        other = HostUnderlay(self._host)
         other._needed, other._others = dict(self._needed), dict(self._others)
         return other
 
@@ -104,7 +104,7 @@ class KnownUnderlay:
         """
         if self._kept is None:
             known = (one for some in self._needed.values() for one in some)
-            self._kept = {one.address: one for one in known if one.kind is not Kind.FURTHER}
+            self._kept = {one.address: one for one in known if one.kind is not AddressKind.FURTHER}
         return self._kept
 
     def findings(self, networks: Sequence[NetworkRecord]) -> tuple[UnderlayFinding, ...]:

@@ -56,7 +56,7 @@ class Evidence:
         return cls(kv.key, kv.mod_revision, entry)
 
 
-class Seen:
+class StreamSeen:
     """What the watches of one stream saw last, and how often that was looked for in the store."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Position:
+class WatchPosition:
     """How far a watch has come in a history: a revision, and a key as it was by then.
 
     `cluster` is the store's id, 0 if unknown; `seen` is of the stream that the watch is or was on,
@@ -83,9 +83,9 @@ class Position:
     rev: int
     cluster: int = 0
     evidence: Evidence | None = None
-    seen: Seen | None = field(default=None, compare=False)
+    seen: StreamSeen | None = field(default=None, compare=False)
 
-    def on(self, seen: Seen) -> None:
+    def on(self, seen: StreamSeen) -> None:
         """Note that the history of the position is that of a stream."""
         if self.seen is not seen:
             seen.note(self.evidence)
@@ -100,7 +100,7 @@ class Position:
             self.seen.note(self.evidence)
 
 
-def looks_rewound(header: Any, at: Position) -> bool:
+def looks_rewound(header: Any, at: WatchPosition) -> bool:
     """Return whether a member's answer is from before a position, or from another cluster."""
     return bool(header.revision < at.rev or (at.cluster and header.cluster_id != at.cluster))
 
@@ -111,7 +111,7 @@ class HistoryReader:
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
 
-    async def verify(self, key: bytes, at: Position, *, opened_again: bool) -> None:
+    async def verify(self, key: bytes, at: WatchPosition, *, opened_again: bool) -> None:
         """Raise HistoryLost unless the store certainly has the history of a position.
 
         `key` is any that the watch may read. Raises StoreUnavailable.
@@ -127,7 +127,7 @@ class HistoryReader:
             # A response of a member that only lags behind is no reason to give up.
             await self._read_at(key, at.rev, at.cluster)
 
-    async def _verify_seen(self, seen: Seen, cluster: int) -> None:
+    async def _verify_seen(self, seen: StreamSeen, cluster: int) -> None:
         """Verify the revisions last seen by a stream's watches, unless a newer check started."""
         begun = seen.begun
         async with seen.looking:

@@ -19,7 +19,7 @@ from core.errors import StoreUnavailable
 from core.retry import REMOTE, STORE, Loop, retry
 from objdb.api import Fence
 from objdb.etcd.channel import Channels
-from objdb.etcd.history import HistoryLost, Position
+from objdb.etcd.history import HistoryLost, WatchPosition
 from objdb.etcd.leases import EtcdLease, EtcdLeases
 from objdb.etcd.watching import EtcdWatcher, KeyRange
 from objdb.failover import Retry
@@ -124,7 +124,7 @@ class EtcdLock(KeyLock[EtcdLease]):
         """Yield the key's events after a revision; ends after a cut: the key is read again then."""
         # A position without evidence is not resumed. Reading one key is as cheap as verifying it.
         with suppress(HistoryLost):
-            at = Position(rev)
+            at = WatchPosition(rev)
             async with aclosing(self._watcher.changes(KeyRange(self._raw), at)) as changes:
                 async for batch in changes:
                     for event in batch:

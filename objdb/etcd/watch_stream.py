@@ -20,7 +20,7 @@ from core.patience import patient
 from core.tasks import background, detached
 from objdb.etcd.channel import Channels, EtcdMember, Metadata
 from objdb.etcd.errors import detail, is_stale_token, is_transient, translated
-from objdb.etcd.history import Seen
+from objdb.etcd.history import StreamSeen
 
 # Why shared: each stream costs etcd and the client a heartbeat per second, and an agent has a dozen
 # watches. With a stream of its own for each, 100 idle agents cost etcd an eighth of a processor.
@@ -65,7 +65,7 @@ class WatchRefused(Exception):
 class EtcdWatch:
     """One watch of a stream."""
 
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: StreamSeen) -> None:
         self.seen = seen
         """What the watches of its stream saw last."""
         self.id: int | None = None
@@ -150,7 +150,7 @@ class _SharedStream:
         self._heartbeat = heartbeat
         self._patience = patience
         self._call = member.watch.Watch(metadata=(*metadata, REQUIRE_LEADER))
-        self._seen = Seen()
+        self._seen = StreamSeen()
         self._requests: asyncio.Queue[Any] = asyncio.Queue()
         self._creating: deque[EtcdWatch] = deque()
         self._watches: dict[int, EtcdWatch] = {}

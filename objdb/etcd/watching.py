@@ -27,8 +27,8 @@ from objdb.etcd.history import (
     Compacted,
     Evidence,
     HistoryReader,
-    Position,
     Rewound,
+    WatchPosition,
     looks_rewound,
 )
 from objdb.etcd.watch_stream import HEARTBEAT, StreamBroken, TooSlow, WatchRefused, WatchStreams
@@ -93,10 +93,10 @@ class EtcdWatcher:
     ) -> AsyncIterator[Snapshot | Delta]:
         """Yield the items of `Backend.watch`."""
         keys, rewound = KeyRange.under(prefix), False
-        at: Position | None = None
+        at: WatchPosition | None = None
         loop = _loop("store unavailable", prefix)
 
-        async def read() -> tuple[Snapshot, Position] | None:
+        async def read() -> tuple[Snapshot, WatchPosition] | None:
             return None if self._channels.closed else await self._snapshot(_ranges(prefix, parts))
 
         while (found := await retry(loop, read)) is not None:
@@ -118,7 +118,7 @@ class EtcdWatcher:
                 log.warning("store went back, reading all keys anew", extra=fields(key=prefix))
                 rewound = True
 
-    async def changes(self, keys: KeyRange, at: Position) -> AsyncGenerator[list[Any], None]:
+    async def changes(self, keys: KeyRange, at: WatchPosition) -> AsyncGenerator[list[Any], None]:
         """Yield the events after a position, in lists of whole revisions, until closed.
 
         `at` moves along. Raises HistoryLost when that history is not there, StoreDenied when
@@ -133,7 +133,7 @@ class EtcdWatcher:
             loop.withdraw()
 
     async def _changes(
-        self, keys: KeyRange, at: Position, loop: Loop
+        self, keys: KeyRange, at: WatchPosition, loop: Loop
     ) -> AsyncGenerator[list[Any], None]:
         unverified, pause = False, 0.0
         while not self._channels.closed:
@@ -172,10 +172,10 @@ class EtcdWatcher:
 
     async def _snapshot(
         self, ranges: Iterable[KeyRange], keep: Keep = keep_all
-    ) -> tuple[Snapshot, Position]:
+    ) -> tuple[Snapshot, WatchPosition]:
         """Return a snapshot of all ranges, of one at least, and the position of the reading."""
         while True:
-            at, entries = Position(0), dict[str, Entry]()
+            at, entries = WatchPosition(0), dict[str, Entry]()
             try:
                 for keys in ranges:
                     await self._read(keys, keep, entries, at)
@@ -186,7 +186,7 @@ class EtcdWatcher:
                 )
 
     async def _read(
-        self, keys: KeyRange, keep: Keep, entries: dict[str, Entry], at: Position
+        self, keys: KeyRange, keep: Keep, entries: dict[str, Entry], at: WatchPosition
     ) -> None:
         """Add what is kept of a range, as of a position; at revision 0 it becomes the store's."""
         page = await self._page(keys.key, keys.end, at.rev)
@@ -277,7 +277,9 @@ def _revisions(events: Iterable[Any]) -> Iterator[list[Any]]:
         yield list(part)
 
 
-async def _collect(kvs: Sequence[Any], keep: Keep, entries: dict[str, Entry], at: Position) -> None:
+async def _collect(
+    kvs: Sequence[Any], keep: Keep, entries: dict[str, Entry], at: WatchPosition
+) -> None:
     """Add what is kept to the entries, and the key that was changed last to the position."""
     last = at.evidence
     newest, rev = None, last.entry[1] if last is not None and last.entry is not None else 0

@@ -24,7 +24,7 @@ _PRIVATE: Final = 0
 """Stands for the host's private network among VRFs, which begin with 1."""
 
 
-class Attachment(NamedTuple):
+class PortAttachment(NamedTuple):
     """What is attached to a port of the bridge: an endpoint with its network, or something else."""
 
     kind: ObjectKind
@@ -45,7 +45,7 @@ class Directory:
 
     def __init__(self) -> None:
         self._addresses: Ownership[Address, Endpoint | None] = Ownership()
-        self._ports: Ownership[int, Attachment] = Ownership()
+        self._ports: Ownership[int, PortAttachment] = Ownership()
 
     def update(self, world: World, changes: Changes) -> set[Address]:
         """Take over a changed World; return the addresses whose owner may have changed."""
@@ -72,7 +72,7 @@ class Directory:
         found = self._addresses.values.get((_PRIVATE, private))
         return found if isinstance(found, LocalEndpoint) else None
 
-    def attachment(self, ofport: int) -> Attachment | None:
+    def attachment(self, ofport: int) -> PortAttachment | None:
         """Return what is attached to a port."""
         return self._ports.values.get(ofport)
 
@@ -106,25 +106,25 @@ def _endpoint(oid: ObjectId, world: World) -> Endpoint | None:
             return None
 
 
-def _ports(oid: ObjectId, world: World) -> Iterator[tuple[int, Attachment]]:
+def _ports(oid: ObjectId, world: World) -> Iterator[tuple[int, PortAttachment]]:
     match oid.kind:
         case ObjectKind.LOCAL:
             endpoint = world.local.get(EndpointKey(oid.name))
             network = world.networks.get(endpoint.network) if endpoint is not None else None
             if endpoint is not None and network is not None:
-                yield endpoint.ofport, Attachment(ObjectKind.LOCAL, endpoint, network)
+                yield endpoint.ofport, PortAttachment(ObjectKind.LOCAL, endpoint, network)
         case ObjectKind.VTEP:
             vtep = world.vteps.get(HostLabel(oid.name))
             if vtep is not None:
-                yield vtep.ofport, Attachment(ObjectKind.VTEP)
+                yield vtep.ofport, PortAttachment(ObjectKind.VTEP)
         case ObjectKind.HOST_PORT:
             if world.host_port is not None:
-                yield world.host_port.ofport, Attachment(ObjectKind.HOST_PORT)
+                yield world.host_port.ofport, PortAttachment(ObjectKind.HOST_PORT)
         case ObjectKind.ROUTER:
             if world.router is not None:
-                yield world.router.ofport, Attachment(ObjectKind.ROUTER)
+                yield world.router.ofport, PortAttachment(ObjectKind.ROUTER)
         case ObjectKind.UPLINKS:
             for uplink in world.uplinks:
-                yield uplink.ofport, Attachment(ObjectKind.UPLINKS)
+                yield uplink.ofport, PortAttachment(ObjectKind.UPLINKS)
         case _:
             return

@@ -15,7 +15,7 @@ from typing import Final
 
 from core.ids import EndpointKey, NetworkId
 from ofnet.openflow import packets
-from ofnet.packets.directory import Attachment
+from ofnet.packets.directory import PortAttachment
 
 _MULTICAST: Final = 1
 
@@ -35,7 +35,7 @@ class Question:
     judged: bool = False
 
 
-class Verdict(Enum):
+class NameVerdict(Enum):
     """What becomes of a question that is not answered here."""
 
     FORWARD = auto()
@@ -52,7 +52,7 @@ class Deferred:
     ask: Callable[[Callable[[bytes], None]], None]
 
 
-Outcome = bytes | Deferred | Verdict
+Outcome = bytes | Deferred | NameVerdict
 """The answer to a question, or what else becomes of it."""
 
 Resolver = Callable[[Question], Outcome]
@@ -66,16 +66,16 @@ class DnsAnswer:
     """
 
     counters: tuple[str, ...]
-    outcome: Outcome = Verdict.FORWARD
+    outcome: Outcome = NameVerdict.FORWARD
 
 
 def no_resolver(_question: Question) -> Outcome:
     """Answer nothing: the resolver of a host without a name server."""
-    return Verdict.FORWARD
+    return NameVerdict.FORWARD
 
 
 def answer(
-    frame: bytes, attachment: Attachment | None, resolve: Resolver, *, judged: bool = False
+    frame: bytes, attachment: PortAttachment | None, resolve: Resolver, *, judged: bool = False
 ) -> DnsAnswer:
     """Return what becomes of a request that came in from an attachment."""
     if attachment is None or attachment.network is None or attachment.endpoint is None:
@@ -96,7 +96,7 @@ def answer(
         return DnsAnswer(("dnsPktRcvd", "dnsPktReply"), packets.udp_reply(frame, outcome))
     if isinstance(outcome, Deferred):
         return DnsAnswer(("dnsPktRcvd", "dnsPktReply"), Deferred(partial(_later, frame, outcome)))
-    limited = ("dnsPktLimited",) if outcome is Verdict.DROP else ()
+    limited = ("dnsPktLimited",) if outcome is NameVerdict.DROP else ()
     return DnsAnswer(("dnsPktRcvd", *limited), outcome)
 
 

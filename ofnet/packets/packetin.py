@@ -49,8 +49,8 @@ from ofnet.openflow.actions import (
 from ofnet.openflow.fields import VRF
 from ofnet.openflow.packets import Arp, Neighbour
 from ofnet.packets import names
-from ofnet.packets.directory import Attachment, Directory
-from ofnet.packets.names import Deferred, Resolver, Verdict
+from ofnet.packets.directory import Directory, PortAttachment
+from ofnet.packets.names import Deferred, NameVerdict, Resolver
 from ofnet.packets.uplink_choice import choose_uplink
 from ofnet.pipelines.features import cluster_dns
 from ofnet.pipelines.packet_path.stages import DNS_PORT, DNS_RETURN_VLAN, ROUTER_MAC
@@ -152,14 +152,14 @@ def _answer(request: _ArpRequest) -> _Answer:
         # an address conflict probe or an announcement
         return "ArpProbe", None
     match request.directory.attachment(packet.in_port):
-        case Attachment(ObjectKind.HOST_PORT):
+        case PortAttachment(ObjectKind.HOST_PORT):
             reply = packets.arp_reply(arp, ROUTER_MAC)
             return "ArpReqRespSent", PacketOut(data=reply, actions=(Output(packet.in_port),))
-        case Attachment(ObjectKind.LOCAL, LocalEndpoint() as pod, Network() as network):
+        case PortAttachment(ObjectKind.LOCAL, LocalEndpoint() as pod, Network() as network):
             return _answer_pod(pod, network, request)
-        case Attachment(ObjectKind.UPLINKS | ObjectKind.VTEP) if request.mode in _BRIDGED:
+        case PortAttachment(ObjectKind.UPLINKS | ObjectKind.VTEP) if request.mode in _BRIDGED:
             return _answer_outside(request)
-        case Attachment(ObjectKind.UPLINKS | ObjectKind.ROUTER):
+        case PortAttachment(ObjectKind.UPLINKS | ObjectKind.ROUTER):
             return "ArpReqUnknownDest", None
         case _:
             return "ArpReqInvalidPortVlan", None
@@ -273,7 +273,7 @@ def _is_of_pod(frame: bytes, world: World) -> bool:
 
 
 def _reject_dns(
-    packet: PacketIn, mode: Mode, attachment: Attachment | None, world: World
+    packet: PacketIn, mode: Mode, attachment: PortAttachment | None, world: World
 ) -> Reaction | None:
     """Return the reaction to a DNS request that no pod of this host sent; None for a pod's own."""
     if attachment is not None and attachment.kind is ObjectKind.VTEP:
@@ -285,16 +285,16 @@ def _reject_dns(
     return None
 
 
-def _dns(packet: PacketIn, attachment: Attachment | None, resolve: Resolver) -> Reaction:
+def _dns(packet: PacketIn, attachment: PortAttachment | None, resolve: Resolver) -> Reaction:
     answer = names.answer(packet.data, attachment, resolve, judged=packet.table in cluster_dns.ENDS)
     match answer.outcome:
         case bytes(frame):
             return Reaction(answer.counters, _back(packet, frame))
         case Deferred() as deferred:
             return Reaction(answer.counters, later=partial(_send_later, packet, deferred))
-        case Verdict.DROP:
+        case NameVerdict.DROP:
             return Reaction(answer.counters)
-        case Verdict.FORWARD:
+        case NameVerdict.FORWARD:
             return _forward(packet, answer.counters)
 
 
@@ -319,7 +319,7 @@ def _forward(packet: PacketIn, counters: tuple[str, ...]) -> Reaction:
     return Reaction((*counters, "dnsPktForward"), again)
 
 
-def _is_from(frame: bytes, attachment: Attachment | None) -> bool:
+def _is_from(frame: bytes, attachment: PortAttachment | None) -> bool:
     """Return whether a frame has the MAC and the address of the pod at its port."""
     if attachment is None or attachment.endpoint is None:
         return False

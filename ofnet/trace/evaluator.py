@@ -64,7 +64,7 @@ class EndlessLookup(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Packet:
+class PacketFields:
     """A packet: the value of each field (`ofnet.openflow.match.MatchFields`), without masks.
 
     `tags` are the VLANs of its 802.1Q tags, the outermost first.
@@ -93,7 +93,7 @@ class Packet:
             raise ValueError(f"a packet without {name}: {self}")  # noqa: TRY004 - no wrong call
         return value
 
-    def put(self, name: str, value: Value) -> "Packet":
+    def put(self, name: str, value: Value) -> "PacketFields":
         """Return the packet with another value in a field."""
         if name == "vlan_vid":
             return replace(self, tags=(int(str(value)), *self.tags[1:]))
@@ -105,7 +105,7 @@ class Sent:
     """A packet that leaves through a port, which may be CONTROLLER or NORMAL."""
 
     port: int
-    packet: Packet
+    packet: PacketFields
 
 
 def tables_of(flows: Iterable[Flow]) -> Tables:
@@ -116,7 +116,7 @@ def tables_of(flows: Iterable[Flow]) -> Tables:
     return {table: tuple(some) for table, some in found.items()}
 
 
-def winners(flows: Iterable[Flow], packet: Packet) -> tuple[Flow, ...]:
+def winners(flows: Iterable[Flow], packet: PacketFields) -> tuple[Flow, ...]:
     """Return the matching flows of the greatest priority; the flows come in their order.
 
     Flows with conjunctions match only together: a packet that meets all clauses of one gets the
@@ -156,7 +156,7 @@ def _conjunctive(
     return tuple(flow for flow in joined if flow.priority == highest)
 
 
-def matches(match: Match, packet: Packet) -> bool:
+def matches(match: Match, packet: PacketFields) -> bool:
     """Return whether a packet has the fields of a match."""
     for name, wanted in match.fields:
         value = packet.get(name)
@@ -190,7 +190,7 @@ def _number(mac: str) -> int:
     return int(mac.replace(":", ""), 16)
 
 
-def marked(instructions: Instructions, packet: Packet) -> Packet:
+def marked(instructions: Instructions, packet: PacketFields) -> PacketFields:
     """Return a packet with the metadata that some instructions write."""
     if instructions.metadata is None:
         return packet
@@ -199,8 +199,8 @@ def marked(instructions: Instructions, packet: Packet) -> Packet:
 
 
 def acted(  # noqa: PLR0911 - one for each kind
-    action: Action, packet: Packet, sent: list[Sent], broken: Collection[int] = ()
-) -> Packet:
+    action: Action, packet: PacketFields, sent: list[Sent], broken: Collection[int] = ()
+) -> PacketFields:
     """Return a packet after an action, what leaves being added to `sent`.
 
     An action that needs a memory does nothing (`ofnet.trace.tracking`).
@@ -236,7 +236,7 @@ def acted(  # noqa: PLR0911 - one for each kind
             assert_never(action)
 
 
-def _send(port: int, packet: Packet, sent: list[Sent]) -> None:
+def _send(port: int, packet: PacketFields, sent: list[Sent]) -> None:
     """Send a packet; by its own number a port gets nothing back of what came from it."""
     came_from = packet.number("in_port")
     if port == PORT_IN_PORT:
@@ -245,7 +245,7 @@ def _send(port: int, packet: Packet, sent: list[Sent]) -> None:
         sent.append(Sent(port, _left(packet)))
 
 
-def _left(packet: Packet) -> Packet:
+def _left(packet: PacketFields) -> PacketFields:
     """Return a packet as it leaves: what connection tracking found is no part of it."""
     kept = {name: value for name, value in packet.fields.items() if not name.startswith("ct_")}
     return replace(packet, fields=kept)

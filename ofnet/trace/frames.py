@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from ofnet.openflow import oxm
 from ofnet.openflow.packets import checksum
-from ofnet.trace.evaluator import Packet
+from ofnet.trace.evaluator import PacketFields
 
 MARK: Final = 8
 """Bytes of a mark."""
@@ -84,14 +84,14 @@ _LAYOUTS: Final = {
 }
 
 
-class Seen(NamedTuple):
+class SeenFrame(NamedTuple):
     """What a frame is: the packet itself, with the text "", or an answer, by what it says."""
 
     answer: bool
     what: str
 
 
-def frame(packet: Packet, mark: bytes) -> bytes:
+def frame(packet: PacketFields, mark: bytes) -> bytes:
     """Return the frame of a packet as a pod sends it. Raises ValueError for other protocols."""
     payload = _TEXT + mark
     protocol = packet.number("ip_proto")
@@ -121,7 +121,7 @@ def acknowledged(mark: bytes) -> tuple[int, int]:
     return (number + 1) % (1 << 32), (number + 1 + _PAYLOAD) % (1 << 32)
 
 
-def seen(data: bytes, mark: bytes) -> Seen | None:
+def seen(data: bytes, mark: bytes) -> SeenFrame | None:
     """Return what a frame has to do with a marked packet; None for nothing.
 
     TCP's answers are not known again within tunnels: nothing of a mark is at their ends.
@@ -129,19 +129,23 @@ def seen(data: bytes, mark: bytes) -> Seen | None:
     if not data.endswith(mark):
         return _of_tcp(data, mark)
     if (error := _error(data)) is not None:
-        return Seen(answer=True, what=error)
+        return SeenFrame(answer=True, what=error)
     kind = data[-(_HEADER + _PAYLOAD)] if len(data) >= _HEADER + _PAYLOAD else None
-    return Seen(answer=True, what=ECHO) if kind in _ECHO_ANSWERS else Seen(answer=False, what="")
+    return (
+        SeenFrame(answer=True, what=ECHO)
+        if kind in _ECHO_ANSWERS
+        else SeenFrame(answer=False, what="")
+    )
 
 
-def _of_tcp(data: bytes, mark: bytes) -> Seen | None:
+def _of_tcp(data: bytes, mark: bytes) -> SeenFrame | None:
     for version, ether_type in ((4, oxm.ETH_IPV4), (6, oxm.ETH_IPV6)):
         end = _LINK + _LAYOUTS[version].size
         if int.from_bytes(data[12:_LINK]) != ether_type or len(data) < end + _TCP_HEADER:
             continue
         number, flags = int.from_bytes(data[end + 8 : end + 12]), data[end + 13]
         if _is(version, data, _LINK, oxm.PROTO_TCP) and number in acknowledged(mark):
-            return Seen(answer=True, what=REFUSED if flags & _RST_FLAG else ACCEPTED)
+            return SeenFrame(answer=True, what=REFUSED if flags & _RST_FLAG else ACCEPTED)
     return None
 
 
@@ -178,7 +182,7 @@ def _ipv6(ends: bytes, protocol: int, size: int) -> bytes:
     return struct.pack(">IHBB", 6 << 28, size, protocol, _HOPS) + ends
 
 
-def _packed(packet: Packet, name: str) -> bytes:
+def _packed(packet: PacketFields, name: str) -> bytes:
     address = packet.value(name)
     if not isinstance(address, IPv4Address | IPv6Address):
         raise ValueError(f"{name} is no address: {address}")  # noqa: TRY004 - no wrong call

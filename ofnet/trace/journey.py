@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PORT_CONTROLLER, PORT_NORMAL
 from ofnet.tables import TableId
-from ofnet.trace.evaluator import Packet, Sent, tables_of
+from ofnet.trace.evaluator import PacketFields, Sent, tables_of
 from ofnet.trace.tracking import LookedUp, TrackingSwitch
 from ofnet.world import World
 
@@ -39,7 +39,7 @@ class Exit:
 
     place: Place
     port: int
-    packet: Packet
+    packet: PacketFields
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Journey:
         return [tuple(some) for some in found if some]
 
 
-def follow(flows: Iterable[Flow], world: World, packets: Sequence[Packet]) -> Journey:
+def follow(flows: Iterable[Flow], world: World, packets: Sequence[PacketFields]) -> Journey:
     """Return the journey of the last packet. Raises ValueError for one that cannot be followed."""
     switch = TrackingSwitch(lambda _count: 0)
     switch.tables = tables_of(flows)
@@ -85,7 +85,7 @@ def _exit(world: World, sent: Sent) -> Exit:
     return Exit(_place(world, port, packet), port, packet)
 
 
-def _carried(world: World, packet: Packet, port: int) -> Packet:
+def _carried(world: World, packet: PacketFields, port: int) -> PacketFields:
     """Return a packet as Open vSwitch's own switch sends it by a port.
 
     A pod's port has its network's tag in OVSDB: frames to it have none, and those from it get the
@@ -101,7 +101,7 @@ def _carried(world: World, packet: Packet, port: int) -> Packet:
     return replace(packet, tags=(sender.group_vlan or network.vlan,))
 
 
-def _place(world: World, port: int, packet: Packet) -> Place:
+def _place(world: World, port: int, packet: PacketFields) -> Place:
     """Return what is behind the port by which a packet leaves."""
     if port == PORT_CONTROLLER:
         return Place("agent")
@@ -124,7 +124,7 @@ def _ports(world: World) -> Iterator[tuple[Place, int]]:
             yield Place(kind), one.ofport
 
 
-def _switched(world: World, packet: Packet) -> int:
+def _switched(world: World, packet: PacketFields) -> int:
     """Return the port by which Open vSwitch's own learning switch sends: it knows MAC addresses.
 
     What it knows of no pod here leaves by the uplink; without one, nowhere that is known.
@@ -135,7 +135,7 @@ def _switched(world: World, packet: Packet) -> int:
     return next(chain(pods, uplinks), PORT_NORMAL)
 
 
-def _beyond(world: World, packet: Packet) -> Place:
+def _beyond(world: World, packet: PacketFields) -> Place:
     """Return an uplink, with the host that a packet is for."""
     mac = packet.get("eth_dst")
     for remote in world.remote.values():

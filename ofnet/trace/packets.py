@@ -15,7 +15,7 @@ from core.errors import Invalid
 from ofnet.openflow import oxm
 from ofnet.pipelines.features.service_nat import service_mac
 from ofnet.pipelines.packet_path.stages import ROUTER_MAC
-from ofnet.trace.evaluator import Packet, Value
+from ofnet.trace.evaluator import PacketFields, Value
 from ofnet.world import (
     ArpMode,
     FwdMode,
@@ -52,7 +52,7 @@ class Talk:
     source_port: int = CLIENT_PORT
 
 
-def from_endpoint(world: World, endpoint: LocalEndpoint, talk: Talk) -> Packet | None:
+def from_endpoint(world: World, endpoint: LocalEndpoint, talk: Talk) -> PacketFields | None:
     """Return what an endpoint sends by its port; None if it has no address of that family."""
     source = endpoint.ip if talk.to.version == 4 else endpoint.ip6
     if source is None:
@@ -62,7 +62,9 @@ def from_endpoint(world: World, endpoint: LocalEndpoint, talk: Talk) -> Packet |
     return _packet(link, source, talk)
 
 
-def by_access(world: World, beside: World, endpoint: LocalEndpoint, talk: Talk) -> Packet | None:
+def by_access(
+    world: World, beside: World, endpoint: LocalEndpoint, talk: Talk
+) -> PacketFields | None:
     """Return what an endpoint sends by its own interface to the host; None if it does not use it.
 
     That is the way out for endpoints on networks without a gateway
@@ -79,7 +81,7 @@ def by_access(world: World, beside: World, endpoint: LocalEndpoint, talk: Talk) 
     return _packet(link, access.ip, talk)
 
 
-def from_host(port: HostPort, talk: Talk, source: Address | None = None) -> Packet | None:
+def from_host(port: HostPort, talk: Talk, source: Address | None = None) -> PacketFields | None:
     """Return what the host sends by its port, itself or, from another `source`, for the outside.
 
     None if it has no address of that family.
@@ -92,12 +94,12 @@ def from_host(port: HostPort, talk: Talk, source: Address | None = None) -> Pack
     return _packet(link, source, talk)
 
 
-def question(endpoint: LocalEndpoint, asked: Address) -> Packet | None:
+def question(endpoint: LocalEndpoint, asked: Address) -> PacketFields | None:
     """Return an endpoint's question for the MAC of a neighbour; None without such an address."""
     if isinstance(asked, IPv4Address):
         if endpoint.ip is None:
             return None
-        return Packet(
+        return PacketFields(
             {
                 "in_port": endpoint.ofport,
                 "eth_src": endpoint.mac,
@@ -113,7 +115,7 @@ def question(endpoint: LocalEndpoint, asked: Address) -> Packet | None:
     if endpoint.ip6 is None:
         return None
     low = asked.packed[-3:]
-    return Packet(
+    return PacketFields(
         {
             "in_port": endpoint.ofport,
             "eth_src": endpoint.mac,
@@ -183,7 +185,7 @@ def _is_beside(world: World, network: Network, address: Address) -> bool:
     return beside and gateway is None
 
 
-def answer(packet: Packet, port: int) -> Packet:
+def answer(packet: PacketFields, port: int) -> PacketFields:
     """Return the answer of whom a packet was delivered to, by a port. Raises ValueError."""
     fields = {name: one for name, one in packet.fields.items() if not name.startswith(_OF_SWITCH)}
     for one, other in _TURNED:
@@ -198,7 +200,7 @@ def answer(packet: Packet, port: int) -> Packet:
         fields[kind] = _ECHO[protocol][1]
     if protocol == oxm.PROTO_TCP:
         fields["tcp_flags"] = SYN_ACK
-    return Packet({**fields, "in_port": port}, packet.tags)
+    return PacketFields({**fields, "in_port": port}, packet.tags)
 
 
 _OF_SWITCH: Final = ("metadata", "ct_", "reg")
@@ -209,7 +211,7 @@ _TURNED: Final = tuple(
 )
 
 
-def _packet(link: Link, source: Address, talk: Talk) -> Packet:
+def _packet(link: Link, source: Address, talk: Talk) -> PacketFields:
     fields: dict[str, Value] = dict(link)
     kind = "ipv4" if talk.to.version == 4 else "ipv6"
     protocol = talk.protocol
@@ -229,7 +231,7 @@ def _packet(link: Link, source: Address, talk: Talk) -> Packet:
         fields |= {f"{name}_src": talk.source_port, f"{name}_dst": talk.port}
     if protocol == oxm.PROTO_TCP:
         fields["tcp_flags"] = SYN
-    return Packet(fields)
+    return PacketFields(fields)
 
 
 def _same(one: Address, other: Address) -> bool:
@@ -256,7 +258,7 @@ _ADDRESSES: Final = {
 }
 
 
-def fields_of(packet: Packet) -> dict[str, Any]:
+def fields_of(packet: PacketFields) -> dict[str, Any]:
     """Return the JSON object of a packet: what is in its frame, its port and its tunnel's id."""
     known = (_NUMBERS.keys() | _ADDRESSES.keys() | _MAC) & packet.fields.keys()
     values = ((name, packet.fields[name]) for name in sorted(known))
@@ -266,7 +268,7 @@ def fields_of(packet: Packet) -> dict[str, Any]:
     return {**shown, "vlans": list(packet.tags)}
 
 
-def packet_of(shown: object) -> Packet:
+def packet_of(shown: object) -> PacketFields:
     """Return the packet of a JSON object of `fields_of`. Raises Invalid."""
     if not isinstance(shown, Mapping):
         raise Invalid("a packet must be an object of fields")
@@ -279,7 +281,7 @@ def packet_of(shown: object) -> Packet:
         raise Invalid("vlans of a packet must be a list of at most one number of a VLAN")
     if not {"eth_src", "eth_dst", "eth_type"} <= fields.keys():
         raise Invalid("a packet must have eth_src, eth_dst and eth_type")
-    return Packet(fields, tuple(tags))
+    return PacketFields(fields, tuple(tags))
 
 
 def _read(name: str, value: object) -> Value:

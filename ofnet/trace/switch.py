@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ofnet.openflow.fields import CtState
-from ofnet.trace.evaluator import Packet
+from ofnet.trace.evaluator import PacketFields
 from ofnet.trace.tracking import LookedUp
 
 NAMES: Final[Mapping[str, str]] = {
@@ -48,7 +48,7 @@ class TraceDifference(NamedTuple):
     found: Hit | None
 
 
-def text(packet: Packet) -> str:
+def text(packet: PacketFields) -> str:
     """Return a packet as Open vSwitch reads it. Raises ValueError for more than one tag."""
     if len(packet.tags) > 1:
         raise ValueError("Open vSwitch reads packets with one VLAN tag at most")

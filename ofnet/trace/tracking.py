@@ -25,7 +25,16 @@ from ofnet.openflow.actions import (
 )
 from ofnet.openflow.fields import CT_ESTABLISHED, CT_NEW, CT_REPLY, CT_TRACKED, VRF
 from ofnet.tables import TableId
-from ofnet.trace.evaluator import LOOP, EndlessLookup, Packet, Sent, Tables, acted, marked, winners
+from ofnet.trace.evaluator import (
+    LOOP,
+    EndlessLookup,
+    PacketFields,
+    Sent,
+    Tables,
+    acted,
+    marked,
+    winners,
+)
 
 Address = IPv4Address | IPv6Address
 _KINDS: Final = {oxm.PROTO_TCP: "tcp", oxm.PROTO_UDP: "udp"}
@@ -71,7 +80,7 @@ class LookedUp:
     """
 
     table: TableId
-    packet: Packet
+    packet: PacketFields
     flow: Flow | None
     fresh: bool
     others: tuple[Flow, ...] = ()
@@ -97,7 +106,7 @@ class TrackingSwitch:
 
         self._choose = choose
 
-    def receive(self, packet: Packet) -> tuple[Sent, ...]:
+    def receive(self, packet: PacketFields) -> tuple[Sent, ...]:
         """Return what leaves when a packet comes in."""
         turn = _Turn([])
         self._look_up(TableId.INPUT, packet, turn, fresh=True)
@@ -105,13 +114,15 @@ class TrackingSwitch:
         return tuple(turn.sent)
 
     @property
-    def last(self) -> Packet:
+    def last(self) -> PacketFields:
         """The packet as it was looked up last, whether it left or not."""
         return self.path[-1].packet
 
     # -- tables and actions --------------------------------------------------------------------
 
-    def _look_up(self, table: int, packet: Packet, turn: _Turn, *, fresh: bool = False) -> Packet:
+    def _look_up(
+        self, table: int, packet: PacketFields, turn: _Turn, *, fresh: bool = False
+    ) -> PacketFields:
         following: int | None = table
         while following is not None:
             if len(turn.path) >= LOOP:
@@ -130,12 +141,12 @@ class TrackingSwitch:
             following = instructions.goto
         return packet
 
-    def _all(self, actions: Iterable[Action], packet: Packet, turn: _Turn) -> Packet:
+    def _all(self, actions: Iterable[Action], packet: PacketFields, turn: _Turn) -> PacketFields:
         for action in actions:
             packet = self._act(action, packet, turn)
         return packet
 
-    def _act(self, action: Action, packet: Packet, turn: _Turn) -> Packet:
+    def _act(self, action: Action, packet: PacketFields, turn: _Turn) -> PacketFields:
         match action:
             case Lookup(table):
                 return self._look_up(table, packet, turn)
@@ -153,7 +164,7 @@ class TrackingSwitch:
             case _:
                 return acted(action, packet, turn.sent)
 
-    def _remember(self, action: Learn | ConntrackCommit, packet: Packet) -> None:
+    def _remember(self, action: Learn | ConntrackCommit, packet: PacketFields) -> None:
         if isinstance(action, Learn):
             vrf, ends = _client(packet)
             asked = ends._replace(protocol=action.protocol, destination_port=action.port)
@@ -161,13 +172,13 @@ class TrackingSwitch:
         else:
             self._commit(action.zone, packet)
 
-    def _recalled(self, packet: Packet) -> Packet:
+    def _recalled(self, packet: PacketFields) -> PacketFields:
         value = self.learned.get(_client(packet))
         return packet if value is None else packet.put("reg1", value)
 
     # -- connection tracking -------------------------------------------------------------------
 
-    def _tracked(self, action: Conntrack, packet: Packet) -> Packet:
+    def _tracked(self, action: Conntrack, packet: PacketFields) -> PacketFields:
         ends = ends_of(packet)
         known = self.connections.get((action.zone, ends))
         if known is None:
@@ -192,14 +203,14 @@ class TrackingSwitch:
             )
         )
 
-    def _commit(self, zone: int, packet: Packet) -> None:
+    def _commit(self, zone: int, packet: PacketFields) -> None:
         """Make a packet's connection known, unless it is."""
         ends = ends_of(packet)
         if (zone, ends) not in self.connections:
             connection = Connection(ends, ends.turned())
             self.connections[zone, ends] = self.connections[zone, ends.turned()] = connection
 
-    def _committed(self, action: Conntrack, ends: FlowEnds, packet: Packet) -> Packet:
+    def _committed(self, action: Conntrack, ends: FlowEnds, packet: PacketFields) -> PacketFields:
         answered = self._translated(action.nat, action.zone, ends).turned()
         connection = Connection(ends, answered)
         self.connections[action.zone, ends] = connection
@@ -220,7 +231,7 @@ class TrackingSwitch:
         return ends
 
 
-def ends_of(packet: Packet) -> FlowEnds:
+def ends_of(packet: PacketFields) -> FlowEnds:
     """Return where a packet comes from and goes to; without ports these are 0.
 
     Raises ValueError for what is neither IPv4 nor IPv6.
@@ -237,7 +248,7 @@ def ends_of(packet: Packet) -> FlowEnds:
     return FlowEnds(protocol, source, ports[0], destination, ports[1])
 
 
-def _put(packet: Packet, ends: FlowEnds) -> Packet:
+def _put(packet: PacketFields, ends: FlowEnds) -> PacketFields:
     v4 = ends.source.version == 4
     packet = packet.put("ipv4_src" if v4 else "ipv6_src", ends.source)
     packet = packet.put("ipv4_dst" if v4 else "ipv6_dst", ends.destination)
@@ -247,7 +258,7 @@ def _put(packet: Packet, ends: FlowEnds) -> Packet:
     return packet.put(f"{kind}_src", ends.source_port).put(f"{kind}_dst", ends.destination_port)
 
 
-def _client(packet: Packet) -> tuple[int, FlowEnds]:
+def _client(packet: PacketFields) -> tuple[int, FlowEnds]:
     """Return what a learned flow matches (`ofnet.openflow.actions.Learn`)."""
     ends = ends_of(packet)
     return packet.number("metadata") & VRF.mask, ends._replace(source_port=0)

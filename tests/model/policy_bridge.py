@@ -22,7 +22,7 @@ from ofnet.openflow import oxm
 from ofnet.openflow.actions import PORT_NORMAL, Lookup
 from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.tables import TableId
-from ofnet.trace.evaluator import Packet, Sent, Value, tables_of
+from ofnet.trace.evaluator import PacketFields, Sent, Value, tables_of
 from ofnet.world import Bridge, FwdMode, Uplink, Vtep
 from state import intents
 from state.intents import Fact
@@ -153,7 +153,7 @@ class PolicyBridge:
         assert not self._desired.faults
         self._tables = tables_of(self._desired.flows.values())
 
-    def _packet(self, sender: Placed, receiver: Placed, talk: Talk) -> Packet:
+    def _packet(self, sender: Placed, receiver: Placed, talk: Talk) -> PacketFields:
         """Return a packet as a pod sends it here, or as it comes from another host."""
         routed = self._fwd_mode is FwdMode.ROUTING
         fields: dict[str, Value] = {
@@ -163,11 +163,11 @@ class PolicyBridge:
             **_transport(talk),
         }
         if sender.host == HERE:
-            return Packet({"in_port": sender.ofport, **fields})
+            return PacketFields({"in_port": sender.ofport, **fields})
         if self._bridge is Bridge.VLAN:
             frame = {"eth_src": PEER_MAC, "eth_dst": UPLINK_MAC} if routed else {}
-            return Packet({"in_port": UPLINK, **fields, **frame}, (receiver.net,))
-        return Packet({"in_port": TUNNEL, "tunnel_id": _vni(receiver), **fields})
+            return PacketFields({"in_port": UPLINK, **fields, **frame}, (receiver.net,))
+        return PacketFields({"in_port": TUNNEL, "tunnel_id": _vni(receiver), **fields})
 
     def _leaving(self, leaving: Sent) -> tuple[Value | None, ...]:
         packet = leaving.packet

@@ -13,7 +13,7 @@ from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
 from ofnet.openflow import oxm
 from ofnet.openflow.fields import Flags
 from ofnet.pipelines.packet_path.stages import DNS_RETURN_VLAN, ROUTER_MAC
-from ofnet.trace.evaluator import Packet, Value
+from ofnet.trace.evaluator import PacketFields, Value
 from ofnet.world import (
     AccessPort,
     ArpMode,
@@ -254,7 +254,7 @@ _Fields = dict[str, Value]
 
 
 @st.composite
-def packets(draw: st.DrawFn) -> Packet:
+def packets(draw: st.DrawFn) -> PacketFields:
     """Return a packet on some port; mostly in the name of the pod behind it."""
     port = draw(st.sampled_from(PORTS))
     own = port - 100 if port > 100 and draw(st.integers(0, 3)) else 0
@@ -268,7 +268,7 @@ def packets(draw: st.DrawFn) -> Packet:
     bodies = [_ipv4, _ipv4, _ipv6, _ipv6, _arp, _solicit, _answered, _answered]
     body = draw(st.sampled_from(bodies))
     tags = draw(st.sampled_from([(), (), (), (1,), (2,), (3,), (DNS_RETURN_VLAN,)]))
-    return Packet({**fields, **draw(body(own))}, tags)
+    return PacketFields({**fields, **draw(body(own))}, tags)
 
 
 @st.composite

@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 from ofnet.flows import Flow
 from ofnet.openflow.actions import Conntrack, Deal, Instructions, Lookup
 from ofnet.tables import TableId
-from ofnet.trace.evaluator import LOOP, EndlessLookup, Packet, Sent, Tables, acted, marked, winners
+from ofnet.trace.evaluator import (
+    LOOP,
+    EndlessLookup,
+    PacketFields,
+    Sent,
+    Tables,
+    acted,
+    marked,
+    winners,
+)
 from ofnet.trace.tracking import Connection, TrackingSwitch
 from ofnet.translations import Translated
 
@@ -25,12 +34,12 @@ class Verdict:
     """
 
     sent: tuple[Sent, ...] = ()
-    final: Packet = field(default_factory=lambda: Packet({}))
+    final: PacketFields = field(default_factory=lambda: PacketFields({}))
     path: tuple[Flow, ...] = ()
     ambiguous: tuple[tuple[Flow, ...], ...] = ()
 
 
-def evaluate(tables: Tables, packet: Packet, *, broken: Collection[int] = ()) -> Verdict:
+def evaluate(tables: Tables, packet: PacketFields, *, broken: Collection[int] = ()) -> Verdict:
     """Return what becomes of a packet that comes in on its `in_port`; `broken` ports do not work.
 
     Raises EndlessLookup for a packet that is looked up for ever.

@@ -18,7 +18,7 @@ from ofnet.openflow import oxm
 from ofnet.pipelines.packet_path import stages
 from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.tables import mode_of, vrf_in
-from ofnet.trace.evaluator import Packet, Sent, Value, tables_of
+from ofnet.trace.evaluator import PacketFields, Sent, Value, tables_of
 from ofnet.trace.tracking import FlowEnds, TrackingSwitch, ends_of
 from ofnet.world import (
     Bridge,
@@ -79,7 +79,7 @@ def denying(draw: st.DrawFn, bridge: Bridge, mode: FwdMode) -> World:
 
 
 @st.composite
-def sent(draw: st.DrawFn, made: World) -> Packet:
+def sent(draw: st.DrawFn, made: World) -> PacketFields:
     """Return a packet of the host, of another host by its tunnel, or of a pod."""
     others: list[tuple[int, Address]] = []
     for vtep in made.vteps.values():
@@ -106,7 +106,7 @@ def sent(draw: st.DrawFn, made: World) -> Packet:
     }
     if in_port in {port for port, _ in others}:
         fields["tunnel_id"] = draw(st.sampled_from([network.vni for network in NETWORKS]))
-    return Packet(fields)
+    return PacketFields(fields)
 
 
 @pytest.mark.parametrize(("bridge", "mode"), MODES)
@@ -132,7 +132,7 @@ def test_what_is_denied_reaches_no_pod(bridge: Bridge, mode: FwdMode) -> None:
 
 
 def _passes_what_it_may(
-    switch: TrackingSwitch, packet: Packet, made: World, begun: set[FlowEnds]
+    switch: TrackingSwitch, packet: PacketFields, made: World, begun: set[FlowEnds]
 ) -> None:
     """Send a packet; `begun` are the connections that the host itself has begun."""
     ends, in_port = ends_of(packet), packet.get("in_port")

@@ -13,7 +13,7 @@ from ofnet.desired import Desired
 from ofnet.diff import FlowStamp, additions_in_order, deletions_in_order
 from ofnet.flows import Flow, FlowKey
 from ofnet.openflow.actions import PORT_CONTROLLER, Output
-from ofnet.trace.evaluator import Packet, Tables, Value, tables_of
+from ofnet.trace.evaluator import PacketFields, Tables, Value, tables_of
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, RemoteEndpoint, World
 from tests.model.random_worlds import packets, worlds
 from tests.model.switch import evaluate
@@ -31,7 +31,7 @@ def test_every_step_of_a_change(kind: Bridge, fwd_mode: FwdMode) -> None:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    def holds(world: World, sent: list[Packet], data: st.DataObject) -> None:
+    def holds(world: World, sent: list[PacketFields], data: st.DataObject) -> None:
         whole = flows_of(kind, world)
         less = flows_of(kind, data.draw(st.sampled_from(list(smaller(world)))))
         for before, after in (({}, whole), (less, whole), (whole, less)):
@@ -49,7 +49,7 @@ def test_packets_of_a_pod_to_itself_while_it_moves(kind: Bridge, fwd_mode: FwdMo
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    def holds(world: World, sent: list[Packet]) -> None:
+    def holds(world: World, sent: list[PacketFields]) -> None:
         own = [to_itself(packet, pod) for pod in world.local.values() for packet in sent]
         everywhere = replace(world, remote={**world.remote, **known_elsewhere(world)})
         both = flows_of(kind, everywhere)
@@ -60,7 +60,7 @@ def test_packets_of_a_pod_to_itself_while_it_moves(kind: Bridge, fwd_mode: FwdMo
     holds()
 
 
-def passed_on_the_way(before: Flows, after: Flows, sent: list[Packet]) -> list[Packet]:
+def passed_on_the_way(before: Flows, after: Flows, sent: list[PacketFields]) -> list[PacketFields]:
     """Return the packets that pass at some moment of a change, but neither before nor after it."""
     ends = [tables_of(flows.values()) for flows in (before, after)]
     denied = [packet for packet in sent if not any(allows(tables, packet) for tables in ends)]
@@ -109,16 +109,16 @@ def known_elsewhere(world: World) -> dict[EndpointKey, RemoteEndpoint]:
     }
 
 
-def to_itself(packet: Packet, pod: LocalEndpoint) -> Packet:
+def to_itself(packet: PacketFields, pod: LocalEndpoint) -> PacketFields:
     """Return a packet as this pod sends it to its own address."""
     own: dict[str, Value] = {"in_port": pod.ofport, "eth_src": pod.mac}
     for version, ip in ((4, pod.ip), (6, pod.ip6)):
         if ip is not None and packet.get(f"ipv{version}_src") is not None:
             own |= {f"ipv{version}_src": ip, f"ipv{version}_dst": ip}
-    return Packet({**packet.fields, **own})
+    return PacketFields({**packet.fields, **own})
 
 
-def allows(tables: Tables, packet: Packet) -> bool:
+def allows(tables: Tables, packet: PacketFields) -> bool:
     """Tell whether flows send a packet anywhere, be it back to the port that it came from.
 
     The switch drops the latter, but no flow denies it. Such are packets of a pod to its own address
@@ -129,7 +129,7 @@ def allows(tables: Tables, packet: Packet) -> bool:
     return leaves(tables, packet) or any(back in flow.instructions.actions for flow in path)
 
 
-def leaves(tables: Tables, packet: Packet) -> bool:
+def leaves(tables: Tables, packet: PacketFields) -> bool:
     """Tell whether a packet leaves for anybody but the agent, which judges what it sends on."""
     return any(sent.port != PORT_CONTROLLER for sent in evaluate(tables, packet).sent)
 

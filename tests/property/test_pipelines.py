@@ -12,7 +12,7 @@ from ofnet.desired import Desired
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import PORT_CONTROLLER
 from ofnet.tables import TableId
-from ofnet.trace.evaluator import Packet, Tables, tables_of
+from ofnet.trace.evaluator import PacketFields, Tables, tables_of
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, World
 from tests.model.random_worlds import HOSTS, NETWORKS, packets, worlds
 from tests.model.switch import evaluate
@@ -32,7 +32,7 @@ def test_every_world(kind: Bridge, fwd_mode: FwdMode) -> None:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    def holds(world: World, sent: list[Packet]) -> None:
+    def holds(world: World, sent: list[PacketFields]) -> None:
         flows, unruled = tables(kind, world), tables(kind, replace(world, rules={}))
         guarded = tables(kind, replace(world, guard=True))
         for packet in sent:
@@ -50,28 +50,28 @@ def test_every_world(kind: Bridge, fwd_mode: FwdMode) -> None:
     holds()
 
 
-def only_rules_leave_a_choice(flows: Tables, packet: Packet) -> None:
+def only_rules_leave_a_choice(flows: Tables, packet: PacketFields) -> None:
     for choice in evaluate(flows, packet).ambiguous:
         assert choice[0].table == TableId.POLICY, list(map(str, choice))
 
 
-def rules_do_not_matter(flows: Tables, unruled: Tables, packet: Packet) -> None:
+def rules_do_not_matter(flows: Tables, unruled: Tables, packet: PacketFields) -> None:
     """Neighbour discovery and unknown sources pass, whatever the rules."""
     assert evaluate(flows, packet).sent == evaluate(unruled, packet).sent
 
 
-def nothing_is_sent_twice(flows: Tables, packet: Packet) -> None:
+def nothing_is_sent_twice(flows: Tables, packet: PacketFields) -> None:
     out = [leaving.port for leaving in evaluate(flows, packet).sent]
     assert len(out) == len(set(out))
 
 
-def nothing_goes_round(flows: Tables, packet: Packet, beyond: set[int]) -> None:
+def nothing_goes_round(flows: Tables, packet: PacketFields, beyond: set[int]) -> None:
     """Check that what comes from other hosts goes to none of them."""
     if packet.fields["in_port"] in beyond and not is_neighbours(packet):
         assert not beyond & {leaving.port for leaving in evaluate(flows, packet).sent}
 
 
-def pods_send_in_their_own_name(guarded: Tables, packet: Packet, world: World) -> None:
+def pods_send_in_their_own_name(guarded: Tables, packet: PacketFields, world: World) -> None:
     pod = sender(world, packet)
     out = {leaving.port for leaving in evaluate(guarded, packet).sent}
     if pod is not None and out - {pod.ofport, PORT_CONTROLLER}:
@@ -79,7 +79,7 @@ def pods_send_in_their_own_name(guarded: Tables, packet: Packet, world: World) -
         assert source(packet) in own_addresses(pod, packet)
 
 
-def tenants_do_not_meet(flows: Tables, packet: Packet, world: World) -> None:
+def tenants_do_not_meet(flows: Tables, packet: PacketFields, world: World) -> None:
     pod = sender(world, packet)
     if pod is None:
         return
@@ -105,32 +105,32 @@ def outside(kind: Bridge, world: World) -> set[int]:
     return set(HOSTS.values())
 
 
-def sender(world: World, packet: Packet) -> LocalEndpoint | None:
+def sender(world: World, packet: PacketFields) -> LocalEndpoint | None:
     """Return the pod behind the port that a packet comes from."""
     behind = (pod for pod in world.local.values() if pod.ofport == packet.fields["in_port"])
     return next(behind, None)
 
 
-def is_neighbours(packet: Packet) -> bool:
+def is_neighbours(packet: PacketFields) -> bool:
     """Return whether a packet is neighbour discovery."""
     kinds = {oxm.ND_SOLICIT, oxm.ND_ADVERT}
     return packet.get("eth_type") == oxm.ETH_ARP or packet.get("icmpv6_type") in kinds
 
 
-def is_of_unknown_source(packet: Packet, world: World, beyond: set[int]) -> bool:
+def is_of_unknown_source(packet: PacketFields, world: World, beyond: set[int]) -> bool:
     """Return whether a packet comes from an unknown source beyond this host."""
     known = {address for pod in world.remote.values() for address in (pod.ip, pod.ip6)}
     return packet.fields["in_port"] in beyond and source(packet) not in known
 
 
-def source(packet: Packet) -> object:
+def source(packet: PacketFields) -> object:
     """Return the source address of a packet."""
     return next(
         packet.get(name) for name in ("ipv4_src", "ipv6_src", "arp_spa") if packet.get(name)
     )
 
 
-def own_addresses(pod: LocalEndpoint, packet: Packet) -> set[object]:
+def own_addresses(pod: LocalEndpoint, packet: PacketFields) -> set[object]:
     """Return the addresses a pod may send such a packet from."""
     said = source(packet)
     if not is_neighbours(packet):

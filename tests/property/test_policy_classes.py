@@ -18,7 +18,7 @@ from ofnet.desired import Desired
 from ofnet.openflow import oxm
 from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.tables import TableId
-from ofnet.trace.evaluator import Packet, Tables, Value, tables_of
+from ofnet.trace.evaluator import PacketFields, Tables, Value, tables_of
 from ofnet.world import (
     Bridge,
     FwdMode,
@@ -113,7 +113,7 @@ def with_pods(kind: Bridge, fwd_mode: FwdMode, rules: dict[str, Rule]) -> World:
     )
 
 
-def between_pods(kind: Bridge, of: World) -> Iterator[Packet]:
+def between_pods(kind: Bridge, of: World) -> Iterator[PacketFields]:
     """Yield packets of each pod here to each other pod, and of pods elsewhere to pods here."""
     pods: list[LocalEndpoint | RemoteEndpoint] = [*of.local.values(), *of.remote.values()]
     for one, other in permutations(pods, 2):
@@ -129,16 +129,16 @@ def between_pods(kind: Bridge, of: World) -> Iterator[Packet]:
                 "eth_dst": ROUTER_MAC if routed else other.mac,
             }
             if isinstance(one, LocalEndpoint):
-                yield Packet({"in_port": one.ofport, **link, **ends, **talk})
+                yield PacketFields({"in_port": one.ofport, **link, **ends, **talk})
             elif isinstance(other, LocalEndpoint) and kind is Bridge.VXLAN:
                 came: dict[str, Value] = {
                     "in_port": TUNNEL,
                     "tunnel_id": of.networks[other.network].vni,
                 }
-                yield Packet({**came, **link, **ends, **talk})
+                yield PacketFields({**came, **link, **ends, **talk})
             elif isinstance(other, LocalEndpoint):
                 vlan = of.networks[other.network].vlan
-                yield Packet({"in_port": UPLINK.ofport, **link, **ends, **talk}, (vlan,))
+                yield PacketFields({"in_port": UPLINK.ofport, **link, **ends, **talk}, (vlan,))
 
 
 def written_out(of: World) -> dict[str, Rule]:

@@ -9,7 +9,7 @@ from core.addresses import Subnet, ipv4
 from core.ids import GroupKey
 from netmaster.ipam.pool import Pool
 from netmaster.ipam.pool6 import Pool6
-from netmaster.ipam.ranges import Outside, Ranges
+from netmaster.ipam.ranges import NumbersOutside, Ranges
 from netmaster.ipam.spans import FreeSpans
 
 LOW, HIGH = 3, 60
@@ -45,7 +45,7 @@ def test_outside_is_the_difference(
     held: set[int], one: list[tuple[int, int]], other: list[tuple[int, int]], at: int
 ) -> None:
     spans = FreeSpans(LOW, HIGH)
-    outside = Outside(spans, Ranges(one) | Ranges(other))
+    outside = NumbersOutside(spans, Ranges(one) | Ranges(other))
     for each in held:  # afterwards: what is outside follows the set
         spans.take(each)
     expected = set(range(LOW, HIGH + 1)) - held - _members(one) - _members(other)

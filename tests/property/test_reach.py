@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from core.ids import TenantName
 from netmaster.plan.reachability.reach import (
-    End,
     Ends,
+    ReachEnd,
     Rules,
     Shift,
-    Traffic,
+    TrafficKind,
     shifts,
     traffic_between,
 )
@@ -92,7 +92,7 @@ def ends_of(*known: Rules) -> Ends:
     return ends
 
 
-def end_of(placed: Placed, version: Literal[4, 6], known: tuple[Rules, ...]) -> End:
+def end_of(placed: Placed, version: Literal[4, 6], known: tuple[Rules, ...]) -> ReachEnd:
     """Return the end that a pod belongs to."""
     text = str(placed.pod.four if version == 4 else placed.pod.six)
     named = {
@@ -102,7 +102,7 @@ def end_of(placed: Placed, version: Literal[4, 6], known: tuple[Rules, ...]) -> 
         for text in (rule.src_address, rule.dst_address)
     } - {""}
     inside = sorted(block for block in named if ip_address(text) in ip_network(block))
-    return End(TENANT, GROUPS[placed.group], version, tuple(inside))
+    return ReachEnd(TENANT, GROUPS[placed.group], version, tuple(inside))
 
 
 def meant(
@@ -110,7 +110,7 @@ def meant(
     source: Placed,
     destination: Placed,
     version: Literal[4, 6],
-    traffic: Traffic,
+    traffic: TrafficKind,
 ) -> bool | None:
     """Return whether a connection is allowed; None if rules contradict each other."""
     cluster = replace(CLUSTER, rules=said)
@@ -129,7 +129,7 @@ def meant(
     return None if Outcome.UNDEFINED in outcomes else True
 
 
-def connections(*known: Rules) -> Iterator[tuple[Placed, Placed, Literal[4, 6], Traffic]]:
+def connections(*known: Rules) -> Iterator[tuple[Placed, Placed, Literal[4, 6], TrafficKind]]:
     """Yield every connection that rules tell apart."""
     kinds = traffic_between(rule for rules in known for rule in rules.by_id.values())
     versions: tuple[Literal[4, 6], ...] = (4, 6)
@@ -177,7 +177,7 @@ def test_what_other_rules_change_is_all_that_changes(
             assert any(key[:2] == (one, other) for key in told)
 
 
-def _about(both: tuple[Rules, ...], source: End, destination: End) -> Iterator[OfnetRule]:
+def _about(both: tuple[Rules, ...], source: ReachEnd, destination: ReachEnd) -> Iterator[OfnetRule]:
     for rules in both:
         yield from rules.between(source.group, destination.group)
         yield from rules.between(destination.group, source.group)

@@ -31,7 +31,7 @@ from ofnet.openflow.actions import PORT_CONTROLLER, PORT_NORMAL
 from ofnet.pipelines.features.service_nat import service_mac
 from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.tables import Mode, mode_of
-from ofnet.trace.evaluator import Packet, Sent, tables_of
+from ofnet.trace.evaluator import PacketFields, Sent, tables_of
 from ofnet.trace.tracking import FlowEnds, ends_of
 from ofnet.world import (
     ArpMode,
@@ -449,8 +449,8 @@ class Services(RuleBasedStateMachine):
 
     # -- packets -------------------------------------------------------------------------------
 
-    def _request(self, client: LocalEndpoint, ends: FlowEnds) -> Packet:
-        return Packet(
+    def _request(self, client: LocalEndpoint, ends: FlowEnds) -> PacketFields:
+        return PacketFields(
             {
                 "in_port": client.ofport,
                 "eth_src": client.mac,
@@ -463,7 +463,7 @@ class Services(RuleBasedStateMachine):
         routed = self.fwd_mode is FwdMode.ROUTING
         return ROUTER_MAC if routed else service_mac(ends.destination)
 
-    def _reply(self, client: LocalEndpoint, pod: Pod, talk: Talk) -> Packet:
+    def _reply(self, client: LocalEndpoint, pod: Pod, talk: Talk) -> PacketFields:
         ends = FlowEnds(
             talk.asked.protocol,
             talk.provider.address,
@@ -483,7 +483,7 @@ class Services(RuleBasedStateMachine):
         else:
             frame["in_port"] = UPLINKS[0].ofport
             tags = (network.vlan,)
-        return Packet({**frame, **_fields(ends)}, tags)
+        return PacketFields({**frame, **_fields(ends)}, tags)
 
 
 def _granted(network: Network, bridge: Bridge) -> Network:

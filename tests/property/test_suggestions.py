@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from contivmodel.objects import EndpointGroup
 from core.ids import TenantName
 from netmaster.plan.objects import group, policy, rule
-from netmaster.plan.reachability.reach import End, Rules, Traffic
+from netmaster.plan.reachability.reach import ReachEnd, Rules, TrafficKind
 from netmaster.plan.reachability.suggestion import Suggestion, Wish, suggest
 from netmaster.plan.show.ofnet_rules import ofnet_rules
 from netmaster.view import View
@@ -104,7 +104,7 @@ def outcomes(rules: Rules, source: Place, destination: Place, kind: tuple[str, i
     blocks = {text for one in rules.by_id.values() for text in (one.src_address, one.dst_address)}
     ends = [
         [
-            End(
+            ReachEnd(
                 TENANT,
                 place.group,
                 ip_address(text).version,
@@ -114,7 +114,7 @@ def outcomes(rules: Rules, source: Place, destination: Place, kind: tuple[str, i
         ]
         for place in (source, destination)
     ]
-    traffic = Traffic(NUMBERS.get(kind[0], 89), kind[1])
+    traffic = TrafficKind(NUMBERS.get(kind[0], 89), kind[1])
     found = [
         rules.verdict(one, other, traffic)
         for one, other in product(*ends)

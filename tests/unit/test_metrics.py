@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from core.metrics import Kind, Metric
+from core.metrics import Metric, MetricKind
 from netmaster import metrics as of_master
 from netplugin.startup import metric_names as of_agent
 from tests.unit.scripts import script
@@ -43,8 +43,8 @@ def test_every_metric_of_a_module_is_listed(part: str) -> None:
 @pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.name)
 def test_a_metric_follows_the_rules(metric: Metric) -> None:
     assert re.fullmatch(r"[a-z][a-z0-9_]*", metric.name)
-    assert (metric.kind is Kind.COUNTER) == metric.name.endswith("_total")
-    if metric.kind is Kind.HISTOGRAM:
+    assert (metric.kind is MetricKind.COUNTER) == metric.name.endswith("_total")
+    if metric.kind is MetricKind.HISTOGRAM:
         assert metric.name.endswith(("_seconds", "_bytes", "_changes")), "its unit"
     assert not metric.name.endswith(("_count", "_sum", "_bucket", "_milliseconds", "_ms"))
     assert all(re.fullmatch(r"[a-z]+", label) for label in metric.labels)

@@ -30,7 +30,7 @@ class PlaceLimits:
     per_address: int
 
 
-class Places:
+class LimitedPlaces:
     """The places of one kind; `what` names it in refusals."""
 
     def __init__(

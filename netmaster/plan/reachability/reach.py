@@ -40,7 +40,7 @@ _NAMES: Final = {number: name for name, number in PROTOCOLS.items()}
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Traffic:
+class TrafficKind:
     """A kind of traffic: `protocol` and `port` (TCP and UDP) of the destination, 0 for others."""
 
     protocol: int
@@ -54,7 +54,7 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class End:
+class ReachEnd:
     """Endpoints that all rules treat alike: of one tenant, group, family and set of addresses."""
 
     tenant: TenantName
@@ -81,9 +81,9 @@ class ReachVerdict:
 class Shift:
     """A kind of traffic between two ends of which the verdict changes."""
 
-    source: End
-    destination: End
-    traffic: Traffic
+    source: ReachEnd
+    destination: ReachEnd
+    traffic: TrafficKind
     before: ReachVerdict
     after: ReachVerdict
 
@@ -107,7 +107,9 @@ class Rules:
         for pair in product({source, NO_GROUP}, {destination, NO_GROUP}):
             yield from self._by_groups.get(pair, ())
 
-    def verdict(self, source: End, destination: End, traffic: Traffic) -> ReachVerdict:
+    def verdict(
+        self, source: ReachEnd, destination: ReachEnd, traffic: TrafficKind
+    ) -> ReachVerdict:
         """Return whether one end may open a connection to another."""
         asked = self._decisive(source, destination, traffic, is_answer=False)
         if not asked.allowed:
@@ -116,7 +118,7 @@ class Rules:
         return asked if answered.allowed else answered
 
     def _decisive(
-        self, sender: End, receiver: End, traffic: Traffic, *, is_answer: bool
+        self, sender: ReachEnd, receiver: ReachEnd, traffic: TrafficKind, *, is_answer: bool
     ) -> ReachVerdict:
         found = [
             rule
@@ -150,7 +152,7 @@ class Ends:
             block = ip_network(text)
             masked = _Block(text, int(block.netmask), int(block.network_address))
             self._blocks[block.version].append(masked)
-        self.counts: dict[End, int] = defaultdict(int)
+        self.counts: dict[ReachEnd, int] = defaultdict(int)
         """How many endpoints are of an end."""
 
     @property
@@ -167,9 +169,9 @@ class Ends:
             if blocks:  # most rules are about groups, so that most addresses need not be read
                 address = ipv6(text) if version == 6 else ipv4(text)
                 inside = tuple(one.text for one in blocks if address & one.mask == one.address)
-            self.counts[End(tenant, group, version, inside)] += 1
+            self.counts[ReachEnd(tenant, group, version, inside)] += 1
 
-    def matching(self, group: int, address: str) -> Iterator[End]:
+    def matching(self, group: int, address: str) -> Iterator[ReachEnd]:
         """Yield the ends to which one side of a rule applies."""
         for end in self.counts:
             if group in {NO_GROUP, end.group} and _is_in(address, end):
@@ -187,7 +189,7 @@ def shifts(before: Rules, after: Rules, ends: Ends) -> Iterator[Shift]:
         for name, rule in rules.by_id.items()
         if others.by_id.get(name) != rule
     ]
-    seen = set[tuple[End, End, Traffic]]()
+    seen = set[tuple[ReachEnd, ReachEnd, TrafficKind]]()
     for rule in changed:
         for source, destination, traffic in _concerned(rule, ends, (before, after)):
             if (source, destination, traffic) in seen:
@@ -198,14 +200,14 @@ def shifts(before: Rules, after: Rules, ends: Ends) -> Iterator[Shift]:
                 yield Shift(source, destination, traffic, was, will)
 
 
-def traffic_between(rules: Iterable[OfnetRule]) -> set[Traffic]:
+def traffic_between(rules: Iterable[OfnetRule]) -> set[TrafficKind]:
     """Return the kinds of traffic that some rules tell apart."""
-    found = {Traffic(ANY_PROTOCOL)}
+    found = {TrafficKind(ANY_PROTOCOL)}
     for rule in rules:
         if rule.protocol:
-            found.add(Traffic(rule.protocol))
+            found.add(TrafficKind(rule.protocol))
         if rule.protocol in {TCP, UDP}:
-            found.add(Traffic(rule.protocol, rule.dst_port or rule.src_port))
+            found.add(TrafficKind(rule.protocol, rule.dst_port or rule.src_port))
     return found
 
 
@@ -216,7 +218,7 @@ def rule_key(rule_id: str) -> str:
 
 def _concerned(
     rule: OfnetRule, ends: Ends, both: Iterable[Rules]
-) -> Iterator[tuple[End, End, Traffic]]:
+) -> Iterator[tuple[ReachEnd, ReachEnd, TrafficKind]]:
     """Yield the connections of which packets or answers are what a rule is about."""
     senders = list(ends.matching(rule.src_group, rule.src_address))
     receivers = list(ends.matching(rule.dst_group, rule.dst_address))
@@ -236,7 +238,7 @@ def _concerned(
                 yield receiver, sender, traffic
 
 
-def _is_about(rule: OfnetRule, traffic: Traffic, *, is_answer: bool) -> bool:
+def _is_about(rule: OfnetRule, traffic: TrafficKind, *, is_answer: bool) -> bool:
     """Return whether a rule is about a connection's packets, or its answers."""
     if rule.protocol not in {ANY_PROTOCOL, traffic.protocol}:
         return False
@@ -250,5 +252,5 @@ def _is_about(rule: OfnetRule, traffic: Traffic, *, is_answer: bool) -> bool:
     return own in {ANY_PORT, traffic.port} and other == ANY_PORT
 
 
-def _is_in(address: str, end: End) -> bool:
+def _is_in(address: str, end: ReachEnd) -> bool:
     return not address or address in end.inside

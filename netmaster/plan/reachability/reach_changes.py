@@ -14,11 +14,11 @@ from typing_extensions import TypedDict
 
 from netmaster.plan.reachability.reach import (
     NO_GROUP,
-    End,
     Ends,
+    ReachEnd,
     Rules,
     Shift,
-    Traffic,
+    TrafficKind,
     rule_key,
     shifts,
 )
@@ -70,7 +70,7 @@ class _Pair:
     tenant: str
     source: int
     destination: int
-    traffic: Traffic
+    traffic: TrafficKind
     allowed: bool
     rules: tuple[str, ...]
     before: tuple[str, ...]
@@ -80,8 +80,8 @@ class _Pair:
 class _Concerned:
     """The ends that a change between two groups concerns, by address family."""
 
-    sources: dict[int, set[End]] = field(default_factory=lambda: defaultdict(set))
-    destinations: dict[int, set[End]] = field(default_factory=lambda: defaultdict(set))
+    sources: dict[int, set[ReachEnd]] = field(default_factory=lambda: defaultdict(set))
+    destinations: dict[int, set[ReachEnd]] = field(default_factory=lambda: defaultdict(set))
 
     def add(self, shift: Shift) -> None:
         """Count the ends of a shift."""
@@ -159,6 +159,6 @@ def _shown(pair: _Pair, concerned: _Concerned, ends: Ends, names: Mapping[int, s
     }
 
 
-def _count(by_family: Mapping[int, set[End]], ends: Ends) -> int:
+def _count(by_family: Mapping[int, set[ReachEnd]], ends: Ends) -> int:
     """Return how many endpoints some ends have; one with both families counts once."""
     return max(sum(ends.counts[end] for end in some) for some in by_family.values())

@@ -20,10 +20,10 @@ from core.errors import NotFound
 from core.ids import TenantName
 from netmaster.plan.reachability.reach import (
     NO_GROUP,
-    End,
     Ends,
+    ReachEnd,
     Rules,
-    Traffic,
+    TrafficKind,
     rule_key,
     traffic_between,
 )
@@ -163,7 +163,7 @@ def _concerns(rule: OfnetRule, of: _Tenant) -> bool:
 
 def _ends(
     tenant: TenantName, of: _Tenant, rules: Rules, most_work: int
-) -> dict[int, list[End]] | None:
+) -> dict[int, list[ReachEnd]] | None:
     """Return the ends of each group; of one without endpoints, what any address would be.
 
     None if there are too many to compare.
@@ -172,24 +172,27 @@ def _ends(
     if sum(map(len, of.endpoints.values())) * found.blocks > most_work:
         return None
     if not found.blocks:  # all endpoints of a group are alike, and none need be looked at
-        return {number: [End(tenant, number, 4)] for number in of.names}
+        return {number: [ReachEnd(tenant, number, 4)] for number in of.names}
     for number, endpoints in of.endpoints.items():
         for one in endpoints:
             found.add(tenant, number, (one.ip_address, one.ipv6_address))
-    by_group: dict[int, list[End]] = defaultdict(list)
+    by_group: dict[int, list[ReachEnd]] = defaultdict(list)
     for end in found.counts:
         by_group[end.group].append(end)
-    return {number: by_group[number] or [End(tenant, number, 4)] for number in of.names}
+    return {number: by_group[number] or [ReachEnd(tenant, number, 4)] for number in of.names}
 
 
-def _kinds(rules: Rules, source: int, destination: int) -> list[Traffic]:
+def _kinds(rules: Rules, source: int, destination: int) -> list[TrafficKind]:
     """Return the kinds of traffic that rules about a pair tell apart; none without a rule."""
     about = [*rules.between(source, destination), *rules.between(destination, source)]
     return sorted(traffic_between(about)) if about else []
 
 
 def _shown(
-    rules: Rules, sources: Iterable[End], destinations: Collection[End], traffic: Traffic
+    rules: Rules,
+    sources: Iterable[ReachEnd],
+    destinations: Collection[ReachEnd],
+    traffic: TrafficKind,
 ) -> ReachTraffic:
     verdicts = [rules.verdict(*pair, traffic) for pair in _reaching(sources, destinations)]
     allowed = {verdict.allowed for verdict in verdicts}
@@ -203,7 +206,9 @@ def _shown(
     }
 
 
-def _reaching(sources: Iterable[End], destinations: Collection[End]) -> Iterator[tuple[End, End]]:
+def _reaching(
+    sources: Iterable[ReachEnd], destinations: Collection[ReachEnd]
+) -> Iterator[tuple[ReachEnd, ReachEnd]]:
     """Yield the pairs of one address family."""
     for source, destination in product(sources, destinations):
         if source.version == destination.version:

@@ -55,24 +55,24 @@ Block = IPv4Network | IPv6Network
 Json = dict[str, Any]
 
 
-class Peer(NamedTuple):
+class FarEnd(NamedTuple):
     """The other end of a rule: a group, a network, an address, or any."""
 
     kind: Literal["group", "network", "address", "any"]
     name: str = ""
 
 
-ANY: Final = Peer("any")
+ANY: Final = FarEnd("any")
 
 
-class Service(NamedTuple):
+class AllowedService(NamedTuple):
     """What is allowed: a protocol of rules, and a port, 0 for all; "" is everything."""
 
     protocol: str
     port: int = 0
 
 
-EVERYTHING: Final = Service("")
+EVERYTHING: Final = AllowedService("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class Suggestion:
     left_out: int = 0
 
 
-Grants = dict[tuple[Direction, Peer], set[Service]]
+Grants = dict[tuple[Direction, FarEnd], set[AllowedService]]
 """What a group's policy allows, by direction and other end."""
 
 
@@ -161,29 +161,29 @@ def check(view: View, wish: Wish) -> frozenset[str]:
     return known
 
 
-def service_of(one: Conversation) -> Service | None:
+def service_of(one: Conversation) -> AllowedService | None:
     """Return what rules call the traffic of a conversation; None for what they cannot name."""
     protocol = _NUMBERS.get(one.protocol, one.protocol)
     if protocol in _WITH_PORTS:
-        return Service(protocol, one.port) if one.port else None
+        return AllowedService(protocol, one.port) if one.port else None
     if protocol == "icmp" or bounded(protocol, 1, _LAST_PROTOCOL) is not None:
-        return Service(protocol)
+        return AllowedService(protocol)
     return None
 
 
-def _peer(view: View, tenant: TenantName, end: Party) -> Peer | None:
+def _peer(view: View, tenant: TenantName, end: Party) -> FarEnd | None:
     """Return what a rule calls an end; None for what is there no more."""
     if end.group:
         group = ids.group_key(GroupName(end.group), tenant)
-        return Peer("group", end.group) if group in view.groups else None
+        return FarEnd("group", end.group) if group in view.groups else None
     if end.network:
         network = ids.network_id(NetworkName(end.network), tenant)
-        return Peer("network", end.network) if network in view.networks else None
-    return Peer("address", end.address)
+        return FarEnd("network", end.network) if network in view.networks else None
+    return FarEnd("address", end.address)
 
 
 def grants_of(
-    wanted: Iterable[tuple[Peer, Peer, Service]], covered: Collection[str]
+    wanted: Iterable[tuple[FarEnd, FarEnd, AllowedService]], covered: Collection[str]
 ) -> dict[str, Grants]:
     """Return what the policy of each covered group has to allow."""
     found: dict[str, Grants] = {name: defaultdict(set) for name in sorted(covered)}
@@ -264,7 +264,7 @@ def _allowing(grants: Grants, whose: str, wider: list[str]) -> list[Json]:
     found: list[Json] = []
     ways: tuple[Direction, ...] = ("in", "out")
     for direction in ways:
-        by_service: dict[Service, set[Peer]] = defaultdict(set)
+        by_service: dict[AllowedService, set[FarEnd]] = defaultdict(set)
         for (way, peer), services in joined.items():
             for service in services if way == direction else ():
                 by_service[service].add(peer)
@@ -301,8 +301,8 @@ def _joined_ports(grants: Grants, whose: str, wider: list[str]) -> Grants:
 
 
 def _joined_peers(
-    peers: Iterable[Peer], service: Service, where: str, wider: list[str]
-) -> list[Peer]:
+    peers: Iterable[FarEnd], service: AllowedService, where: str, wider: list[str]
+) -> list[FarEnd]:
     """Return as few peers as allow the same; more where there are too many addresses."""
     told = sorted(peers)
     addresses = [ip_network(one.name) for one in told if one.kind == "address"]
@@ -315,7 +315,7 @@ def _joined_peers(
         traffic = f"{service.protocol}/{service.port}" if service.port else service.protocol
         wider.append(f"{where}: {traffic} of any address, as there were {len(addresses)}")
         return [ANY]
-    return [*others, *(Peer("address", _text(one)) for one in blocks)]
+    return [*others, *(FarEnd("address", _text(one)) for one in blocks)]
 
 
 def _text(block: Block) -> str:
@@ -332,7 +332,7 @@ _FIELDS: Final = {
 }
 
 
-def _rule(direction: Direction, peer: Peer, service: Service) -> Json:
+def _rule(direction: Direction, peer: FarEnd, service: AllowedService) -> Json:
     words: Json = {"direction": direction, "action": "allow", "priority": ALLOWED}
     if peer != ANY:
         words[_FIELDS[direction, peer.kind]] = peer.name

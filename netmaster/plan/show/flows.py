@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from core.errors import AgentUnavailable
 from netmaster import agent_answers
 from netmaster.agent_answers import Count, Flag, Name, Text
-from state.flow_records import Place
+from state.flow_records import RecordPlace
 
 
 @with_config(ConfigDict(title="FlowEnd"))
@@ -116,7 +116,7 @@ class FlowPage:
     """
 
     items: list[Flow]
-    next: Place | None
+    next: RecordPlace | None
     gaps: FlowGaps
     positions: dict[str, int]
     short: list[str]
@@ -141,8 +141,8 @@ def page(
             answers[host] = agent_answers.read(host, "records of flows", body, _ANSWER)
         except AgentUnavailable as exc:
             failed[host] = str(exc)
-    placed: list[tuple[Place, Flow]] = []
-    oldest: dict[str, Place] = {}
+    placed: list[tuple[RecordPlace, Flow]] = []
+    oldest: dict[str, RecordPlace] = {}
     for host, answer in answers.items():
         try:
             own = _placed(host, answer["records"], tenants)
@@ -164,19 +164,19 @@ def page(
     )
 
 
-def _place(one: tuple[Place, Flow]) -> Place:
+def _place(one: tuple[RecordPlace, Flow]) -> RecordPlace:
     return one[0]
 
 
 def _placed(
     host: str, records: Iterable[_Record], tenants: Collection[str] | None
-) -> list[tuple[Place, Flow]]:
+) -> list[tuple[RecordPlace, Flow]]:
     """Return the records that may be seen, with their places. Raises ValueError."""
     found = []
     for one in records:
         ends = (one["source"], one["destination"])
         if tenants is None or any(end["tenant"] in tenants for end in ends):
-            place = Place.of(one["first"], host, one["number"])
+            place = RecordPlace.of(one["first"], host, one["number"])
             found.append((place, _shown({"host": host, **one}, tenants)))
     return found
 

@@ -8,7 +8,7 @@ that dropped it first, `unknown` where nobody looked, `not sent`.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from netmaster.plan.show.trace_ends import End
+from netmaster.plan.show.trace_ends import TraceEnd
 from netmaster.plan.show.trace_verdict import TraceVerdict, unreachable
 
 Sightings = Sequence[Mapping[str, Any]]
@@ -26,8 +26,8 @@ def live_verdict(
     way: Sequence[str],
     seen: Mapping[str, Sightings],
     unreachable: Mapping[str, str],
-    source: End,
-    destination: End,
+    source: TraceEnd,
+    destination: TraceEnd,
 ) -> TraceVerdict:
     """Return what became of a packet; `way` are the hosts from the sender's to the receiver's."""
     found = _first_end(way, seen, unreachable, source, destination)
@@ -39,8 +39,8 @@ def _first_end(
     way: Sequence[str],
     seen: Mapping[str, Sightings],
     unreachable: Mapping[str, str],
-    source: End,
-    destination: End,
+    source: TraceEnd,
+    destination: TraceEnd,
 ) -> TraceVerdict:
     """Return what became of a packet where it was seen last."""
     for at, host in enumerate(way):
@@ -61,14 +61,18 @@ def _first_end(
 
 
 def _left(
-    way: Sequence[str], seen: Mapping[str, Sightings], source: End, destination: End, text: str
+    way: Sequence[str],
+    seen: Mapping[str, Sightings],
+    source: TraceEnd,
+    destination: TraceEnd,
+    text: str,
 ) -> TraceVerdict:
     if why := unreachable(source, destination):
         return TraceVerdict(LOST, f"{why}: {text}")
     return TraceVerdict("left", text + _answered(way, seen, "", way[-1]))
 
 
-def _receiver(here: Sightings, destination: End) -> str | None:
+def _receiver(here: Sightings, destination: TraceEnd) -> str | None:
     """Return the endpoint that got a packet: the destination, or a provider of that service."""
     for one in here:
         known = destination.key and one["endpoint"] == destination.key
@@ -114,7 +118,7 @@ def _unanswered(way: Sequence[str], seen: Mapping[str, Sightings], receiver: str
 
 
 def _not_sent_on(
-    host: str, here: Sightings, source: End, destination: End, *, came: bool
+    host: str, here: Sightings, source: TraceEnd, destination: TraceEnd, *, came: bool
 ) -> TraceVerdict:
     """Return what became of a packet that left a host by no link; `came`: from another host."""
     entered = next((one["link"] for one in here if _is_to_kernel(one)), None)

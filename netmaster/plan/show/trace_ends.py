@@ -20,7 +20,7 @@ _MOST_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class End:
+class TraceEnd:
     """An end of a trace.
 
     `kind` is `endpoint`, `service`, `host`, `outside`, or `unused`: an address of a vxlan network
@@ -75,7 +75,7 @@ class Scope:
         return self.tenant in {"", tenant} and (self.tenants is None or tenant in self.tenants)
 
 
-def resolve(view: View, name: str, scope: Scope) -> End:
+def resolve(view: View, name: str, scope: Scope) -> TraceEnd:
     """Return the end of a name. Raises NotFound; Invalid for a name that several ends have.
 
     A name is, in this order: an endpoint's key; an address; the id of a container; `[tenant/]name`
@@ -96,13 +96,13 @@ def resolve(view: View, name: str, scope: Scope) -> End:
     if found:
         return found[0]
     if address is not None:
-        return _unused(view, address, scope) or End(kind="outside", addresses=(address,))
+        return _unused(view, address, scope) or TraceEnd(kind="outside", addresses=(address,))
     raise NotFound(f"no endpoint, service or host is called {name}")
 
 
 def _endpoints(
     view: View, name: str, address: IPv4Address | IPv6Address | None, scope: Scope
-) -> Iterator[End]:
+) -> Iterator[TraceEnd]:
     for record in view.endpoints.values():
         tenant = _tenant(view, record)
         if not scope.has(tenant):
@@ -132,26 +132,30 @@ def _common(record: EndpointRecord) -> str:
 
 def _services(
     view: View, name: str, address: IPv4Address | IPv6Address | None, scope: Scope
-) -> Iterator[End]:
+) -> Iterator[TraceEnd]:
     for service in view.services.values():
         if not scope.has(service.tenant):
             continue
         addresses = _addresses(service.ip_address)
         named = {service.key, service.name, f"{service.tenant}/{service.name}"}
         if address in addresses if address is not None else name in named:
-            yield End(kind="service", key=service.key, tenant=service.tenant, addresses=addresses)
+            yield TraceEnd(
+                kind="service", key=service.key, tenant=service.tenant, addresses=addresses
+            )
 
 
-def _hosts(name: str, address: IPv4Address | IPv6Address | None, scope: Scope) -> Iterator[End]:
+def _hosts(
+    name: str, address: IPv4Address | IPv6Address | None, scope: Scope
+) -> Iterator[TraceEnd]:
     if scope.tenants is not None:
         return
     for label, text in scope.vteps.items():
         addresses = _addresses(text)
         if address in addresses if address is not None else name == label:
-            yield End(kind="host", host=label, addresses=addresses)
+            yield TraceEnd(kind="host", host=label, addresses=addresses)
 
 
-def _unused(view: View, address: IPv4Address | IPv6Address, scope: Scope) -> End | None:
+def _unused(view: View, address: IPv4Address | IPv6Address, scope: Scope) -> TraceEnd | None:
     """Return the end of an address that a network would give, unless it is the gateway's.
 
     On the physical network of a vlan network may be machines that are no endpoints.
@@ -162,7 +166,9 @@ def _unused(view: View, address: IPv4Address | IPv6Address, scope: Scope) -> End
         if address in _addresses(network.gateway, network.ipv6_gateway):
             return None
         if any(_holds(subnet, address) for subnet in network.subnets):
-            return End(kind="unused", key=network.id, tenant=network.tenant, addresses=(address,))
+            return TraceEnd(
+                kind="unused", key=network.id, tenant=network.tenant, addresses=(address,)
+            )
     return None
 
 
@@ -170,9 +176,9 @@ def _holds(subnet: Subnet, address: IPv4Address | IPv6Address) -> bool:
     return subnet.bits == address.max_prefixlen and int(address) in subnet
 
 
-def _of_endpoint(view: View, record: EndpointRecord) -> End:
+def _of_endpoint(view: View, record: EndpointRecord) -> TraceEnd:
     network = view.networks.get(record.network)
-    return End(
+    return TraceEnd(
         kind="endpoint",
         key=record.key,
         name=_common(record),

@@ -8,7 +8,7 @@ outcome: `delivered`, `left` the cluster, `agent` for what an agent answers itse
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from netmaster.plan.show.trace_ends import End
+from netmaster.plan.show.trace_ends import TraceEnd
 
 Hop = Mapping[str, Any]
 
@@ -25,7 +25,7 @@ class TraceVerdict(NamedTuple):
     text: str
 
 
-def verdict(hops: Sequence[Hop], source: End, destination: End) -> TraceVerdict:
+def verdict(hops: Sequence[Hop], source: TraceEnd, destination: TraceEnd) -> TraceVerdict:
     """Return what becomes of a packet from one end to another."""
     for hop in hops:
         for fault in hop.get("faults", ()):
@@ -37,7 +37,7 @@ def verdict(hops: Sequence[Hop], source: End, destination: End) -> TraceVerdict:
     return _left(last, _best(exits, destination), source, destination)
 
 
-def unreachable(source: End, destination: End) -> str:
+def unreachable(source: TraceEnd, destination: TraceEnd) -> str:
     """Return why no packet can come from one end to the other; "" if nothing is in the way."""
     if destination.kind == "unused":
         address = destination.addresses[0]
@@ -58,7 +58,7 @@ def both_ways(there: TraceVerdict, back: TraceVerdict | None) -> TraceVerdict:
     return TraceVerdict(back.outcome, f"{there.text}, but the answer is {_answer(back)}")
 
 
-def onward(hop: Hop, destination: End) -> Mapping[str, Any] | None:
+def onward(hop: Hop, destination: TraceEnd) -> Mapping[str, Any] | None:
     """Return the exit of a hop that leads to another host; None at the end of the way."""
     exits = hop.get("exits", [])
     if not exits:
@@ -67,13 +67,15 @@ def onward(hop: Hop, destination: End) -> Mapping[str, Any] | None:
     return best if best["kind"] in {"tunnel", "uplink"} and best["name"] else None
 
 
-def _best(exits: Sequence[Any], destination: End) -> Any:
+def _best(exits: Sequence[Any], destination: TraceEnd) -> Any:
     """Return the exit that matters where a packet is flooded: the one to its destination."""
     names = {destination.key, destination.host} - {""}
     return next((one for one in exits if one["name"] in names), exits[0])
 
 
-def _left(last: Hop, out: Mapping[str, Any], source: End, destination: End) -> TraceVerdict:
+def _left(
+    last: Hop, out: Mapping[str, Any], source: TraceEnd, destination: TraceEnd
+) -> TraceVerdict:
     """Return what it means that a packet leaves a host where nobody follows it further."""
     kind, name, host = out["kind"], out["name"], last["host"]
     if kind == "agent" and (service := _service(last)):
@@ -122,7 +124,7 @@ def _where(hop: Hop) -> str:
     return f"{why} on host {hop['host']}, table {last['table']} {last['tableName']}"
 
 
-def _no_route(hop: Hop, destination: End) -> str:
+def _no_route(hop: Hop, destination: TraceEnd) -> str:
     """Return what the lack of a flow means where BGP brings the routes; "" elsewhere."""
     if hop.get("mode") != "vlrouter" or destination.kind != "outside":
         return ""

@@ -27,7 +27,7 @@ from netplugin.settings import Settings
 from netplugin.world import underlay
 from netplugin.world.bridges import port_names
 from netplugin.world.management import Management, further6, management_ports
-from netplugin.world.underlay import KnownUnderlay
+from netplugin.world.underlay import HostUnderlay
 from objdb.api import Backend, Entry, Snapshot
 from objdb.connect import StoreKind
 from ofnet.world import ManagementPort
@@ -79,7 +79,7 @@ class PodGuard:
         iptables: Iptables,
         *,
         watches: HostWatches,
-        known: KnownUnderlay,
+        known: HostUnderlay,
     ) -> None:
         self._settings = settings
         self._management = management

@@ -26,7 +26,7 @@ from netplugin.kernel.routes.route_table import HostRoute
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
 from netplugin.world.bridges import port_names
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.underlay import KnownUnderlay
+from netplugin.world.underlay import HostUnderlay
 from ofnet.world import Bridge
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class HostInterface:
 class HostPorts:
     """Creates interfaces of the host. One per agent."""
 
-    def __init__(self, ovsdb: Ovsdb, links: KernelLinks, underlay: KnownUnderlay) -> None:
+    def __init__(self, ovsdb: Ovsdb, links: KernelLinks, underlay: HostUnderlay) -> None:
         self._ovsdb = ovsdb
         self._links = links
         self._underlay = underlay

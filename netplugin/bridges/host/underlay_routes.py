@@ -36,10 +36,10 @@ from netplugin.kernel.netns import KernelLinks
 from netplugin.settings import Settings
 from netplugin.world import underlay
 from netplugin.world.bridges import port_names
-from netplugin.world.underlay import KnownUnderlay
+from netplugin.world.underlay import HostUnderlay
 from objdb.api import Backend, Entry
 from state import codec
-from state.underlay import Kind, UnderlayAddress, of_master, usable
+from state.underlay import AddressKind, UnderlayAddress, of_master, usable
 
 if TYPE_CHECKING:
     from netplugin.world.builder import WorldBuilder
@@ -74,7 +74,7 @@ class UnderlayRoutes:
         servers: Sequence[str] = (),
     ) -> None:
         self._changes = ChangeNotifier()
-        self.known = KnownUnderlay(settings.host)
+        self.known = HostUnderlay(settings.host)
         self.known.observe(self._changes.notify)
         self._settings = settings
         self._links = links
@@ -84,7 +84,10 @@ class UnderlayRoutes:
         """The exceptions that the kernel has, as far as this agent set them; None: unknown."""
         self._setting = asyncio.Lock()
         self._world: WorldBuilder | None = None
-        own = [*((Kind.TUNNEL, one) for one in settings.vtep_ips), (Kind.CONTROL, settings.ctrl_ip)]
+        own = [
+            *((AddressKind.TUNNEL, one) for one in settings.vtep_ips),
+            (AddressKind.CONTROL, settings.ctrl_ip),
+        ]
         self.known.set_needed(
             THIS_HOST, (UnderlayAddress(one, kind, THIS_HOST) for kind, one in own)
         )
@@ -187,21 +190,25 @@ class UnderlayRoutes:
     async def _look(self) -> None:
         """Set what this host needs, by its settings and its own routing. Raises HostError."""
         hosts = {member.rpartition(":")[0].strip("[]") for member in self._settings.store.members}
-        await self._set_hosts(_STORE, hosts, Kind.STORE)
-        await self._set_hosts(_API_SERVERS, self._servers, Kind.FURTHER)
-        self.known.set_others(_NAME_SERVERS, _named(map(str, servers_of_host()), Kind.FURTHER))
+        await self._set_hosts(_STORE, hosts, AddressKind.STORE)
+        await self._set_hosts(_API_SERVERS, self._servers, AddressKind.FURTHER)
+        self.known.set_others(
+            _NAME_SERVERS, _named(map(str, servers_of_host()), AddressKind.FURTHER)
+        )
         asked = [*sorted(self.known.spared, key=lambda one: (one.version, int(one))), *_OUTSIDE]
         ways = (await self._links.ways(asked)).values()
         hops = {str(via) for link, via in ways if via is not None and not _is_agents(link)}
-        self.known.set_needed(_NEXT_HOPS, _named(sorted(hops), Kind.NEXT_HOP))
+        self.known.set_needed(_NEXT_HOPS, _named(sorted(hops), AddressKind.NEXT_HOP))
 
-    async def _set_hosts(self, source: str, hosts: Collection[str], kind: Kind) -> None:
+    async def _set_hosts(self, source: str, hosts: Collection[str], kind: AddressKind) -> None:
         found: set[str] = set()
         for host in hosts:
             found |= await self._resolve(host)
         if found or not hosts:  # a name that cannot be resolved now has the addresses it had
             named = _named(sorted(found), kind)
-            (self.known.set_needed if kind is Kind.STORE else self.known.set_others)(source, named)
+            (self.known.set_needed if kind is AddressKind.STORE else self.known.set_others)(
+                source, named
+            )
 
     def _is_takers(self, held: Interface, mac: str) -> bool:
         """Tell whether an address is that of an infra network, and takes one of the underlay.
@@ -231,7 +238,7 @@ def _of_masters(entries: Iterable[Entry]) -> Iterator[UnderlayAddress]:
             yield from of_master(codec.decode_service(entry.key, entry.value))
 
 
-def _named(texts: Iterable[str], kind: Kind) -> Iterator[UnderlayAddress]:
+def _named(texts: Iterable[str], kind: AddressKind) -> Iterator[UnderlayAddress]:
     for text in texts:
         if (address := usable(text)) is not None:
             yield UnderlayAddress(address, kind, THIS_HOST)

@@ -30,6 +30,7 @@ from core.logs import fields
 from core.patience import patient
 from core.retry import REMOTE, FaultBoard, Loop, retry
 from netplugin.bridges.vxlan.path_mtu import TunnelEnds, by_host
+from netplugin.ovsdb.control_socket import SwitchCommands
 from netplugin.world.peers import Address
 
 log = logging.getLogger(__name__)
@@ -41,14 +42,6 @@ an address that moved and came back between two checks has left peers with an ou
 
 Macs = Mapping[tuple[Address, str], str]
 """The MACs of neighbours, by address and by the link that they are on."""
-
-
-class Control(Protocol):
-    """What is used of `netplugin.ovsdb.control_socket.ControlSocket`."""
-
-    async def call(self, command: str, *arguments: str) -> str:
-        """Return the answer to a command. Raises SwitchUnavailable or SwitchRefused."""
-        ...
 
 
 class Frames(Protocol):
@@ -123,7 +116,7 @@ class TunnelNeighbours:
         *,
         peers: TunnelEnds,
         own: Sequence[Address],
-        control: Control,
+        control: SwitchCommands,
         frames: Frames,
         board: FaultBoard,
         timing: NeighbourTiming | None = None,

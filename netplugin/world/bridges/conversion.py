@@ -124,7 +124,7 @@ def private_subnet(record: GlobalRecord) -> IPv4Network | None:
     return subnet
 
 
-class PortMapping(NamedTuple):
+class MappedPort(NamedTuple):
     """A port of a service, TCP (6) or UDP (17), and the port of its providers."""
 
     protocol: int
@@ -132,7 +132,7 @@ class PortMapping(NamedTuple):
     provider_port: int
 
 
-def ports_of(record: ServiceRecord) -> tuple[PortMapping, ...]:
+def ports_of(record: ServiceRecord) -> tuple[MappedPort, ...]:
     """Return the ports of a service, each `<port>:<provider's port>:<protocol>`.
 
     Raises Invalid if they or its address cannot be read.
@@ -142,12 +142,12 @@ def ports_of(record: ServiceRecord) -> tuple[PortMapping, ...]:
         return tuple(_service_port(text) for text in record.ports)
 
 
-def _service_port(text: str) -> PortMapping:
+def _service_port(text: str) -> MappedPort:
     port, provider_port, protocol = text.split(":")
     numbers = (int(port), int(provider_port))
     if protocol.upper() not in PROTOCOLS or not all(0 < number < 65536 for number in numbers):
         raise ValueError(f"{text!r} is not a port of a service")
-    return PortMapping(PROTOCOLS[protocol.upper()], *numbers)
+    return MappedPort(PROTOCOLS[protocol.upper()], *numbers)
 
 
 def addressed(record: EndpointRecord) -> bool:

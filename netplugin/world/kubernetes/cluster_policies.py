@@ -17,9 +17,9 @@ from netplugin.world.kubernetes.policy_objects import (
     AdminPort,
     AdminRule,
     AdminSpec,
-    Meta,
     Network,
     PodsOf,
+    PolicyMeta,
     PortNumber,
     PortRange,
     Protocol,
@@ -163,7 +163,7 @@ class _Spec(Part):
 
 
 class _Object(Part):
-    metadata: Meta
+    metadata: PolicyMeta
     spec: _Spec
 
 

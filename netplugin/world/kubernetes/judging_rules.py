@@ -18,8 +18,8 @@ from netplugin.world.kubernetes.policy_objects import (
     NETWORK_POLICIES,
     AdminPolicy,
     Egress,
-    Ingress,
     NetworkPolicy,
+    PolicyIngress,
 )
 from netplugin.world.kubernetes.rules import (
     Inventory,
@@ -124,7 +124,9 @@ def _network_rules(
     namespace = policy.metadata.namespace
     for stage in _isolated_stages(policy):
         ingress = stage is PolicyStage.INGRESS
-        rules: tuple[Ingress | Egress, ...] = policy.spec.ingress if ingress else policy.spec.egress
+        rules: tuple[PolicyIngress | Egress, ...] = (
+            policy.spec.ingress if ingress else policy.spec.egress
+        )
         for number, rule in enumerate(rules):
             yield JudgingRule(
                 policies=(_title(one.key),),

@@ -39,7 +39,7 @@ Protocol = Literal["TCP", "UDP", "SCTP"]
 PROTOCOLS: Final = {"TCP": 6, "UDP": 17, "SCTP": 132}
 
 
-class Meta(Part):
+class PolicyMeta(Part):
     """Name and namespace; cluster-wide objects have no namespace."""
 
     name: str
@@ -60,7 +60,7 @@ class IpBlock(Part):
         return self
 
 
-class Peer(Part):
+class PolicyPeer(Part):
     """The other end of a NetworkPolicy's rule.
 
     Pods selected by `pods` in the policy's own namespace, or in those that `namespaces` selects;
@@ -72,14 +72,14 @@ class Peer(Part):
     block: IpBlock | None = Field(None, alias="ipBlock")
 
     @model_validator(mode="after")
-    def _one_kind(self) -> "Peer":
+    def _one_kind(self) -> "PolicyPeer":
         selects = self.pods is not None or self.namespaces is not None
         if selects == (self.block is not None):
             raise ValueError("a peer has either selectors or an ipBlock")
         return self
 
 
-class Port(Part):
+class PolicyPort(Part):
     """Ports of one protocol: all (None), one by number or name, or those up to `end`."""
 
     protocol: Protocol = "TCP"
@@ -87,7 +87,7 @@ class Port(Part):
     end: int | None = Field(None, alias="endPort", ge=1, le=65535)
 
     @model_validator(mode="after")
-    def _range(self) -> "Port":
+    def _range(self) -> "PolicyPort":
         if isinstance(self.port, int) and not 1 <= self.port <= 65535:
             raise ValueError(f"{self.port} is not a port")
         if self.end is not None and (not isinstance(self.port, int) or self.end < self.port):
@@ -95,25 +95,25 @@ class Port(Part):
         return self
 
 
-class Ingress(Part):
+class PolicyIngress(Part):
     """A rule for packets to the selected pods; no peers, or no ports, means any."""
 
-    peers: tuple[Peer, ...] = Field((), alias="from")
-    ports: tuple[Port, ...] = ()
+    peers: tuple[PolicyPeer, ...] = Field((), alias="from")
+    ports: tuple[PolicyPort, ...] = ()
 
 
 class Egress(Part):
     """A rule for packets from the selected pods; no peers, or no ports, means any."""
 
-    peers: tuple[Peer, ...] = Field((), alias="to")
-    ports: tuple[Port, ...] = ()
+    peers: tuple[PolicyPeer, ...] = Field((), alias="to")
+    ports: tuple[PolicyPort, ...] = ()
 
 
 class PolicySpec(Part):
     """What a NetworkPolicy allows the pods that it selects."""
 
     pods: Selector = Field(default_factory=Selector, alias="podSelector")
-    ingress: tuple[Ingress, ...] = ()
+    ingress: tuple[PolicyIngress, ...] = ()
     egress: tuple[Egress, ...] = ()
     types: tuple[Literal["Ingress", "Egress"], ...] = Field((), alias="policyTypes")
 
@@ -131,7 +131,7 @@ class PolicySpec(Part):
 class NetworkPolicy(Part):
     """A NetworkPolicy."""
 
-    metadata: Meta
+    metadata: PolicyMeta
     spec: PolicySpec = Field(default_factory=PolicySpec)
 
 
@@ -216,7 +216,7 @@ class AdminSpec(Part):
 class AdminPolicy(Part):
     """An AdminNetworkPolicy or BaselineAdminNetworkPolicy."""
 
-    metadata: Meta
+    metadata: PolicyMeta
     spec: AdminSpec
 
 

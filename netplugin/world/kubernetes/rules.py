@@ -25,11 +25,11 @@ from netplugin.world.kubernetes.policy_objects import (
     AdminPort,
     AdminRule,
     Egress,
-    Ingress,
     IpBlock,
     NetworkPolicy,
-    Peer,
-    Port,
+    PolicyIngress,
+    PolicyPeer,
+    PolicyPort,
 )
 from netplugin.world.kubernetes.selectors import Labels, Selector
 from ofnet.world import PolicyStage, Verdict
@@ -167,21 +167,21 @@ def concerns_policy(policy: NetworkPolicy, pod: PolicyPod, known: Inventory) -> 
     namespace = policy.metadata.namespace
     if pod.namespace == namespace and policy.spec.pods.selects(pod.labels):
         return True
-    rules: tuple[Ingress | Egress, ...] = (*policy.spec.ingress, *policy.spec.egress)
+    rules: tuple[PolicyIngress | Egress, ...] = (*policy.spec.ingress, *policy.spec.egress)
     if any(_names_ports_of_all(rule.peers, rule.ports) for rule in policy.spec.egress):
         return True
     labels = known.namespaces.get(pod.namespace, {})
     return any(_is_peer(peer, namespace, pod, labels) for rule in rules for peer in rule.peers)
 
 
-def _names_ports_of_all(peers: Iterable[Peer], ports: Iterable[Port]) -> bool:
+def _names_ports_of_all(peers: Iterable[PolicyPeer], ports: Iterable[PolicyPort]) -> bool:
     """Return whether a rule has a named port of pods that it does not select by labels."""
     chosen = tuple(peers)
     by_label = bool(chosen) and all(peer.block is None for peer in chosen)
     return not by_label and any(isinstance(port.port, str) for port in ports)
 
 
-def _is_peer(peer: Peer, namespace: str, pod: PolicyPod, labels: Labels) -> bool:
+def _is_peer(peer: PolicyPeer, namespace: str, pod: PolicyPod, labels: Labels) -> bool:
     if peer.block is not None:
         return False
     if peer.namespaces is None:
@@ -203,7 +203,7 @@ class _Peers:
         return _addresses(self.pods) | self.blocks
 
 
-def _peers(rule: Ingress | Egress, namespace: str, known: Inventory) -> _Peers | None:
+def _peers(rule: PolicyIngress | Egress, namespace: str, known: Inventory) -> _Peers | None:
     """Return the peers of a rule; None for any."""
     if not rule.peers:
         return None
@@ -321,12 +321,12 @@ class _NamedPort:
     name: str
 
 
-def _port_of(port: AdminPort) -> Port | _NamedPort:
+def _port_of(port: AdminPort) -> PolicyPort | _NamedPort:
     if port.number is not None:
-        return Port(protocol=port.number.protocol, port=port.number.port)
+        return PolicyPort(protocol=port.number.protocol, port=port.number.port)
     if port.range is not None:
         span = port.range
-        return Port(protocol=span.protocol, port=span.start, endPort=span.end)
+        return PolicyPort(protocol=span.protocol, port=span.start, endPort=span.end)
     return _NamedPort(port.named or "")
 
 
@@ -365,7 +365,7 @@ def _rules(
     head: _Head,
     subjects: Iterable[PolicyPod],
     peers: _Peers | None,
-    ports: tuple[Port | _NamedPort, ...],
+    ports: tuple[PolicyPort | _NamedPort, ...],
     known: Inventory,
 ) -> Iterator[ResolvedRule]:
     """Yield the rules that a rule resolves to: one, and one more for each number of named ports."""
@@ -413,7 +413,7 @@ def _rule(
     )
 
 
-def _span(port: Port | _NamedPort) -> PortSpan | None:
+def _span(port: PolicyPort | _NamedPort) -> PortSpan | None:
     """Return the ports of a number or range; None for a name."""
     if isinstance(port, _NamedPort) or isinstance(port.port, str):
         return None
@@ -428,7 +428,7 @@ _Addressed = tuple[PolicyPod, frozenset[PodAddress]]
 
 
 def _by_number(
-    pods: Iterable[_Addressed], ports: Iterable[Port | _NamedPort]
+    pods: Iterable[_Addressed], ports: Iterable[PolicyPort | _NamedPort]
 ) -> dict[PortSpan, frozenset[PodAddress]]:
     """Return addresses by the number that one of the named ports has in their pods."""
     found: dict[PortSpan, frozenset[PodAddress]] = {}
@@ -461,13 +461,13 @@ def _among(peers: _Peers | None, known: Inventory) -> Iterator[_Addressed]:
                 yield pod, addresses
 
 
-def _number(port: Port | _NamedPort, pod: PolicyPod) -> PortSpan | None:
+def _number(port: PolicyPort | _NamedPort, pod: PolicyPod) -> PortSpan | None:
     name = port.name if isinstance(port, _NamedPort) else str(port.port)
     served = pod.ports.get(name)
     if served is None:
         return None
     protocol, number = served
-    if isinstance(port, Port) and PROTOCOLS[port.protocol] != protocol:
+    if isinstance(port, PolicyPort) and PROTOCOLS[port.protocol] != protocol:
         return None
     return PortSpan(protocol, number, number)
 

@@ -12,10 +12,10 @@ from netplugin.world.kubernetes.policy_objects import (
     AdminPort,
     AdminRule,
     Egress,
-    Ingress,
     IpBlock,
-    Peer,
-    Port,
+    PolicyIngress,
+    PolicyPeer,
+    PolicyPort,
 )
 from netplugin.world.kubernetes.selectors import Operator, Requirement, Selector
 
@@ -27,7 +27,7 @@ _NAME: Final = "kubernetes.io/metadata.name"
 _OPERATORS: Final = {Operator.IN: "in", Operator.NOT_IN: "notin"}
 
 
-def rule_words(rule: Ingress | Egress, namespace: str, *, ingress: bool) -> str:
+def rule_words(rule: PolicyIngress | Egress, namespace: str, *, ingress: bool) -> str:
     """Return a NetworkPolicy's rule; `namespace` is the policy's."""
     peers = ", ".join(_peer(one, namespace) for one in rule.peers) or "anybody"
     return _words(map(_port, rule.ports), peers, ingress=ingress)
@@ -48,7 +48,7 @@ def _words(ports: Iterable[str], peers: str, *, ingress: bool) -> str:
 # -- peers -----------------------------------------------------------------------------------------
 
 
-def _peer(peer: Peer, namespace: str) -> str:
+def _peer(peer: PolicyPeer, namespace: str) -> str:
     if peer.block is not None:
         return _block(peer.block)
     where = f"namespace {namespace}" if peer.namespaces is None else _namespaces(peer.namespaces)
@@ -103,7 +103,7 @@ def _requirement(one: Requirement) -> str:
 # -- ports -----------------------------------------------------------------------------------------
 
 
-def _port(port: Port) -> str:
+def _port(port: PolicyPort) -> str:
     if port.port is None:
         return port.protocol
     return f"{port.protocol} {port.port}{f'-{port.end}' if port.end else ''}"

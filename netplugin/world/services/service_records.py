@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from core.ids import EndpointKey, NetworkId, ServiceKey, TenantName
-from netplugin.world.bridges.conversion import PortMapping, ports_of
+from netplugin.world.bridges.conversion import MappedPort, ports_of
 from netplugin.world.cluster_endpoints.endpoint_table import EndpointRow, EndpointTable
 from ofnet.world import Provider, Service, ServicePort
 from state.records import EndpointRecord, ServiceRecord
@@ -22,7 +22,7 @@ class ServiceRecords:
     def __init__(self, endpoints: EndpointTable) -> None:
         self._endpoints = endpoints
         self._services: dict[ServiceKey, ServiceRecord] = {}
-        self._ports: dict[ServiceKey, tuple[PortMapping, ...]] = {}
+        self._ports: dict[ServiceKey, tuple[MappedPort, ...]] = {}
         self._providers: dict[ServiceKey, dict[EndpointKey, EndpointRecord]] = {}
 
     def put_service(self, record: ServiceRecord) -> set[ServiceKey]:

@@ -14,7 +14,7 @@ from core.errors import Conflict, OrchestratorUnavailable
 from daemons.certificates import enrolment
 from daemons.certificates.peers import PeerIdentity, Role
 from daemons.certificates.tls import TlsFiles
-from daemons.kube_rest import KubeRefused, KubeRest
+from daemons.kube_rest import KubeRest, RestRefused
 from netmaster.commands.kube_certificates import OWN, Certificates
 from netplugin.commands.enrol import Enrolment
 from tests.bed.certificates import make_certificates
@@ -286,7 +286,7 @@ def test_a_key_never_leaves_its_node(host: EnrolmentHost) -> None:
 
 
 def test_who_has_no_right_is_told(host: EnrolmentHost) -> None:
-    with pytest.raises(KubeRefused, match="may not GET") as refused:
+    with pytest.raises(RestRefused, match="may not GET") as refused:
         host.api("agent1").get(f"/api/v1/namespaces/{SYSTEM}/secrets/contiv-authority")
     assert refused.value.status == 403
 

@@ -48,7 +48,7 @@ from netmaster.plan.objects import tenant as tenant_plans
 from netplugin.diagnostics import diagnosis, kubernetes_rules, rule_hits
 from netplugin.diagnostics.capture import Captures
 from netplugin.diagnostics.policy_log import PolicyLog
-from netplugin.diagnostics.selftest import SelfTest
+from netplugin.diagnostics.selftest import HostSelfTest
 from netplugin.startup import inspect
 from netplugin.startup.inspect import Inspector
 from netplugin.world.kubernetes.kube_policies import KubePolicies
@@ -531,7 +531,7 @@ async def serving_agent(files: TlsFiles) -> AsyncIterator[tuple[str, list[tuple[
     ]
     asked += PolicyLog(Mock(), Mock()).routes({})
     parts = dict.fromkeys(("names", "peers", "sizes", "probe", "tunnels"), Mock())
-    asked += SelfTest(ready={}, agents={}, **parts, seconds=0.1).routes()
+    asked += HostSelfTest(ready={}, agents={}, **parts, seconds=0.1).routes()
     asked += Captures({}, Mock(), inspector).routes()
     app = inspect.application(Health({}), inspector, asked)
     routes = [

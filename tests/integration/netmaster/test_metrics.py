@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from core.metrics import Kind
+from core.metrics import MetricKind
 from netmaster import metrics as names
 from tests.bed.etcd import Etcd
 from tests.bed.master import Master
@@ -72,7 +72,7 @@ def test_a_leader_and_a_follower_show_what_they_are(
         assert of_leader.kinds[family] == metric.kind.value
         if metric in OF_LEADER:
             assert not of_follower.has(metric.name)
-        elif metric.kind is Kind.HISTOGRAM:
+        elif metric.kind is MetricKind.HISTOGRAM:
             assert of_follower.kinds[family] == "histogram"
     if isinstance(store, Etcd):
         for of in (of_leader, of_follower):

@@ -8,7 +8,7 @@ from netplugin.world.kubernetes.kube_policies import KubePolicies
 from netplugin.world.kubernetes.policy_objects import PROTOCOLS
 from ofnet.openflow import oxm
 from ofnet.pipelines.packet_path.stages import ROUTER_MAC
-from ofnet.trace.evaluator import Packet, Value
+from ofnet.trace.evaluator import PacketFields, Value
 from ofnet.world import LocalEndpoint, World
 from tests.unit.netplugin.world.kubernetes.oracle import KubeCluster, Pod
 from tests.unit.netplugin.world.kubernetes.world import (
@@ -62,7 +62,7 @@ def world_of(cluster: KubeCluster, policies: KubePolicies) -> World:
     )
 
 
-def packet(port: int, source: str, target: str, protocol: str, number: int) -> Packet:
+def packet(port: int, source: str, target: str, protocol: str, number: int) -> PacketFields:
     ends = dict(zip(FIELDS[protocol], (40000, number), strict=True))
     frame: dict[str, Value] = {"in_port": port, "eth_src": mac(port), "eth_dst": ROUTER_MAC}
     if ":" in source:
@@ -77,7 +77,7 @@ def packet(port: int, source: str, target: str, protocol: str, number: int) -> P
             "ipv4_src": IPv4Address(source),
             "ipv4_dst": IPv4Address(target),
         }
-    return Packet({**frame, **network, "ip_proto": PROTOCOLS[protocol], **ends})
+    return PacketFields({**frame, **network, "ip_proto": PROTOCOLS[protocol], **ends})
 
 
 def sendable(known: KubeCluster) -> list[Sent]:

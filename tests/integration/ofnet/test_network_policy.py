@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from ofnet.trace.evaluator import Packet
+from ofnet.trace.evaluator import PacketFields
 from ofnet.trace.switch import text
 from ofnet.world import Bridge
 from tests.bed.ovs import OvsHost
@@ -48,7 +48,7 @@ def bridge(ovs_module: OvsHost) -> TracedBridge:
     return TracedBridge(ovs_module, "judged", NUMBERS)
 
 
-def passes(bridge: TracedBridge, one: Packet) -> bool:
+def passes(bridge: TracedBridge, one: PacketFields) -> bool:
     """Return whether a first packet leaves the bridge; each trip through a zone is a trace."""
     answer = bridge.ask("ofproto/trace", bridge.name, text(one))
     done: list[str] = re.findall(r"^Datapath actions: (.*)$", answer, re.MULTILINE)

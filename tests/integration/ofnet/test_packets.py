@@ -13,7 +13,7 @@ from os_ken.lib.packet import ethernet, ipv4, packet, udp
 
 from ofnet.changes import EVERYTHING, Changes, ObjectKind
 from ofnet.openflow import packets
-from ofnet.packets.names import Outcome, Question, Verdict
+from ofnet.packets.names import NameVerdict, Outcome, Question
 from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from tests.bed.ovs import DATAPATH, OvsHost
 from tests.bed.waiting import eventually_async
@@ -144,7 +144,7 @@ async def test_dns_is_answered_or_sent_on_untouched(bridge: Dialled) -> None:
     def resolve(question: Question) -> Outcome:
         if question.message == b"who is contiv":
             return b"a pod of " + question.network.encode()
-        return Verdict.FORWARD
+        return NameVerdict.FORWARD
 
     async with (
         two_pods(bridge) as (one, two, both),

@@ -14,7 +14,7 @@ from ofnet.openflow import oxm
 from ofnet.openflow.actions import DROP
 from ofnet.tables import TableId
 from ofnet.trace import packets
-from ofnet.trace.evaluator import Packet
+from ofnet.trace.evaluator import PacketFields
 from ofnet.trace.journey import Journey, follow
 from ofnet.trace.packets import Talk
 from ofnet.trace.switch import TraceDifference, command, difference, hits
@@ -58,7 +58,7 @@ def test_the_switch_says_what_is_wanted(
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    def agree(world: World, sent: list[Packet]) -> None:
+    def agree(world: World, sent: list[PacketFields]) -> None:
         flows = flows_of(kind, world)
         bridge.install(flows)
         for one in (one for one in sent if not one.tags):  # one tag may come on the way
@@ -88,7 +88,7 @@ WEB = Service(
 SERVED = replace(world(here=(local(1), local(2))), services={WEB.key: WEB})
 
 
-def to_service() -> Packet:
+def to_service() -> PacketFields:
     talk = Talk(to=WEB.address, protocol=oxm.PROTO_TCP, port=80)
     first = packets.from_endpoint(SERVED, local(1), talk)
     assert first is not None

@@ -20,7 +20,7 @@ from ofnet.openflow.actions import (
 from ofnet.openflow.fields import VRF
 from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.tables import TableId
-from ofnet.trace.evaluator import Packet, Tables, tables_of
+from ofnet.trace.evaluator import PacketFields, Tables, tables_of
 from ofnet.world import Bridge, FwdMode, World
 from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.switch_flows import flows_of
@@ -37,7 +37,9 @@ def bridge(ovs_module: OvsHost) -> TracedBridge:
     return TracedBridge(ovs_module, "traced", PORTS)
 
 
-def disagreements(bridge: TracedBridge, tables: Tables, sent: Iterable[Packet]) -> Iterator[str]:
+def disagreements(
+    bridge: TracedBridge, tables: Tables, sent: Iterable[PacketFields]
+) -> Iterator[str]:
     """Yield each packet about which the model and the switch do not agree.
 
     Where OpenFlow leaves the choice to the switch there is nothing to agree about.
@@ -63,7 +65,7 @@ def outcome(verdict: Verdict) -> tuple[object, ...]:
     return sent, verdict.final.get("metadata"), verdict.final.get("tunnel_id")
 
 
-def carried(packet: Packet) -> tuple[object, ...]:
+def carried(packet: PacketFields) -> tuple[object, ...]:
     """Return what is in the frame."""
     fields = {name: packet.fields[name] for name in packet.fields.keys() - _BESIDE_THE_FRAME}
     return fields, packet.tags
@@ -86,7 +88,7 @@ def test_the_switch_does_what_the_model_says(
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    def agree(world: World, sent: list[Packet]) -> None:
+    def agree(world: World, sent: list[PacketFields]) -> None:
         flows = flows_of(kind, world)
         bridge.install(flows)
         assert not list(disagreements(bridge, tables_of(flows), sent))
@@ -170,7 +172,7 @@ def test_a_wrong_flow_of_the_model_is_noticed(
 
 
 TWO_PODS = world(here=(local(1), local(2)))
-BETWEEN_THEM = Packet(
+BETWEEN_THEM = PacketFields(
     {
         "in_port": 101,
         "eth_src": mac(1),

@@ -14,7 +14,7 @@ from ovs.unixctl.client import UnixctlClient
 
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PORT_CONTROLLER, PORT_NORMAL
-from ofnet.trace.evaluator import Packet, Sent, Value
+from ofnet.trace.evaluator import PacketFields, Sent, Value
 from ofnet.trace.switch import text
 from tests.bed.ovs import OvsHost
 from tests.model.switch import Verdict
@@ -98,7 +98,7 @@ class TracedBridge:
         file.write_text("".join(f"cookie={flow.cookie:#x},{flow}\n" for flow in flows))
         self._ovs.ofctl("replace-flows", self.name, str(file))
 
-    def trace(self, packet: Packet) -> Verdict:
+    def trace(self, packet: PacketFields) -> Verdict:
         """Return what leaves where; of the path, nothing."""
         return verdict(self.ask("ofproto/trace", self.name, text(packet)), packet, self._ofports)
 
@@ -116,7 +116,7 @@ class TracedBridge:
         return str(answer)
 
 
-def verdict(answer: str, packet: Packet, ofports: Mapping[int, int]) -> Verdict:
+def verdict(answer: str, packet: PacketFields, ofports: Mapping[int, int]) -> Verdict:
     """Return the verdict of a trace; `ofports` has the ports by the datapath's numbers."""
     final = packet
     for name, shown in (("metadata", "metadata"), ("tunnel_id", "tun_id")):
@@ -133,7 +133,7 @@ def verdict(answer: str, packet: Packet, ofports: Mapping[int, int]) -> Verdict:
     return Verdict(sent=tuple(_sent(done, packet, ofports)), final=final)
 
 
-def _sent(actions: str, packet: Packet, ofports: Mapping[int, int]) -> Iterable[Sent]:
+def _sent(actions: str, packet: PacketFields, ofports: Mapping[int, int]) -> Iterable[Sent]:
     assert "".join(match[0] for match in _ACTION.finditer(actions)) == actions, actions
     for name, words in _ACTION.findall(actions):
         match name:
@@ -154,7 +154,7 @@ def _sent(actions: str, packet: Packet, ofports: Mapping[int, int]) -> Iterable[
                 yield Sent(ofports[int(name)], packet)
 
 
-def _written(words: str, packet: Packet) -> Packet:
+def _written(words: str, packet: PacketFields) -> PacketFields:
     setting = _SETTING.fullmatch(words)
     assert setting is not None, words
     for part in setting[2].split(","):

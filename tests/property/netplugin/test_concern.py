@@ -35,7 +35,7 @@ from objdb.memory import MemoryBackend, MemoryStore
 from ofnet.desired import Desired
 from ofnet.openflow import oxm
 from ofnet.pipelines.packet_path.stages import ROUTER_MAC
-from ofnet.trace.evaluator import Packet, tables_of
+from ofnet.trace.evaluator import PacketFields, tables_of
 from ofnet.trace.packets import SYN, Talk, from_endpoint, question
 from ofnet.trace.tracking import TrackingSwitch
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, RemoteEndpoint, Uplink, Vtep, World
@@ -154,7 +154,7 @@ class Agent:
             case _:
                 raise AssertionError(event)
 
-    def looked_up(self, bridge: Bridge, packet: Packet) -> object:
+    def looked_up(self, bridge: Bridge, packet: PacketFields) -> object:
         """Return the flows that a packet meets, and what leaves."""
         switch = TrackingSwitch(lambda _count: 0)
         switch.tables = tables_of(self.desired[bridge].flows.values())
@@ -266,7 +266,7 @@ class ScopedAgents:
                 found = [agent.looked_up(bridge, packet) for agent in (self.full, self.ours)]
                 assert found[0] == found[1], packet
 
-    def packets(self, world: World) -> Iterator[Packet]:
+    def packets(self, world: World) -> Iterator[PacketFields]:
         """Yield what pods of this host send, and what arrives for them."""
         there: list[LocalEndpoint | RemoteEndpoint] = [*world.local.values()]
         there += world.remote.values()
@@ -284,7 +284,9 @@ class ScopedAgents:
                 if pod.network in world.networks and address.version == 4:
                     yield from self.arrivals(world, pod, IPv4Address(address))
 
-    def arrivals(self, world: World, pod: LocalEndpoint, source: IPv4Address) -> Iterator[Packet]:
+    def arrivals(
+        self, world: World, pod: LocalEndpoint, source: IPv4Address
+    ) -> Iterator[PacketFields]:
         home = world.networks[pod.network]
         flat = self.mode is FwdMode.ROUTING and not home.vni
         for one in world.networks.values():
@@ -303,12 +305,12 @@ class ScopedAgents:
             }
             if one.vni:
                 for vtep in VTEPS.values():
-                    yield Packet({**frame, "in_port": vtep.ofport, "tunnel_id": one.vni})
+                    yield PacketFields({**frame, "in_port": vtep.ofport, "tunnel_id": one.vni})
             else:
-                yield Packet({**frame, "in_port": 60}, tags=(one.vlan,))
+                yield PacketFields({**frame, "in_port": 60}, tags=(one.vlan,))
 
 
-def _some(packet: Packet | None) -> list[Packet]:
+def _some(packet: PacketFields | None) -> list[PacketFields]:
     return [] if packet is None else [packet]
 
 

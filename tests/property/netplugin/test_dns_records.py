@@ -19,7 +19,7 @@ from netplugin.dns.nameserver import NameServer
 from netplugin.dns.rate_limit import RateLimit
 from netplugin.world.dns.dns_records import Address, Asker
 from netplugin.world.kubernetes.kube_services import KubeService
-from ofnet.packets.names import Question, Verdict
+from ofnet.packets.names import NameVerdict, Question
 from state.records import EndpointRecord, ServiceRecord
 from tests.unit.netplugin.records import NET, endpoint, key, nid_of
 from tests.unit.netplugin.world.dns_records import service
@@ -177,5 +177,5 @@ def test_no_object_answers_for_a_name_that_is_anothers(
         said, usual = (server.resolve(asked) for server in servers)
         if is_anothers(name):
             assert said == usual
-        elif usual is not Verdict.FORWARD:
-            assert said != Verdict.FORWARD
+        elif usual is not NameVerdict.FORWARD:
+            assert said != NameVerdict.FORWARD

@@ -9,16 +9,16 @@ from core.ids import EndpointKey
 from netplugin.pod_metrics.ledger import (
     Account,
     Direction,
-    Drop,
+    DropKind,
     Group,
     Ledger,
+    PodTraffic,
     PresentPod,
-    Traffic,
 )
 from state.flow_records import EndNames
 
 PODS = range(5)
-KINDS = [Drop(way, why) for way in Direction for why in ("policy", "no-route")]
+KINDS = [DropKind(way, why) for way in Direction for why in ("policy", "no-route")]
 
 
 def group_of(number: int) -> Group:
@@ -35,7 +35,9 @@ counts = st.integers(0, 99)
 looks = st.lists(
     st.tuples(
         st.sets(st.sampled_from(PODS)),  # which pods are there
-        st.dictionaries(st.sampled_from(PODS), st.builds(Traffic, counts, counts, counts, counts)),
+        st.dictionaries(
+            st.sampled_from(PODS), st.builds(PodTraffic, counts, counts, counts, counts)
+        ),
         st.sets(st.sampled_from(PODS)),  # whose links are made anew
         st.lists(
             st.tuples(st.sampled_from(PODS), st.sampled_from(KINDS), counts, st.booleans()),
@@ -46,23 +48,25 @@ looks = st.lists(
 )
 
 
-def plus(one: Traffic, other: Traffic) -> Traffic:
-    return Traffic(*map(sum, zip(one, other, strict=True)))
+def plus(one: PodTraffic, other: PodTraffic) -> PodTraffic:
+    return PodTraffic(*map(sum, zip(one, other, strict=True)))
 
 
 @given(looks)
 def test_sums_of_groups_never_go_back(
-    taken: list[tuple[set[int], dict[int, Traffic], set[int], list[tuple[int, Drop, int, bool]]]],
+    taken: list[
+        tuple[set[int], dict[int, PodTraffic], set[int], list[tuple[int, DropKind, int, bool]]]
+    ],
 ) -> None:
     ledger = Ledger({}, 0)
-    links: dict[str, Traffic] = {}
+    links: dict[str, PodTraffic] = {}
     before: dict[Group, Account] = {}
     for now, (there, passed, anew, drops) in enumerate(taken):
         for number in anew:
             links.pop(f"vvport{number}", None)
         for number, traffic in passed.items():
             name = f"vvport{number}"
-            links[name] = plus(links.get(name, Traffic()), traffic)
+            links[name] = plus(links.get(name, PodTraffic()), traffic)
         for number, kind, packets, told in drops:
             take = ledger.report if told else ledger.count
             take(EndpointKey(str(number)), pod(number), kind, packets)
@@ -84,13 +88,13 @@ def test_sums_of_groups_never_go_back(
 def test_with_every_pod_there_its_group_has_all_that_links_counted(
     passed: list[tuple[int, int]],
 ) -> None:
-    ledger, links = Ledger({}, 0), {f"vvport{number}": Traffic() for number in PODS}
+    ledger, links = Ledger({}, 0), {f"vvport{number}": PodTraffic() for number in PODS}
     total: Counter[Group] = Counter()
     here = {EndpointKey(str(one)): pod(one) for one in PODS}
     ledger.take(here, dict(links), 0)
     for number, size in passed:
         name = f"vvport{number}"
-        links[name] = plus(links[name], Traffic(sent_bytes=size))
+        links[name] = plus(links[name], PodTraffic(sent_bytes=size))
         total[group_of(number)] += size
         ledger.take(here, dict(links), 1)
     for group, account in ledger.groups.items():

@@ -29,7 +29,7 @@ from ofnet.openflow.actions import Conntrack, Nat
 from ofnet.openflow.fields import VRF, Bits
 from ofnet.packets.announcements import Announcements
 from ofnet.packets.directory import Directory
-from ofnet.trace.evaluator import Packet, Value, tables_of
+from ofnet.trace.evaluator import PacketFields, Value, tables_of
 from ofnet.world import (
     AccessPort,
     ArpMode,
@@ -51,7 +51,7 @@ from state.records import (
     NetworkType,
     ServiceRecord,
 )
-from state.underlay import Kind, UnderlayAddress
+from state.underlay import AddressKind, UnderlayAddress
 from tests.model.switch import evaluate
 from tests.unit.netplugin.records import HOST, PEER, endpoint, host, network
 
@@ -145,18 +145,18 @@ def other_host(address: IPv4Address) -> HostRecord:
 
 def the_underlay(builder: WorldBuilder) -> None:
     known = builder.underlay
-    own = [UnderlayAddress(OWN, Kind.TUNNEL, "this host")]
+    own = [UnderlayAddress(OWN, AddressKind.TUNNEL, "this host")]
     known.set_needed("this host", own)
-    masters = [UnderlayAddress(MASTER, Kind.CONTROL, "master"), *_of_kind(Kind.STORE)]
-    masters.append(UnderlayAddress(FREE, Kind.FURTHER, "master"))
+    masters = [UnderlayAddress(MASTER, AddressKind.CONTROL, "master"), *_of_kind(AddressKind.STORE)]
+    masters.append(UnderlayAddress(FREE, AddressKind.FURTHER, "master"))
     known.set_needed(MASTERS, masters)
-    known.set_needed("next hops", [UnderlayAddress(HOP, Kind.NEXT_HOP, "this host")])
+    known.set_needed("next hops", [UnderlayAddress(HOP, AddressKind.NEXT_HOP, "this host")])
     builder.put(other_host(OTHER))
     builder.management.set_addresses("masters", [str(MASTER)])
     builder.management.set_ports("masters", management_ports([9999]))
 
 
-def _of_kind(kind: Kind) -> list[UnderlayAddress]:
+def _of_kind(kind: AddressKind) -> list[UnderlayAddress]:
     return [UnderlayAddress(one, kind, "this host") for one in (STORE, STORE6, PRIVATE)]
 
 
@@ -303,7 +303,7 @@ def barred_ports_are_silent(found: Mapping[FlowKey, Flow], it: WorldBuilder) -> 
             "ip_proto": 47,
         }
         for fields in (arp, ip):
-            sent = evaluate(tables, Packet({**base, **fields})).sent
+            sent = evaluate(tables, PacketFields({**base, **fields})).sent
             assert sent == (), (key, fields, sent)
 
 

@@ -10,7 +10,7 @@ from contivmodel.http_exchange import (
     CutShort,
     HttpAnswer,
     HttpFailure,
-    NoAnswer,
+    NoReply,
     NotSendable,
     exchange,
 )
@@ -98,7 +98,7 @@ def test_status_reason_and_headers_are_the_servers(ends: Ends) -> None:
 @pytest.mark.parametrize(
     ("sent", "failure"),
     [
-        (b"", NoAnswer),
+        (b"", NoReply),
         (b"SSH-2.0-x\r\n", HttpFailure),
         (b"HTTP/1.1 20 OK\r\n\r\n", HttpFailure),
         (b"HTTP/1.1 200 OK\r\nnonsense\r\n\r\n", HttpFailure),

@@ -5,14 +5,14 @@ from collections.abc import Iterable
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from core.metrics import Histogram, Kind, Metric, Reading, labelled, single
+from core.metrics import Histogram, Metric, MetricKind, Reading, labelled, single
 from daemons import metrics_page
 from daemons.metrics_page import MetricsPage
 from daemons.request_stats import UNKNOWN, RequestStats, method_label
 
-CALLS = Metric("contiv_x_calls_total", Kind.COUNTER, "Calls.", ("verb",))
-SECONDS = Metric("contiv_x_seconds", Kind.HISTOGRAM, "Time.")
-FREE = Metric("contiv_x_free", Kind.GAUGE, "Free ones.", ("network",))
+CALLS = Metric("contiv_x_calls_total", MetricKind.COUNTER, "Calls.", ("verb",))
+SECONDS = Metric("contiv_x_seconds", MetricKind.HISTOGRAM, "Time.")
+FREE = Metric("contiv_x_free", MetricKind.GAUGE, "Free ones.", ("network",))
 
 
 class Fixed:

@@ -11,7 +11,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from core.errors import UsageError
 from core.tracing import spans
-from core.tracing.context import Kind
+from core.tracing.context import SpanRole
 from daemons import traces
 
 TRACE, PARENT = "4b" * 16, "a0" * 8
@@ -46,7 +46,7 @@ def test_spans_arrive_with_all_that_is_known_of_them() -> None:
     with collector(got) as address, traces.exported("netplugin", address):
         with spans.received("ADD", f"00-{TRACE}-{PARENT}-01"):
             spans.describe({"pod": "web"})
-            with pytest.raises(OSError, match="no link"), spans.part("link", Kind.CLIENT):
+            with pytest.raises(OSError, match="no link"), spans.part("link", SpanRole.CLIENT):
                 raise OSError("no link")
         with spans.received("DEL", None):
             pass

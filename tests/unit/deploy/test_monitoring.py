@@ -10,7 +10,7 @@ import click
 import pytest
 import yaml
 
-from core.metrics import Kind, Metric
+from core.metrics import Metric, MetricKind
 from daemons.request_stats import RequestStats
 from netctl.main import cli
 from netmaster import metrics as of_master
@@ -32,9 +32,9 @@ def known(name: str) -> Metric | None:
     for suffix in ("_bucket", "_sum", "_count"):
         found = DECLARED.get(name.removesuffix(suffix))
         if name.endswith(suffix) and found is not None:
-            return found if found.kind is Kind.HISTOGRAM else None
+            return found if found.kind is MetricKind.HISTOGRAM else None
     found = DECLARED.get(name)
-    return found if found is not None and found.kind is not Kind.HISTOGRAM else None
+    return found if found is not None and found.kind is not MetricKind.HISTOGRAM else None
 
 
 def expressions() -> Iterator[str]:
@@ -58,7 +58,7 @@ def test_every_metric_and_label_of_an_expression_exists(expression: str) -> None
 def test_every_counter_is_read_as_a_rate() -> None:
     for expression in expressions():
         for name, metric in DECLARED.items():
-            if metric.kind is Kind.COUNTER and name in expression:
+            if metric.kind is MetricKind.COUNTER and name in expression:
                 assert re.search(rf"(rate|increase|changes)\(\s*{name}\b", expression), expression
 
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from netctl.failure import HELP, CommandFailed
-from netctl.output import Output, form_of
+from netctl.output import OutputFlags, form_of
 from netctl.render import ListFormat, indented, text
 
 SHAPE = ListFormat(
@@ -25,59 +25,61 @@ NAMES = {"": "h10 h2 h1", "Name": "h1 h2 h10", "-name": "h10 h2 h1", "size": "h1
 
 
 def test_json_comes_before_names_and_names_before_a_table() -> None:
-    assert Output(form="json", quiet=True).of_list(FOUND, SHAPE) == indented(FOUND)
-    assert Output(form="wide", quiet=True).of_list(FOUND, SHAPE) == "h10\nh2\nh1\n"
+    assert OutputFlags(form="json", quiet=True).of_list(FOUND, SHAPE) == indented(FOUND)
+    assert OutputFlags(form="wide", quiet=True).of_list(FOUND, SHAPE) == "h10\nh2\nh1\n"
 
 
 @pytest.mark.parametrize("form", ["", "table"])
 def test_a_list_is_a_table(form: str) -> None:
-    lines = Output(form=form).of_list(FOUND, SHAPE).splitlines()
+    lines = OutputFlags(form=form).of_list(FOUND, SHAPE).splitlines()
     assert lines == ["Name  Size  ", "----  ----  ", "h10   2", "h2    10", "h1    1"]
 
 
 def test_a_wide_table_has_more_columns_which_stand_below_their_heads() -> None:
-    head, _, first, *_ = Output(form="wide").of_list(FOUND, SHAPE).splitlines()
+    head, _, first, *_ = OutputFlags(form="wide").of_list(FOUND, SHAPE).splitlines()
     assert head.index("Labels") == first.index("a=b")
 
 
 @pytest.mark.parametrize("by", NAMES)
 def test_a_list_is_sorted_by_a_column_or_field_and_numbers_count(by: str) -> None:
-    assert Output(sort=by, quiet=True).of_list(FOUND, SHAPE).split() == NAMES[by].split()
+    assert OutputFlags(sort=by, quiet=True).of_list(FOUND, SHAPE).split() == NAMES[by].split()
 
 
 def test_all_forms_are_sorted() -> None:
-    told = json.loads(Output(sort="n", form="json").of_list(FOUND, SHAPE))
+    told = json.loads(OutputFlags(sort="n", form="json").of_list(FOUND, SHAPE))
     assert [one["n"] for one in told] == ["h1", "h2", "h10"]
 
 
 def test_an_unknown_column_is_refused_with_those_there_are() -> None:
     with pytest.raises(CommandFailed, match=r"columns are Name, Size$") as failed:
-        Output(sort="colour").of_list(FOUND, SHAPE)
+        OutputFlags(sort="colour").of_list(FOUND, SHAPE)
     assert failed.value.exit_code == HELP
-    assert Output(sort="colour").of_list([], SHAPE).count("\n") == 2
+    assert OutputFlags(sort="colour").of_list([], SHAPE).count("\n") == 2
 
 
 def test_yaml_is_the_same_data_in_the_same_order() -> None:
-    told = Output(form="yaml").of_list(FOUND, SHAPE)
+    told = OutputFlags(form="yaml").of_list(FOUND, SHAPE)
     assert yaml.safe_load(told) == FOUND
     assert told.startswith("- n: h10\n  size: 2\n")
 
 
 def test_an_object_is_json_by_default_and_a_field_a_line_as_a_table() -> None:
     found = {"Config": {"subnet": "10.1.0.0/24", "tags": ["a", "b"]}, "Oper": [{"x": 1}, {}]}
-    assert Output().of_object(found) == indented(found)
-    assert [line.split() for line in Output(form="table").of_object(found).splitlines()[2:]] == [
+    assert OutputFlags().of_object(found) == indented(found)
+    assert [
+        line.split() for line in OutputFlags(form="table").of_object(found).splitlines()[2:]
+    ] == [
         ["Config.subnet", "10.1.0.0/24"],
         ["Config.tags", "a,b"],
         ["Oper[0].x", "1"],
         ["Oper[1]"],
     ]
-    assert Output(form="jsonpath={.Config.subnet}").of_object(found) == "10.1.0.0/24\n"
+    assert OutputFlags(form="jsonpath={.Config.subnet}").of_object(found) == "10.1.0.0/24\n"
 
 
 def test_other_data_has_a_text_of_its_own() -> None:
-    assert Output().of_data({"a": 1}, lambda: "text") == "text"
-    assert Output(form="yaml").of_data({"a": 1}, lambda: "text") == "a: 1\n"
+    assert OutputFlags().of_data({"a": 1}, lambda: "text") == "text"
+    assert OutputFlags(form="yaml").of_data({"a": 1}, lambda: "text") == "a: 1\n"
 
 
 def test_an_unknown_form_is_refused() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from objdb.api import Delta, Keep, Snapshot, keep_all
-from objdb.etcd.history import Position
+from objdb.etcd.history import WatchPosition
 from objdb.etcd.watching import EtcdWatcher, KeyRange
 
 
@@ -21,10 +21,10 @@ class _Watcher(EtcdWatcher):
 
     async def _snapshot(
         self, _ranges: Iterable[KeyRange], _keep: Keep = keep_all
-    ) -> tuple[Snapshot, Position]:
-        return Snapshot(1, {}), Position(1)
+    ) -> tuple[Snapshot, WatchPosition]:
+        return Snapshot(1, {}), WatchPosition(1)
 
-    async def changes(self, _keys: KeyRange, _at: Position) -> AsyncGenerator[list[Any], None]:
+    async def changes(self, _keys: KeyRange, _at: WatchPosition) -> AsyncGenerator[list[Any], None]:
         yield [event("/a", 2), event("/b", 2), event("/a", 3, deleted=True), event("/a", 5)]
 
 

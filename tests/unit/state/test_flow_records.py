@@ -3,7 +3,7 @@
 import pytest
 
 from core.errors import Malformed
-from state.flow_records import FILTERS, EndNames, Place, chooser
+from state.flow_records import FILTERS, EndNames, RecordPlace, chooser
 from tests.unit.state.flow_records import CROSSING, RECORD
 
 
@@ -69,15 +69,15 @@ def test_what_cannot_be_meant_is_refused(name: str, text: str) -> None:
 
 def test_places_are_in_order_and_read_back() -> None:
     shown = RECORD.shown()
-    place = Place.of(shown["first"], "h.1", shown["number"])
-    assert Place.read(str(place)) == place == (RECORD.begun, "h.1", 7)
-    assert Place.read("") is None
+    place = RecordPlace.of(shown["first"], "h.1", shown["number"])
+    assert RecordPlace.read(str(place)) == place == (RECORD.begun, "h.1", 7)
+    assert RecordPlace.read("") is None
     assert not place.is_before(RECORD, "h.1")
     assert place.is_before(RECORD, "a")
     assert not place.is_before(RECORD, "z")
     for text in ("x", "1.2", "1..h", "1.2."):
         with pytest.raises(Malformed):
-            Place.read(text)
+            RecordPlace.read(text)
 
 
 def test_a_record_is_seen_whole_by_who_may_see_both_ends() -> None:

@@ -8,7 +8,7 @@ from core.addresses import ipv4, subnet4
 from core.ids import HostLabel, NetworkName, TenantName
 from state import codec
 from state.records import Encap, HostRecord, NetworkRecord, NetworkType, ServiceInstance
-from state.underlay import Kind, UnderlayAddress, of_host, of_master, overlaps, usable
+from state.underlay import AddressKind, UnderlayAddress, of_host, of_master, overlaps, usable
 
 HOST = HostRecord(
     label=HostLabel("h1"),
@@ -124,7 +124,7 @@ def test_what_an_infra_network_gave_to_hosts_is_its_own() -> None:
     one = network("10.40.0.0/24", kind=NetworkType.INFRA)
     address = usable("10.40.0.1")
     assert address is not None
-    held = [UnderlayAddress(address, Kind.FURTHER, "host h1")]
+    held = [UnderlayAddress(address, AddressKind.FURTHER, "host h1")]
     assert overlaps([one], held) != ()
     assert overlaps([one], held, {one.id: {address}}) == ()
 
@@ -134,7 +134,7 @@ def test_addresses_of_ipv6() -> None:
     assert found(one) == ["subnet fd00:77::/64: fd00:77::1, an address of host h1"]
     router = usable("fd00:78::1")
     assert router is not None
-    hop = UnderlayAddress(router, Kind.NEXT_HOP, "host h1")
+    hop = UnderlayAddress(router, AddressKind.NEXT_HOP, "host h1")
     vlan = network("10.20.0.0/24", encap=Encap.VLAN, six="fd00:78::/64", gateway6="fd00:78::1")
     assert found(vlan, hop) == []
     assert found(replace(vlan, encap=Encap.VXLAN), hop) != []

@@ -26,7 +26,7 @@ from netmaster.api.leader.context import ApiRequest, LeaderContext
 from netmaster.api.v2.events.stream import EVENT_STREAM
 from netmaster.plan.show import flows
 from netmaster.view import View
-from state.flow_records import FILTERS, Place, chooser
+from state.flow_records import FILTERS, RecordPlace, chooser
 
 PATH: Final = "/api/v2/flows"
 WATCH_PATH: Final = "/api/v2/flows/watch"
@@ -150,8 +150,8 @@ def _only(asked: Mapping[str, str]) -> Collection[str] | None:
     return [host] if host else None
 
 
-def _place(token: str) -> Place:
-    found = Place.read(paging.key_of(token))
+def _place(token: str) -> RecordPlace:
+    found = RecordPlace.read(paging.key_of(token))
     if found is None:
         raise Malformed(f"parameter after={token} is not `next` of a page")
     return found

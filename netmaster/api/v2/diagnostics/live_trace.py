@@ -30,7 +30,7 @@ from netmaster.api.v2.diagnostics import trace
 from netmaster.api.v2.diagnostics.trace import PROTOCOLS, SOURCE_PORT, Trace
 from netmaster.auth import audit
 from netmaster.plan.show.live_verdict import live_verdict
-from netmaster.plan.show.trace_ends import End
+from netmaster.plan.show.trace_ends import TraceEnd
 from netmaster.plan.show.trace_verdict import TraceVerdict
 
 SIGHTINGS: Final = "/inspect/sightings"
@@ -108,8 +108,8 @@ async def send(
     leader: LeaderContext,
     question: tuple[str, Mapping[str, Any]],
     way: list[str],
-    source: End,
-    to: End,
+    source: TraceEnd,
+    to: TraceEnd,
 ) -> LiveOutcome:
     """Send a packet and return where it was seen; `question` is for the first host of its way."""
     mark = secrets.token_hex(_MARK)
@@ -178,7 +178,7 @@ def _shown(
     }
 
 
-def _way(shown: Trace, destination: End) -> list[str]:
+def _way(shown: Trace, destination: TraceEnd) -> list[str]:
     """Return the hosts that a trace visited, and the receiver's, each once."""
     hosts = [hop["host"] for hop in shown["hops"]]
     if destination.kind == "endpoint":

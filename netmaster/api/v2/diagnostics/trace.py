@@ -22,7 +22,7 @@ from netmaster.api.http.queries import parameters
 from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc
 from netmaster.api.leader.context import ApiRequest, LeaderContext
-from netmaster.plan.show.trace_ends import End, Scope, resolve
+from netmaster.plan.show.trace_ends import Scope, TraceEnd, resolve
 from netmaster.plan.show.trace_verdict import both_ways, onward, verdict
 from netmaster.view import View
 
@@ -97,13 +97,13 @@ async def show_trace(leader: LeaderContext, request: ApiRequest) -> web.Response
 
 async def find_ends(
     leader: LeaderContext, request: ApiRequest, asked: TraceQuery
-) -> tuple[End, End]:
+) -> tuple[TraceEnd, TraceEnd]:
     """Return the ends of a trace. Raises Invalid and NotFound for what the client cannot name."""
     vteps = await leader.agents.vteps()
     visible = request.access.tenants if request.access else None
     scope = Scope(tenant=asked.tenant, tenants=visible, vteps=vteps)
 
-    def ends(view: View) -> tuple[End, End]:
+    def ends(view: View) -> tuple[TraceEnd, TraceEnd]:
         return resolve(view, asked.src, scope), resolve(view, asked.dst, scope)
 
     source, destination = await leader.committer.read(ends)
@@ -117,7 +117,7 @@ def asking(leader: LeaderContext, within: float) -> Ask:
     return partial(_asked, leader, asyncio.get_running_loop().time() + within)
 
 
-async def trace(ask: Ask, source: End, destination: End, asked: TraceQuery) -> Trace:
+async def trace(ask: Ask, source: TraceEnd, destination: TraceEnd, asked: TraceQuery) -> Trace:
     """Return what would happen to a packet from one end to another. Raises Invalid."""
     host, question = first_question(source, destination, asked)
     hops = await _follow(ask, host, question, destination)
@@ -141,7 +141,9 @@ async def trace(ask: Ask, source: End, destination: End, asked: TraceQuery) -> T
     }
 
 
-def first_question(source: End, destination: End, asked: TraceQuery) -> tuple[str, dict[str, Any]]:
+def first_question(
+    source: TraceEnd, destination: TraceEnd, asked: TraceQuery
+) -> tuple[str, dict[str, Any]]:
     """Return the host where the packet comes in, and the question for its agent."""
     version = _family(source, destination, asked)
     to = destination.address(version)
@@ -166,7 +168,9 @@ def first_question(source: End, destination: End, asked: TraceQuery) -> tuple[st
     return destination.host, {"enter": {"uplink": ""}, "packet": packet, "towards": own["towards"]}
 
 
-def _frame(source: End, destination: End, version: int, talk: Mapping[str, int]) -> dict[str, Any]:
+def _frame(
+    source: TraceEnd, destination: TraceEnd, version: int, talk: Mapping[str, int]
+) -> dict[str, Any]:
     """Return the packet that comes from the physical network for an endpoint."""
     kind, protocol = f"ipv{version}", talk["protocol"]
     packet: dict[str, Any] = {
@@ -195,7 +199,7 @@ async def _follow(
     ask: Ask,
     host: str,
     question: dict[str, Any],
-    destination: End,
+    destination: TraceEnd,
     before: list[Hop] | None = None,
 ) -> list[Hop]:
     """Return the hops of a packet; `before` are those of the packet it answers."""
@@ -220,11 +224,11 @@ async def _follow(
     return hops
 
 
-def _towards(end: End) -> dict[str, str]:
+def _towards(end: TraceEnd) -> dict[str, str]:
     return {"endpoint": end.key, "host": end.host} if end.kind == "endpoint" else {}
 
 
-def _family(source: End, destination: End, asked: TraceQuery) -> int:
+def _family(source: TraceEnd, destination: TraceEnd, asked: TraceQuery) -> int:
     for end in (destination, source):
         versions = {one.version for one in end.addresses}
         if end.kind != "endpoint" and len(versions) == 1:

@@ -31,7 +31,7 @@ from contivmodel.wire import dumps
 from core.errors import Malformed, StoreUnavailable
 from core.numbers import bounded
 from netmaster.api.http.access import Access, AccessControl
-from netmaster.api.http.places import PlaceLimits, Places
+from netmaster.api.http.places import LimitedPlaces, PlaceLimits
 from netmaster.api.http.problems import TooManyWatches
 from netmaster.api.http.queries import parameters
 from netmaster.api.http.server import ROUTE
@@ -123,7 +123,7 @@ class EventStreams:
         self._access = access
         self._limits = limits or StreamLimits()
         self._clock = clock
-        self._places = Places(
+        self._places = LimitedPlaces(
             "watches",
             PlaceLimits(
                 total=self._limits.total,

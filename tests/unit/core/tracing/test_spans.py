@@ -8,7 +8,7 @@ import pytest
 
 from core.logs import JsonFormatter, TextFormatter
 from core.tracing import spans
-from core.tracing.context import Kind, Span, headers, trace_id
+from core.tracing.context import Span, SpanRole, headers, trace_id
 
 TRACE, PARENT = "4b" * 16, "a0" * 8
 HEADER = f"00-{TRACE}-{PARENT}-01"
@@ -54,7 +54,7 @@ def test_a_call_without_a_valid_header_begins_a_trace(header: str | None) -> Non
 
 async def test_what_a_call_starts_is_of_its_trace(ended: list[Span]) -> None:
     async def step() -> None:
-        with spans.part("grant", Kind.CLIENT):
+        with spans.part("grant", SpanRole.CLIENT):
             await asyncio.sleep(0)
 
     with spans.received("ADD", HEADER):
@@ -62,8 +62,8 @@ async def test_what_a_call_starts_is_of_its_trace(ended: list[Span]) -> None:
         async with asyncio.TaskGroup() as steps:
             steps.create_task(step())
     grant, add = ended
-    assert (add.name, add.kind, add.parent) == ("ADD", Kind.SERVER, PARENT)
-    assert (grant.name, grant.kind, grant.parent) == ("grant", Kind.CLIENT, add.span)
+    assert (add.name, add.kind, add.parent) == ("ADD", SpanRole.SERVER, PARENT)
+    assert (grant.name, grant.kind, grant.parent) == ("grant", SpanRole.CLIENT, add.span)
     assert grant.trace == add.trace == TRACE
     assert add.began <= grant.began <= grant.ended <= add.ended
     assert add.attributes == {"pod": "web"}

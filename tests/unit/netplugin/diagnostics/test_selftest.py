@@ -10,7 +10,7 @@ from core.ids import HostLabel, NetworkId
 from core.tasks import background
 from daemons.health import Check
 from netplugin.bridges.vxlan.path_mtu import SHORT, VXLAN_OVERHEAD, Probe
-from netplugin.diagnostics.selftest import SelfTest
+from netplugin.diagnostics.selftest import HostSelfTest
 from netplugin.world.peers import Address
 from ofnet.agent import BridgeAgent
 from ofnet.changes import ObjectKind
@@ -93,7 +93,7 @@ WORLD = World(
 
 def host(
     *, ready: Mapping[str, Check] = READY, probed: Probe = probe, seconds: float = 5.0
-) -> tuple[SelfTest, dict[Bridge, FakeSwitch]]:
+) -> tuple[HostSelfTest, dict[Bridge, FakeSwitch]]:
     """Return the self-test of a host whose switches have all flows."""
     switches = {bridge: FakeSwitch() for bridge in Bridge}
     agents = {bridge: BridgeAgent(switches[bridge], bridge, WORLD) for bridge in Bridge}
@@ -101,7 +101,7 @@ def host(
         switch.table.update(agents[bridge].desired.flows)
     names: Any = Names()
     others = Others()
-    made = SelfTest(
+    made = HostSelfTest(
         ready=ready,
         agents=agents,
         names=names,

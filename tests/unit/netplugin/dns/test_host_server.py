@@ -7,14 +7,14 @@ import pytest
 
 from core.tasks import Supervisor
 from netplugin.dns.host_server import LOOPBACK, HostServer
-from ofnet.packets.names import Deferred, Outcome, Verdict
+from ofnet.packets.names import Deferred, NameVerdict, Outcome
 
 
 def resolve(message: bytes, *, tcp: bool) -> Outcome:
     """Repeat a message, at once or later as it says."""
     reply = message + (b" by tcp" if tcp else b" by udp")
     if message == b"nothing":
-        return Verdict.DROP
+        return NameVerdict.DROP
 
     def ask(answer: Callable[[bytes], None]) -> None:
         asyncio.get_running_loop().call_soon(answer, reply)

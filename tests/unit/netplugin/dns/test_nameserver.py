@@ -21,7 +21,7 @@ from netplugin.dns.nameserver import MAX_ALIASES, ClusterDns, NameServer
 from netplugin.dns.rate_limit import RateLimit
 from netplugin.world.dns.dns_records import DnsRecords
 from netplugin.world.kubernetes.kube_services import KubeService
-from ofnet.packets.names import Deferred, Question, Verdict
+from ofnet.packets.names import Deferred, NameVerdict, Question
 from tests.unit.netplugin.records import NET, PEER, endpoint, key, nid_of
 from tests.unit.netplugin.world.dns_records import service
 from tests.unit.netplugin.world.kube_names import DB, OUTSIDE, WEB, member
@@ -234,7 +234,7 @@ def crowded(questions: int) -> bytes:
     ],
 )
 def test_what_is_no_question_is_left_to_others(server: NameServer, message: bytes) -> None:
-    assert server.resolve(question(message)) is Verdict.FORWARD
+    assert server.resolve(question(message)) is NameVerdict.FORWARD
     assert counters(server) == {"invalidQuery": 1}
 
 
@@ -398,7 +398,7 @@ def test_beside_another_name_server_it_knows_what_is_not_known_here() -> None:
     server.follow(lambda: True)
     for name in ("new.shop.svc.cluster.local", "pay.shop.svc.cluster.local"):
         message = dns.message.make_query(name, "A").to_wire()
-        assert server.resolve(question(message)) is Verdict.FORWARD
+        assert server.resolve(question(message)) is NameVerdict.FORWARD
 
 
 def told_later(
@@ -437,13 +437,13 @@ def test_what_no_policy_has_judged_is_neither_asked_nor_answered(
 ) -> None:
     query = dns.message.make_query(name, "A").to_wire()
     asked_of = question(query, server=OWN, tcp=tcp, judged=False)
-    assert cluster.resolve(asked_of) is Verdict.DROP
+    assert cluster.resolve(asked_of) is NameVerdict.DROP
     assert outside.asked == []
     assert counters(cluster) == {"unjudged": 1}
 
 
 def test_what_is_no_question_goes_nowhere_if_the_agent_is_the_server(cluster: NameServer) -> None:
-    assert cluster.resolve(question(b"who", server=OWN)) is Verdict.DROP
+    assert cluster.resolve(question(b"who", server=OWN)) is NameVerdict.DROP
 
 
 def test_a_service_of_type_external_name_is_followed(cluster: NameServer, outside: Servers) -> None:
@@ -579,7 +579,7 @@ def test_a_pod_that_asks_too_much_is_not_answered(server: NameServer) -> None:
     limited = served(server._records, rate=1)
     message = query_of()
     outcomes = [limited.resolve(question(message)) for _ in range(5)]
-    assert [outcome is Verdict.DROP for outcome in outcomes] == [False, False, True, True, True]
+    assert [outcome is NameVerdict.DROP for outcome in outcomes] == [False, False, True, True, True]
     other = replace(question(message), pod=key("c2"))
     assert isinstance(limited.resolve(other), bytes)
     assert counters(limited) == {"foundNameRecord": 3, "limited": 3}
@@ -609,4 +609,4 @@ def told_of(server: NameServer, name: str) -> list[str]:
 
 def test_a_host_is_told_nothing_beside_another_name_server() -> None:
     message = dns.message.make_query("web.shop.svc.cluster.local", "A").to_wire()
-    assert served(name_book()).of_host(message, tcp=False) is Verdict.DROP
+    assert served(name_book()).of_host(message, tcp=False) is NameVerdict.DROP

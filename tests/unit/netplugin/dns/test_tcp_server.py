@@ -14,8 +14,8 @@ from core.ids import EndpointKey
 from netplugin.dns import tcp_server
 from netplugin.dns.tcp_server import TcpServer
 from ofnet.changes import ObjectKind
-from ofnet.packets.directory import Attachment
-from ofnet.packets.names import Deferred, Outcome, Question, Verdict
+from ofnet.packets.directory import PortAttachment
+from ofnet.packets.names import Deferred, NameVerdict, Outcome, Question
 from ofnet.pipelines.features.name_port import sender_of
 from tests.bed.waiting import WITHIN
 from tests.unit.ofnet.worlds import NET, local, network
@@ -41,7 +41,7 @@ async def served(
     pod_connections: int = tcp_server.POD_CONNECTIONS,
 ) -> AsyncIterator[int]:
     """Serve on loopback, as for the pod; give the port."""
-    attachment = Attachment(ObjectKind.LOCAL, POD, network())
+    attachment = PortAttachment(ObjectKind.LOCAL, POD, network())
     ports = Mock(attachment={PORT: attachment}.get if known else lambda _: None)
     server = TcpServer(ports, resolve, pod_socket, pod_connections=pod_connections)
     listener = socket.create_server((str(LOOPBACK), 0))
@@ -102,8 +102,8 @@ async def test_an_answer_may_take_time() -> None:
         assert await heard(port, b"one") == b"\0\x04late"
 
 
-@pytest.mark.parametrize("outcome", [Verdict.DROP, Verdict.FORWARD])
-async def test_what_cannot_be_answered_ends_the_connection(outcome: Verdict) -> None:
+@pytest.mark.parametrize("outcome", [NameVerdict.DROP, NameVerdict.FORWARD])
+async def test_what_cannot_be_answered_ends_the_connection(outcome: NameVerdict) -> None:
     async with served(lambda _: outcome) as port:
         assert await heard(port, b"one", end=False) == b""
 
@@ -139,6 +139,6 @@ async def test_what_is_unknown_is_asked_of_the_server_by_the_pods_own_socket() -
         return made
 
     # a socket that cannot connect: the connection ends, and the agent goes on
-    async with served(lambda _: Verdict.FORWARD, relayed) as port:
+    async with served(lambda _: NameVerdict.FORWARD, relayed) as port:
         assert await heard(port, b"one", end=False) == b""
         assert await heard(port, b"two", end=False) == b""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netplugin.flow_records.megaflows import Count, Tally, Way, reports, ways
+from netplugin.flow_records.megaflows import Count, MegaflowWay, Tally, reports, ways
 
 TCP = (
     "recirc_id(0),in_port(vvport1),packet_type(ns=0,id=0),eth(dst=02:02:0a:09:00:02),"
@@ -43,20 +43,25 @@ DROP = (
     [
         (
             TCP,
-            Way("vvport1", 0, 0, 6, "10.9.0.1", 40082, "10.9.0.2", 5201),
+            MegaflowWay("vvport1", 0, 0, 6, "10.9.0.1", 40082, "10.9.0.2", 5201),
             "0",
             Count(14942, 22617689, 0.048),
         ),
         (
             TUNNELLED,
-            Way("vxlan_sys_4789", 0x2712, 0, 17, "fd00::1", 53, "fd00::2", 999),
+            MegaflowWay("vxlan_sys_4789", 0x2712, 0, 17, "fd00::1", 53, "fd00::2", 999),
             "0x1f",
             Count(0, 0, 0.0),
         ),
-        (TAGGED, Way("eth1", 0, 61, 1, "10.61.0.2", 0, "10.61.0.3", 0), "0", Count(3, 294, 1.5)),
+        (
+            TAGGED,
+            MegaflowWay("eth1", 0, 61, 1, "10.61.0.2", 0, "10.61.0.3", 0),
+            "0",
+            Count(3, 294, 1.5),
+        ),
     ],
 )
-def test_a_flow_of_one_way_is_read(line: str, way: Way, stage: str, count: Count) -> None:
+def test_a_flow_of_one_way_is_read(line: str, way: MegaflowWay, stage: str, count: Count) -> None:
     assert ways(line) == {way: {stage: count}}
 
 
@@ -85,7 +90,7 @@ def test_reports_are_counted_by_the_flow_that_has_them_sent() -> None:
     assert found == ("vvport2", 0xC008CAAA1C3B281A, 9638)
 
 
-WAY = Way("p", 0, 0, 6, "10.0.0.1", 1, "10.0.0.2", 2)
+WAY = MegaflowWay("p", 0, 0, 6, "10.0.0.1", 1, "10.0.0.2", 2)
 SYN = 74
 
 

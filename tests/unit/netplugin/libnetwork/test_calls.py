@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from netplugin.libnetwork.calls import (
     BadBody,
-    Call,
     CreateEndpoint,
     CreateNetwork,
     EndpointCall,
+    EngineCall,
     Join,
     ReleaseAddress,
     RequestAddress,
@@ -20,7 +20,7 @@ from netplugin.libnetwork.calls import (
     read,
 )
 
-CALLS: tuple[type[Call], ...] = (
+CALLS: tuple[type[EngineCall], ...] = (
     CreateEndpoint,
     CreateNetwork,
     EndpointCall,
@@ -62,7 +62,7 @@ def test_the_address_of_a_gateway() -> None:
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("text", [b"", b" \n", b"{", b"[]", b"null", b'"x"', b"\xff", b"[" * 5000])
-def test_what_is_no_call(call: type[Call], text: bytes) -> None:
+def test_what_is_no_call(call: type[EngineCall], text: bytes) -> None:
     with pytest.raises(BadBody, match=call.__name__):
         read(call, text)
 
@@ -82,7 +82,9 @@ def test_what_is_no_call(call: type[Call], text: bytes) -> None:
         (RequestAddress, {"Address": "x" * 2000}, "Address"),
     ],
 )
-def test_the_wrong_member_is_named(call: type[Call], members: dict[str, Any], named: str) -> None:
+def test_the_wrong_member_is_named(
+    call: type[EngineCall], members: dict[str, Any], named: str
+) -> None:
     with pytest.raises(BadBody, match=named):
         read(call, body(**members))
 
@@ -115,7 +117,7 @@ VALUES = st.recursive(
 @given(
     st.sampled_from(CALLS), st.binary(max_size=64) | VALUES.map(lambda v: json.dumps(v).encode())
 )
-def test_any_body_is_a_call_or_refused(call: type[Call], text: bytes) -> None:
+def test_any_body_is_a_call_or_refused(call: type[EngineCall], text: bytes) -> None:
     try:
         assert isinstance(read(call, text), call)
     except BadBody as exc:

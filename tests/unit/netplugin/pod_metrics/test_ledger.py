@@ -5,16 +5,16 @@ from netplugin.pod_metrics.ledger import (
     HALF_LIFE,
     NOTHING,
     Direction,
-    Drop,
+    DropKind,
     Group,
     Ledger,
+    PodTraffic,
     PresentPod,
-    Traffic,
 )
 from state.flow_records import EndNames
 
 WEB = Group("default", "n1", "web")
-DENIED = Drop(Direction.SENT, "policy")
+DENIED = DropKind(Direction.SENT, "policy")
 
 
 def pod(name: str, group: str = "web") -> PresentPod:
@@ -26,9 +26,9 @@ def pods(*names: str) -> dict[EndpointKey, PresentPod]:
     return {EndpointKey(name): pod(name) for name in names}
 
 
-def links(**sizes: int) -> dict[str, Traffic]:
+def links(**sizes: int) -> dict[str, PodTraffic]:
     """Return the links of pods, each with so many bytes and one packet received."""
-    return {f"vvport-{name}": Traffic(size, 1) for name, size in sizes.items()}
+    return {f"vvport-{name}": PodTraffic(size, 1) for name, size in sizes.items()}
 
 
 def received(ledger: Ledger) -> dict[str, int]:
@@ -41,14 +41,14 @@ def test_what_links_had_before_is_not_counted_and_all_of_a_new_link_is() -> None
     assert received(ledger) == {"a": 0}
     ledger.take(pods("a", "b"), links(a=130, b=7), 2)
     assert received(ledger) == {"a": 30, "b": 7}
-    assert ledger.groups[WEB].traffic == Traffic(37, 1)
+    assert ledger.groups[WEB].traffic == PodTraffic(37, 1)
 
 
 def test_both_links_of_a_pod_are_its_own() -> None:
     ledger = Ledger({}, 0)
-    both = {"vvport-a": Traffic(1, 2, 3, 4), "hport-a": Traffic(10, 20, 30, 40)}
-    ledger.take(pods("a"), {**both, "vvport-c": Traffic(5, 5, 5, 5)}, 1)
-    assert ledger.pods[EndpointKey("a")].traffic == Traffic(11, 22, 33, 44)
+    both = {"vvport-a": PodTraffic(1, 2, 3, 4), "hport-a": PodTraffic(10, 20, 30, 40)}
+    ledger.take(pods("a"), {**both, "vvport-c": PodTraffic(5, 5, 5, 5)}, 1)
+    assert ledger.pods[EndpointKey("a")].traffic == PodTraffic(11, 22, 33, 44)
 
 
 def test_a_link_that_is_made_anew_counts_from_0() -> None:
@@ -108,7 +108,7 @@ def test_after_a_start_those_are_named_that_had_most_before() -> None:
 
 def test_of_reported_and_counted_drops_the_greater_number_holds() -> None:
     ledger = Ledger({}, 0)
-    key, spoofed = EndpointKey("a"), Drop(Direction.SENT, "spoofed")
+    key, spoofed = EndpointKey("a"), DropKind(Direction.SENT, "spoofed")
     ledger.report(key, pod("a"), DENIED, 10)
     ledger.count(key, pod("a"), DENIED, 8)
     assert ledger.pods[key].drops == {DENIED: 10}

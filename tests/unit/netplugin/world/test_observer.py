@@ -35,7 +35,7 @@ from ofnet.world import (
     Vtep,
 )
 from state.records import EndpointRecord, ServiceRecord
-from state.underlay import Kind, UnderlayAddress
+from state.underlay import AddressKind, UnderlayAddress
 from tests.unit.netplugin.records import NET, PEER, endpoint, group, host, key, network
 from tests.unit.netplugin.worlds import altered, built, drain, port
 
@@ -69,7 +69,7 @@ ROUTER: Final = Router(ofport=9, mac=MAC, ip=IP, peer=IP)
 VTEP: Final = Vtep(host=PEER, ip=IP, ofport=7)
 ACCESS: Final = AccessPort(ofport=8, mac=MAC, ip=IP)
 POD_IP: Final = IPv4Address(LOCAL.ip_address)
-SPARED: Final = Spared({POD_IP: UnderlayAddress(POD_IP, Kind.CONTROL, "master")})
+SPARED: Final = Spared({POD_IP: UnderlayAddress(POD_IP, AddressKind.CONTROL, "master")})
 DOTTED: Final = network("n1", "a.b", tag=2)
 REACHABLE: Final = replace(host(), uplink_macs=(MAC,))
 

@@ -5,12 +5,12 @@ from ipaddress import IPv4Interface, IPv6Interface, ip_address
 
 from core.ids import HostLabel
 from netplugin.world import underlay
-from netplugin.world.underlay import KnownUnderlay
+from netplugin.world.underlay import HostUnderlay
 from state.records import HostRecord, NetworkRecord
-from state.underlay import Kind, UnderlayAddress
+from state.underlay import AddressKind, UnderlayAddress
 from tests.unit.netplugin.records import network
 
-STORE = UnderlayAddress(ip_address("192.168.77.254"), Kind.STORE, "this host")
+STORE = UnderlayAddress(ip_address("192.168.77.254"), AddressKind.STORE, "this host")
 
 
 def host(label: str, address: str, *further: str) -> HostRecord:
@@ -31,7 +31,7 @@ def of(subnet: str, name: str = "n1") -> NetworkRecord:
 
 
 def test_networks_that_take_what_this_host_needs_are_not_routed() -> None:
-    known = KnownUnderlay(HostLabel("h1"))
+    known = HostUnderlay(HostLabel("h1"))
     networks = [of("192.168.77.128/25"), of("10.1.0.0/16", "n2")]
     assert known.routable(networks) is networks, "the same object: it is compared at each pod"
     known.set_needed("store", [STORE])
@@ -46,7 +46,7 @@ def test_networks_that_take_what_this_host_needs_are_not_routed() -> None:
 
 
 def test_of_another_host_no_more_counts_than_where_it_is_reached() -> None:
-    known = KnownUnderlay(HostLabel("h1"))
+    known = HostUnderlay(HostLabel("h1"))
     known.put_host(host("h2", "10.1.0.7", "10.1.0.8"))
     known.put_host(host("h1", "10.1.0.9"))
     assert known.spared == {ip_address("10.1.0.7")}, "no more than two for each host"
@@ -59,7 +59,7 @@ def test_of_another_host_no_more_counts_than_where_it_is_reached() -> None:
 
 def test_each_change_is_told_once_and_the_set_is_kept() -> None:
     told: list[int] = []
-    known = KnownUnderlay(HostLabel("h1"))
+    known = HostUnderlay(HostLabel("h1"))
     known.observe(lambda: told.append(1))
     for _ in range(2):
         known.put_host(host("h2", "10.1.0.7"))
@@ -72,8 +72,8 @@ def test_each_change_is_told_once_and_the_set_is_kept() -> None:
 
 
 def test_an_interface_takes_the_ends_of_its_subnet_too() -> None:
-    known = KnownUnderlay(HostLabel("h1"))
-    six = UnderlayAddress(ip_address("2001:db8::"), Kind.CONTROL, "host h2")
+    known = HostUnderlay(HostLabel("h1"))
+    six = UnderlayAddress(ip_address("2001:db8::"), AddressKind.CONTROL, "host h2")
     known.set_needed("store", [STORE, six])
     for taking in ("192.168.77.254/24", "192.168.77.255/31", "192.168.78.1/23"):
         found = known.taken([IPv4Interface(taking)])

@@ -7,7 +7,7 @@ from typing import Any, cast
 from aetcd import rpc
 
 from objdb.etcd.channel import Channels
-from objdb.etcd.history import Evidence, HistoryReader, Position, Rewound, Seen
+from objdb.etcd.history import Evidence, HistoryReader, Rewound, StreamSeen, WatchPosition
 
 NEW = Evidence(b"new", 9, (b"value", 9))
 
@@ -35,12 +35,12 @@ def _as(evidence: Evidence) -> Any:
     return rpc.KeyValue(key=evidence.key, value=value, mod_revision=rev)
 
 
-def _positions(seen: Seen) -> list[Position]:
-    return [Position(rev, 1, Evidence(b"old", rev, (b"", rev)), seen) for rev in range(1, 6)]
+def _positions(seen: StreamSeen) -> list[WatchPosition]:
+    return [WatchPosition(rev, 1, Evidence(b"old", rev, (b"", rev)), seen) for rev in range(1, 6)]
 
 
 async def test_watches_of_a_stream_share_the_look_for_what_was_seen_last() -> None:
-    seen, store = Seen(), Store(_as(NEW))
+    seen, store = StreamSeen(), Store(_as(NEW))
     seen.note(NEW)
     reader, positions = _reader(store), _positions(seen)
     await asyncio.gather(*(reader.verify(b"", at, opened_again=True) for at in positions))
@@ -51,7 +51,7 @@ async def test_watches_of_a_stream_share_the_look_for_what_was_seen_last() -> No
 
 
 async def test_each_of_them_learns_that_the_store_has_another_history() -> None:
-    seen, store = Seen(), Store(_as(Evidence(b"new", 9, (b"other", 9))))
+    seen, store = StreamSeen(), Store(_as(Evidence(b"new", 9, (b"other", 9))))
     seen.note(NEW)
     reader = _reader(store)
     found = await asyncio.gather(
@@ -62,17 +62,17 @@ async def test_each_of_them_learns_that_the_store_has_another_history() -> None:
 
 
 async def test_what_a_stream_saw_is_no_proof_of_a_later_position() -> None:
-    seen, own = Seen(), Evidence(b"own", 7, (b"mine", 7))
+    seen, own = StreamSeen(), Evidence(b"own", 7, (b"mine", 7))
     seen.note(NEW)
     store = Store(_as(own))
-    await _reader(store).verify(b"", Position(12, 1, own, seen), opened_again=True)
+    await _reader(store).verify(b"", WatchPosition(12, 1, own, seen), opened_again=True)
     assert store.asked == [(b"own", 12)]
 
 
 async def test_a_position_carries_what_its_old_stream_saw_to_the_next() -> None:
-    old, new = Seen(), Seen()
+    old, new = StreamSeen(), StreamSeen()
     old.note(NEW)
-    at = Position(5, 1, Evidence(b"old", 5, (b"", 5)), old)
+    at = WatchPosition(5, 1, Evidence(b"old", 5, (b"", 5)), old)
     at.on(new)
     assert new.last == NEW
     event = rpc.Event(kv=rpc.KeyValue(key=b"next", value=b"x", mod_revision=12))

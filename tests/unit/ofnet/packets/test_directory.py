@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv6Address
 
 from core.ids import NetworkId
 from ofnet.changes import EVERYTHING, Changes, ObjectKind
-from ofnet.packets.directory import Attachment, Directory
+from ofnet.packets.directory import Directory, PortAttachment
 from ofnet.world import FwdMode, Router, Uplink
 from tests.unit.ofnet.worlds import (
     NET,
@@ -56,15 +56,15 @@ def test_the_gateway_of_a_bridged_network_is_not_in_the_directory() -> None:
 
 def test_ports_have_a_kind() -> None:
     known = directory()
-    assert known.attachment(101) == Attachment(ObjectKind.LOCAL, local(1), network())
-    assert known.attachment(2) == Attachment(ObjectKind.VTEP)
-    assert known.attachment(1) == Attachment(ObjectKind.HOST_PORT)
+    assert known.attachment(101) == PortAttachment(ObjectKind.LOCAL, local(1), network())
+    assert known.attachment(2) == PortAttachment(ObjectKind.VTEP)
+    assert known.attachment(1) == PortAttachment(ObjectKind.HOST_PORT)
     assert known.attachment(9) is None
     known.update(
         replace(WORLD, uplinks=(Uplink(ofport=9, mac="52:54:00:00:00:01"),)),
         Changes.of(ObjectKind.UPLINKS),
     )
-    assert known.attachment(9) == Attachment(ObjectKind.UPLINKS)
+    assert known.attachment(9) == PortAttachment(ObjectKind.UPLINKS)
 
 
 def test_the_port_for_bgp_is_known() -> None:
@@ -72,7 +72,7 @@ def test_the_port_for_bgp_is_known() -> None:
     own, peer = IPv4Address("50.1.1.1"), IPv4Address("50.1.1.2")
     router = Router(ofport=80, mac="06:02:32:01:01:01", ip=own, peer=peer)
     known.update(replace(WORLD, router=router), Changes.of(ObjectKind.ROUTER))
-    assert known.attachment(80) == Attachment(ObjectKind.ROUTER)
+    assert known.attachment(80) == PortAttachment(ObjectKind.ROUTER)
     known.update(WORLD, Changes.of(ObjectKind.ROUTER))
     assert known.attachment(80) is None
 
@@ -100,4 +100,4 @@ def test_a_port_given_to_another_pod_is_the_other_pods() -> None:
         Changes.of(ObjectKind.LOCAL, {local(1).key, heir.key})
         | Changes.of(ObjectKind.NETWORK, {blue}),
     )
-    assert known.attachment(101) == Attachment(ObjectKind.LOCAL, heir, networks[blue])
+    assert known.attachment(101) == PortAttachment(ObjectKind.LOCAL, heir, networks[blue])

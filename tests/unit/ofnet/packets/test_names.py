@@ -7,12 +7,12 @@ import pytest
 from ofnet.changes import ObjectKind
 from ofnet.openflow import packets
 from ofnet.packets import names
-from ofnet.packets.directory import Attachment
-from ofnet.packets.names import Deferred, Outcome, Question, Verdict
+from ofnet.packets.directory import PortAttachment
+from ofnet.packets.names import Deferred, NameVerdict, Outcome, Question
 from tests.unit.ofnet import frames
 from tests.unit.ofnet.worlds import NET, address, local, network
 
-POD = Attachment(ObjectKind.LOCAL, local(1), network())
+POD = PortAttachment(ObjectKind.LOCAL, local(1), network())
 QUERY = frames.udp(1, 2, 53, b"who?")
 
 
@@ -20,7 +20,7 @@ def answering(size: int) -> names.Resolver:
     """Return what answers the question of a pod with so many bytes."""
     asked = Question(pod=local(1).key, network=NET, server=address(2), message=b"who?")
     said: dict[Question, Outcome] = {asked: bytes(size)}
-    return lambda question: said.get(question, Verdict.FORWARD)
+    return lambda question: said.get(question, NameVerdict.FORWARD)
 
 
 @pytest.mark.parametrize("size", [0, 1232])
@@ -43,8 +43,8 @@ def test_an_answer_that_takes_time() -> None:
 
 
 def test_what_is_beyond_the_limit_goes_nowhere() -> None:
-    answer = names.answer(QUERY, POD, lambda _: Verdict.DROP)
-    assert answer == names.DnsAnswer(("dnsPktRcvd", "dnsPktLimited"), Verdict.DROP)
+    answer = names.answer(QUERY, POD, lambda _: NameVerdict.DROP)
+    assert answer == names.DnsAnswer(("dnsPktRcvd", "dnsPktLimited"), NameVerdict.DROP)
 
 
 def test_without_an_answer_the_request_is_forwarded() -> None:
@@ -54,7 +54,7 @@ def test_without_an_answer_the_request_is_forwarded() -> None:
 
 
 def test_what_is_behind_the_port_has_no_network() -> None:
-    for behind in (None, Attachment(ObjectKind.HOST_PORT)):
+    for behind in (None, PortAttachment(ObjectKind.HOST_PORT)):
         answer = names.answer(QUERY, behind, answering(9))
         assert answer == names.DnsAnswer(("dnsPktInvalidVlan-ERROR",))
 

@@ -9,7 +9,7 @@ from ofnet.openflow import oxm
 from ofnet.openflow.actions import PORT_CONTROLLER
 from ofnet.pipelines.features.cluster_dns import ENDS
 from ofnet.pipelines.features.name_port import stand_in
-from ofnet.trace.evaluator import Packet, tables_of
+from ofnet.trace.evaluator import PacketFields, tables_of
 from ofnet.world import (
     Bridge,
     FwdMode,
@@ -33,13 +33,15 @@ def cluster(fwd_mode: FwdMode, *, guard: bool = True) -> World:
     )
 
 
-def asks(*, by_tcp: bool, tags: tuple[int, ...] = (), sender: int = 1, source: int = 1) -> Packet:
+def asks(
+    *, by_tcp: bool, tags: tuple[int, ...] = (), sender: int = 1, source: int = 1
+) -> PacketFields:
     """Return a packet of a question to the agent's own address, at pod 1's port."""
     packet = tcp(sender=sender, source=source) if by_tcp else dns(sender=sender, source=source)
     return replace(packet, fields={**packet.fields, "ipv4_dst": OWN}, tags=tags)
 
 
-def verdict(kind: Bridge, of: World, packet: Packet) -> Verdict:
+def verdict(kind: Bridge, of: World, packet: PacketFields) -> Verdict:
     desired = Desired(kind)
     desired.update(of, EVERYTHING)
     found = evaluate(tables_of(desired.flows.values()), packet)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ofnet.openflow import oxm
 from ofnet.pipelines.packet_path.stages import DNS_PORT
-from ofnet.trace.evaluator import Packet, Value
+from ofnet.trace.evaluator import PacketFields, Value
 from ofnet.world import Bridge, FwdMode, Uplink
 from tests.unit.ofnet.worlds import address, local, mac, world
 
@@ -18,7 +18,7 @@ PODS = replace(
 )
 
 
-def dns(*tags: int, sender: int = 1, source: int = 1) -> Packet:
+def dns(*tags: int, sender: int = 1, source: int = 1) -> PacketFields:
     """Return a request of pod 1 to pod 2 for a name."""
     fields: dict[str, Value] = {
         "in_port": 101,
@@ -31,4 +31,4 @@ def dns(*tags: int, sender: int = 1, source: int = 1) -> Packet:
         "udp_src": 4000,
         "udp_dst": DNS_PORT,
     }
-    return Packet(fields, tags)
+    return PacketFields(fields, tags)

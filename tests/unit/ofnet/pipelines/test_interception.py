@@ -9,7 +9,7 @@ from ofnet.desired import Desired
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import PORT_CONTROLLER
 from ofnet.pipelines.packet_path.stages import DNS_RETURN_VLAN, ROUTER_MAC
-from ofnet.trace.evaluator import Packet, Value, tables_of
+from ofnet.trace.evaluator import PacketFields, Value, tables_of
 from ofnet.world import ArpMode, Bridge, FwdMode, World
 from tests.model.switch import Verdict, evaluate
 from tests.unit.ofnet.pipelines.interception import MODES, PODS, dns
@@ -18,13 +18,13 @@ from tests.unit.ofnet.worlds import HOST_PORT, address, local, mac, remote
 in_every_mode = pytest.mark.parametrize(("kind", "fwd_mode"), MODES)
 
 
-def verdict(kind: Bridge, of: World, packet: Packet) -> Verdict:
+def verdict(kind: Bridge, of: World, packet: PacketFields) -> Verdict:
     desired = Desired(kind)
     desired.update(of, EVERYTHING)
     return evaluate(tables_of(desired.flows.values()), packet)
 
 
-def out(kind: Bridge, of: World, packet: Packet) -> list[int]:
+def out(kind: Bridge, of: World, packet: PacketFields) -> list[int]:
     """Return the ports a packet leaves through."""
     return [leaving.port for leaving in verdict(kind, of, packet).sent]
 
@@ -58,7 +58,7 @@ def test_the_hosts_own_request_reaches_a_pod() -> None:
     private = local(2).nat_ip
     assert private is not None
     fields = {**dns().fields, "in_port": HOST_PORT.ofport, "eth_src": HOST_PORT.mac}
-    assert out(Bridge.VXLAN, PODS, Packet({**fields, "ipv4_dst": private})) == [102]
+    assert out(Bridge.VXLAN, PODS, PacketFields({**fields, "ipv4_dst": private})) == [102]
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_an_address_known_here_and_elsewhere_has_one_mac(
         assert (answer.port, answer.packet.get("arp_sha")) == (101, known_by)
 
 
-def arp(target: int, **other: Value) -> Packet:
+def arp(target: int, **other: Value) -> PacketFields:
     """Return the question of pod 1 for another."""
-    return Packet(
+    return PacketFields(
         {
             "in_port": 101,
             "eth_src": mac(1),

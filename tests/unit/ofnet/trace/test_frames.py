@@ -8,7 +8,7 @@ from os_ken.lib.packet import ethernet, icmp, icmpv6, ipv4, ipv6, packet, tcp
 
 from ofnet.openflow import oxm
 from ofnet.openflow.packets import checksum
-from ofnet.trace.evaluator import Packet, Value
+from ofnet.trace.evaluator import PacketFields, Value
 from ofnet.trace.frames import MARK, acknowledged, frame, seen
 from ofnet.trace.packets import SYN
 
@@ -16,7 +16,7 @@ TRACE = bytes(range(MARK))
 ENDS = {4: ("10.1.0.1", "10.1.0.2"), 6: ("fd00::1", "fd00::2")}
 
 
-def a_packet(version: int, protocol: int) -> Packet:
+def a_packet(version: int, protocol: int) -> PacketFields:
     source, target = map(ip_address, ENDS[version])
     fields: dict[str, Value] = {
         "in_port": 3,
@@ -31,7 +31,7 @@ def a_packet(version: int, protocol: int) -> Packet:
         "tcp_src": 50000,
         "tcp_dst": 80,
     }
-    return Packet(fields)
+    return PacketFields(fields)
 
 
 @pytest.mark.parametrize("version", [4, 6])

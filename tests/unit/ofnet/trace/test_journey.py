@@ -12,7 +12,7 @@ from ofnet.flows import Flow
 from ofnet.openflow import oxm
 from ofnet.tables import TableId
 from ofnet.trace import packets
-from ofnet.trace.evaluator import Packet
+from ofnet.trace.evaluator import PacketFields
 from ofnet.trace.journey import Journey, follow
 from ofnet.trace.packets import Talk
 from ofnet.world import (
@@ -54,13 +54,13 @@ def flows(of: World) -> Iterable[Flow]:
     return desired.flows.values()
 
 
-def sent(of: World, to: IPv4Address, protocol: int = oxm.PROTO_TCP, port: int = 80) -> Packet:
+def sent(of: World, to: IPv4Address, protocol: int = oxm.PROTO_TCP, port: int = 80) -> PacketFields:
     packet = packets.from_endpoint(of, local(1), Talk(to=to, protocol=protocol, port=port))
     assert packet is not None
     return packet
 
 
-def journey(of: World, *before: Packet, to: IPv4Address = VIP, port: int = 80) -> Journey:
+def journey(of: World, *before: PacketFields, to: IPv4Address = VIP, port: int = 80) -> Journey:
     return follow(flows(of), of, [*before, sent(of, to, port=port)])
 
 
@@ -209,6 +209,6 @@ def test_the_switch_s_own_switching_tags_for_the_uplink_and_untags_for_a_pod() -
     ends = {"ipv4_src": address(3), "ipv4_dst": address(1)}
     macs = {"eth_src": remote(3).mac, "eth_dst": local(1).mac}
     fields = {**left.packet.fields, **ends, **macs, "in_port": UPLINK.ofport}
-    back = Packet(fields, left.packet.tags)
+    back = PacketFields(fields, left.packet.tags)
     (arrived,) = follow(desired.flows.values(), bridged, [back]).exits
     assert (arrived.place, arrived.packet.tags) == (("endpoint", local(1).key), ())

@@ -10,7 +10,7 @@ from core.errors import Invalid
 from ofnet.openflow import oxm
 from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.trace import packets
-from ofnet.trace.evaluator import Packet
+from ofnet.trace.evaluator import PacketFields
 from ofnet.trace.packets import Talk
 from ofnet.world import AccessPort, FwdMode, Network
 from tests.unit.ofnet.worlds import HOST_PORT, NET, address, local, mac, network, remote, world
@@ -81,7 +81,7 @@ def test_an_answer_goes_back(protocol: int) -> None:
 def test_a_packet_comes_back_from_its_json() -> None:
     asked = packets.from_endpoint(ROUTED, local(1), Talk(to=address(2), protocol=6, port=80))
     assert asked is not None
-    tagged = Packet(asked.fields, (61,))
+    tagged = PacketFields(asked.fields, (61,))
     assert packets.packet_of(packets.fields_of(tagged)) == tagged
 
 

@@ -7,7 +7,7 @@ from ofnet.desired import Desired
 from ofnet.openflow.fields import CT_NEW, CT_TRACKED
 from ofnet.tables import TableId
 from ofnet.trace import packets, switch
-from ofnet.trace.evaluator import Packet
+from ofnet.trace.evaluator import PacketFields
 from ofnet.trace.journey import follow
 from ofnet.trace.packets import Talk
 from ofnet.trace.switch import Hit
@@ -115,4 +115,4 @@ def test_the_questions() -> None:
 
 
 def test_a_tag_is_told() -> None:
-    assert switch.text(Packet({"in_port": 1}, (61,))) == "in_port=1,dl_vlan=61"
+    assert switch.text(PacketFields({"in_port": 1}, (61,))) == "in_port=1,dl_vlan=61"

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from netmaster.plan.show.live_verdict import live_verdict
-from netmaster.plan.show.trace_ends import End
+from netmaster.plan.show.trace_ends import TraceEnd
 
-SOURCE = End(kind="endpoint", key="a", host="h1", tenant="default")
-TARGET = End(kind="endpoint", key="b", host="h2")
-OUTSIDE = End(kind="outside")
+SOURCE = TraceEnd(kind="endpoint", key="a", host="h1", tenant="default")
+TARGET = TraceEnd(kind="endpoint", key="b", host="h2")
+OUTSIDE = TraceEnd(kind="outside")
 WAY = ("h1", "h2")
 
 
@@ -80,7 +80,7 @@ def test_what_the_kernel_of_a_host_drops_is_no_fault_of_its_switch() -> None:
     )
     left = live_verdict(("h1",), {"h1": entered + SENT}, {}, SOURCE, OUTSIDE)
     assert left == ("left", "left host h1 by link eth0")
-    own = live_verdict(("h1",), {"h1": entered}, {}, SOURCE, End(kind="host", host="h1"))
+    own = live_verdict(("h1",), {"h1": entered}, {}, SOURCE, TraceEnd(kind="host", host="h1"))
     assert own == ("delivered", "delivered to host h1 by link contivh0")
 
 
@@ -90,7 +90,7 @@ def test_a_packet_for_the_outside_leaves() -> None:
 
 
 def test_what_leaves_a_host_for_an_unused_address_is_lost() -> None:
-    unused = End(kind="unused", key="n1.default", addresses=(IPv4Address("10.1.1.9"),))
+    unused = TraceEnd(kind="unused", key="n1.default", addresses=(IPv4Address("10.1.1.9"),))
     nobody = "no endpoint has the address 10.1.1.9 of network n1.default"
     for seen, what in (
         (SENT, "left host h1 by link eth0"),
@@ -103,7 +103,7 @@ def test_what_leaves_a_host_for_an_unused_address_is_lost() -> None:
 
 
 def test_a_pod_of_another_tenant_is_not_reached() -> None:
-    other = End(kind="endpoint", key="b", host="h2", tenant="blue")
+    other = TraceEnd(kind="endpoint", key="b", host="h2", tenant="blue")
     found = live_verdict(("h1", "h2"), {"h1": [at("contivh0", "in")]}, {}, SOURCE, other)
     assert found == (
         "lost",
@@ -181,7 +181,7 @@ def test_what_the_outside_answers_is_told() -> None:
 
 
 def test_a_service_delivers_to_a_provider() -> None:
-    shop = End(kind="service", key="shop.default", addresses=(IPv4Address("10.1.0.9"),))
+    shop = TraceEnd(kind="service", key="shop.default", addresses=(IPv4Address("10.1.0.9"),))
     seen = {"h1": SENT, "h2": [*CAME, at("vvport2", "out", "c")]}
     found = live_verdict(WAY, seen, {}, SOURCE, shop)
     assert found == ("delivered", "delivered to endpoint c on host h2")

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from netmaster.plan.show.trace_ends import End
+from netmaster.plan.show.trace_ends import TraceEnd
 from netmaster.plan.show.trace_verdict import TraceVerdict, both_ways, onward, verdict
 
-SENDER = End(kind="endpoint", key="n1.default-db", host="h1", tenant="default")
-WEB = End(kind="endpoint", key="n1.default-web", host="h2", tenant="default")
-BLUE = End(kind="endpoint", key="n1.blue-web", host="h2", tenant="blue")
-HOST = End(kind="host", host="h1")
-OUTSIDE = End(kind="outside")
-UNUSED = End(kind="unused", key="n1.default", addresses=(IPv4Address("10.1.1.9"),))
+SENDER = TraceEnd(kind="endpoint", key="n1.default-db", host="h1", tenant="default")
+WEB = TraceEnd(kind="endpoint", key="n1.default-web", host="h2", tenant="default")
+BLUE = TraceEnd(kind="endpoint", key="n1.blue-web", host="h2", tenant="blue")
+HOST = TraceEnd(kind="host", host="h1")
+OUTSIDE = TraceEnd(kind="outside")
+UNUSED = TraceEnd(kind="unused", key="n1.default", addresses=(IPv4Address("10.1.1.9"),))
 
 
 def step(why: str, *, kind: str = "RULE", flow: str = "priority=20,ip actions=drop") -> Any:
@@ -94,12 +94,12 @@ def hop(*exits: Any, host: str = "h1", faults: tuple[str, ...] = (), why: str = 
         ),
     ],
 )
-def test_verdicts(hops: list[Any], end: End, outcome: str, text: str) -> None:
+def test_verdicts(hops: list[Any], end: TraceEnd, outcome: str, text: str) -> None:
     assert verdict(hops, SENDER, end) == (outcome, text)
 
 
 def test_a_service_without_providers_is_named() -> None:
-    shop = End(kind="service", key="shop:default", addresses=(IPv4Address("10.1.0.9"),))
+    shop = TraceEnd(kind="service", key="shop:default", addresses=(IPv4Address("10.1.0.9"),))
     met = {**step("service shop:default", kind="SERVICE"), "owner": "shop:default"}
     left = {**hop(out("agent")), "steps": [met]}
     # one of Kubernetes is an address outside for netmaster

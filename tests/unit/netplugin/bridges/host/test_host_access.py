@@ -25,7 +25,7 @@ from netplugin.world.bridges.conversion import LocalPort
 from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.world import FORWARDED_SOURCE6, PRIVATE6, Bridge, HostPort, World, tunnel_source6
 from state.records import Encap, GlobalRecord
-from state.underlay import Kind, UnderlayAddress
+from state.underlay import AddressKind, UnderlayAddress
 from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running
 from tests.unit.netplugin.fakes import Inside
 from tests.unit.netplugin.records import endpoint, key, network
@@ -410,7 +410,7 @@ def _recorded(outside: Outside, read: list[str]) -> Callable[..., Awaitable[None
     return recorded
 
 
-STORE = UnderlayAddress(ip_address("10.1.0.0") + 7, Kind.STORE, "this host")
+STORE = UnderlayAddress(ip_address("10.1.0.0") + 7, AddressKind.STORE, "this host")
 
 
 async def test_a_network_that_takes_what_the_host_needs_has_no_route(outside: Outside) -> None:
@@ -441,7 +441,7 @@ async def test_no_interface_of_the_host_takes_what_the_underlay_needs(outside: O
     async with running(outside) as agent:
         agent.learn(keys.GLOBAL_CONFIG, settings("10.1.0.0/16"))
         await agent.host_access.converge()
-        last = UnderlayAddress(ip_address("10.1.255.254"), Kind.TUNNEL, "host h2")
+        last = UnderlayAddress(ip_address("10.1.255.254"), AddressKind.TUNNEL, "host h2")
         agent.world.underlay.set_others("host h2", [last])
         with pytest.raises(Conflict, match=r"contivh0 would take 10\.1\.255\.254, which"):
             await agent.host_access.converge()

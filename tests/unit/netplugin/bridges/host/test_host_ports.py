@@ -14,7 +14,7 @@ from netplugin.bridges.host.host_routes import PodRoutes
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.routes.route_table import HostRoute
 from netplugin.ovsdb import Ovsdb
-from netplugin.world.underlay import KnownUnderlay
+from netplugin.world.underlay import HostUnderlay
 from ofnet.world import Bridge
 from tests.unit.netplugin.fakes import FakeLinks, FakeOvsdb, Faults
 
@@ -51,7 +51,7 @@ def links() -> Counting:
 @pytest.fixture
 async def host_ports(links: Counting) -> HostPorts:
     ovsdb = FakeOvsdb(Faults(), links)
-    known = KnownUnderlay(HostLabel("h1"))
+    known = HostUnderlay(HostLabel("h1"))
     return HostPorts(cast("Ovsdb", ovsdb), cast("KernelLinks", links), known)
 
 

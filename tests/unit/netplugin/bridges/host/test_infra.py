@@ -13,7 +13,7 @@ from netplugin.world.bridges import port_names
 from netplugin.world.bridges.conversion import LocalPort
 from ofnet.world import Bridge
 from state.records import Encap, NetworkRecord, NetworkType
-from state.underlay import Kind, UnderlayAddress
+from state.underlay import AddressKind, UnderlayAddress
 from state.watch import Removed
 from tests.unit.netplugin.agent import Agent, Outside, eventually, running
 from tests.unit.netplugin.fakes import Inside
@@ -209,7 +209,7 @@ async def test_an_infra_network_that_takes_what_the_host_needs_has_no_interface(
         granted(outside, agent, infra(), "10.9.0.1")
         await agent.infra.converge()
         assert "contivh1" in outside.links.own
-        hop = UnderlayAddress(ip_address("10.9.3.3"), Kind.NEXT_HOP, "this host")
+        hop = UnderlayAddress(ip_address("10.9.3.3"), AddressKind.NEXT_HOP, "this host")
         agent.world.underlay.set_needed("next hops", [hop])
         for _ in range(2):
             await agent.infra.converge()
@@ -217,7 +217,7 @@ async def test_an_infra_network_that_takes_what_the_host_needs_has_no_interface(
             assert "contivh1" not in outside.links.there
         assert KEY not in agent.world.take(Bridge.VXLAN)[0].local
         assert KEY in outside.master.endpoints, "it is the host's when the network is mended"
-        hop = UnderlayAddress(ip_address("10.8.3.3"), Kind.NEXT_HOP, "this host")
+        hop = UnderlayAddress(ip_address("10.8.3.3"), AddressKind.NEXT_HOP, "this host")
         agent.world.underlay.set_needed("next hops", [hop])
         await agent.infra.converge()
         subnets = {str(one.subnet) for one in outside.links.routes["contivh1"]}

@@ -18,7 +18,7 @@ from objdb.connect import StoreAddress, StoreKind
 from objdb.memory import MemoryBackend
 from state import codec
 from state.records import ServiceInstance
-from state.underlay import Kind, UnderlayAddress
+from state.underlay import AddressKind, UnderlayAddress
 from tests.unit.netplugin.agent import Outside, eventually, idle_watches
 
 OWN = {"192.168.2.10", "10.0.0.1"}
@@ -62,7 +62,7 @@ async def test_all_that_needs_no_store_is_excepted_at_once(
     assert texts(outside) == {*KNOWN, "192.0.2.99"}
     assert outside.links.first == [ip_network("10.9.0.0/16")]
     kinds = {str(one.address): one.kind for one in routes.known._needed["next hops"]}
-    assert kinds == {str(HOP): Kind.NEXT_HOP}
+    assert kinds == {str(HOP): AddressKind.NEXT_HOP}
 
 
 async def test_masters_come_from_the_store_before_any_route(
@@ -104,7 +104,7 @@ async def test_exceptions_end_when_all_hosts_and_masters_are_known(
         world.complete = True
         await eventually(lambda: len(faults) > 4)
         assert "192.0.2.99" in texts(outside), "masters are not known"
-        routes.known.set_needed("masters", [UnderlayAddress(HOP, Kind.CONTROL, "m")])
+        routes.known.set_needed("masters", [UnderlayAddress(HOP, AddressKind.CONTROL, "m")])
         await eventually(lambda: "192.0.2.99" not in texts(outside))
         assert faults[-1] == []
         outside.links.led[ip_address("10.1.0.1")] = outside.links.led[ip_address("10.1.0.7")] = (
@@ -116,7 +116,7 @@ async def test_exceptions_end_when_all_hosts_and_masters_are_known(
         # an address of this host's own, as that of BGP, leads to itself
         del outside.links.led[ip_address("10.1.0.7")]
         outside.links.held.add("10.1.0.1")
-        routes.known.set_needed("masters", [UnderlayAddress(HOP, Kind.CONTROL, "n")])
+        routes.known.set_needed("masters", [UnderlayAddress(HOP, AddressKind.CONTROL, "n")])
         await eventually(lambda: faults[-1] == [])
 
 
@@ -131,7 +131,7 @@ async def test_what_others_remove_comes_back_and_a_failure_is_tried_again(
     assert texts(outside) == KNOWN
     outside.faults.failing["routing"] = HostError("busy")
     routes.known.set_others(
-        "host h2", [UnderlayAddress(ip_address("192.0.2.2"), Kind.TUNNEL, "h2")]
+        "host h2", [UnderlayAddress(ip_address("192.0.2.2"), AddressKind.TUNNEL, "h2")]
     )
     with pytest.raises(HostError, match="busy"):
         await routes.settle()

@@ -23,14 +23,14 @@ from ofnet.world import (
     ServicePort,
     World,
 )
-from state.underlay import Kind, UnderlayAddress
+from state.underlay import AddressKind, UnderlayAddress
 from tests.unit.netplugin.worlds import EachChange
 from tests.unit.ofnet.worlds import ip_of, local, remote
 
 MASTER = IPv4Address("10.1.0.1")
 HTTP, REST = ServicePort(6, 80), ServicePort(6, 9999)
 SPARED = Spared(
-    {MASTER: UnderlayAddress(MASTER, Kind.CONTROL, "master 10.1.0.1:9999")},
+    {MASTER: UnderlayAddress(MASTER, AddressKind.CONTROL, "master 10.1.0.1:9999")},
     ManagementEnds(frozenset({ip_network(MASTER)}), management_ports([9999])),
 )
 ROUTER = Router(ofport=903, mac="52:54:00:00:00:01", ip=MASTER, peer=IPv4Address("10.1.0.9"))
@@ -98,7 +98,9 @@ def test_no_router_of_bgp_has_such_an_address() -> None:
     free = replace(ROUTER, ip=IPv4Address("50.1.1.1"))
     assert SPARED.router(free).faults == ()
     master6 = IPv6Address("fd50::1")
-    spared = Spared({master6: UnderlayAddress(master6, Kind.CONTROL, "master [fd50::1]:9999")})
+    spared = Spared(
+        {master6: UnderlayAddress(master6, AddressKind.CONTROL, "master [fd50::1]:9999")}
+    )
     assert spared.router(replace(free, global6=master6)).value is None
 
 

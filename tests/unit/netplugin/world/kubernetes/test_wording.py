@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from netplugin.world.kubernetes.policy_objects import AdminRule, Egress, Ingress
+from netplugin.world.kubernetes.policy_objects import AdminRule, Egress, PolicyIngress
 from netplugin.world.kubernetes.wording import MAX_WORDS, admin_rule_words, rule_words
 
 WEB = {"matchLabels": {"app": "web"}}
@@ -49,7 +49,7 @@ WORDY = {
     ],
 )
 def test_a_rule_of_a_network_policy(rule: dict[str, Any], words: str) -> None:
-    assert rule_words(Ingress.model_validate(rule), "shop", ingress=True) == words
+    assert rule_words(PolicyIngress.model_validate(rule), "shop", ingress=True) == words
     out = {("to" if name == "from" else name): value for name, value in rule.items()}
     said = rule_words(Egress.model_validate(out), "shop", ingress=False)
     assert said == words.replace(" from ", " to ", 1)
@@ -88,6 +88,6 @@ def test_the_ports_of_an_administrators_rule() -> None:
 
 def test_a_text_without_end_is_cut() -> None:
     blocks = [{"ipBlock": {"cidr": f"10.0.{number}.0/24"}} for number in range(200)]
-    words = rule_words(Ingress.model_validate({"from": blocks}), "shop", ingress=True)
+    words = rule_words(PolicyIngress.model_validate({"from": blocks}), "shop", ingress=True)
     assert len(words) == MAX_WORDS
     assert words.endswith("...")

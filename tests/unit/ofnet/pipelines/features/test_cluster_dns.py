@@ -10,7 +10,7 @@ from ofnet.openflow.actions import PORT_CONTROLLER
 from ofnet.pipelines.features.cluster_dns import ENDS
 from ofnet.pipelines.features.name_port import stand_in
 from ofnet.pipelines.packet_path.stages import DNS_PORT, DNS_RETURN_VLAN
-from ofnet.trace.evaluator import Packet, Value
+from ofnet.trace.evaluator import PacketFields, Value
 from ofnet.world import (
     Bridge,
     FwdMode,
@@ -64,16 +64,16 @@ def test_one_to_an_address_of_ipv6_does_too(
         f"{name}_src": 4000,
         f"{name}_dst": DNS_PORT,
     }
-    found = verdict(kind, here, Packet(fields))
+    found = verdict(kind, here, PacketFields(fields))
     assert found.path[-1].table in ENDS
     (there,) = found.sent
     assert (there.port, there.packet.tags) == (PORT.ofport if by_tcp else PORT_CONTROLLER, ())
     sender = stand_in(pod.ofport, judged=True, version=6) if by_tcp else address6(1)
     assert (there.packet.get("ipv6_src"), there.packet.get("ipv6_dst")) == (sender, own)
     rule = replace(here, rules={"deny": denied({"src_group": 1})})
-    assert not verdict(kind, rule, Packet(fields)).sent
+    assert not verdict(kind, rule, PacketFields(fields)).sent
     if guard:
-        spoofed = verdict(kind, here, Packet({**fields, "ipv6_src": address6(3)}))
+        spoofed = verdict(kind, here, PacketFields({**fields, "ipv6_src": address6(3)}))
         assert not {sent.port for sent in spoofed.sent} & {PORT.ofport, PORT_CONTROLLER}
     if by_tcp:
         answer: dict[str, Value] = {
@@ -87,7 +87,7 @@ def test_one_to_an_address_of_ipv6_does_too(
             "tcp_src": DNS_PORT,
             "tcp_dst": 4000,
         }
-        (back,) = verdict(kind, here, Packet(answer)).sent
+        (back,) = verdict(kind, here, PacketFields(answer)).sent
         assert (back.port, back.packet.get("ipv6_dst")) == (pod.ofport, address6(1))
 
 

@@ -9,7 +9,7 @@ from core.ids import EndpointKey
 from ofnet.changes import EVERYTHING, Changes, ObjectKind
 from ofnet.desired import Desired
 from ofnet.openflow import oxm
-from ofnet.trace.evaluator import Packet, Value, tables_of
+from ofnet.trace.evaluator import PacketFields, Value, tables_of
 from ofnet.world import AccessPort, Bridge, FwdMode, World
 from tests.model.switch import Verdict, evaluate
 from tests.unit.ofnet.worlds import HOST_PORT, local, world
@@ -31,7 +31,7 @@ OUTSIDE = IPv4Address("192.0.2.1")
 in_both_modes = pytest.mark.parametrize("fwd_mode", list(FwdMode))
 
 
-def verdict(fwd_mode: FwdMode, packet: Packet) -> Verdict:
+def verdict(fwd_mode: FwdMode, packet: PacketFields) -> Verdict:
     desired = Desired(Bridge.VXLAN)
     desired.update(replace(PODS, fwd_mode=fwd_mode), EVERYTHING)
     assert not desired.faults
@@ -40,11 +40,13 @@ def verdict(fwd_mode: FwdMode, packet: Packet) -> Verdict:
     return found
 
 
-def out(fwd_mode: FwdMode, packet: Packet) -> list[int]:
+def out(fwd_mode: FwdMode, packet: PacketFields) -> list[int]:
     return [leaving.port for leaving in verdict(fwd_mode, packet).sent]
 
 
-def ip(source: IPv4Address, target: IPv4Address, *, port: int, mac: str, **more: Value) -> Packet:
+def ip(
+    source: IPv4Address, target: IPv4Address, *, port: int, mac: str, **more: Value
+) -> PacketFields:
     fields: dict[str, Value] = {
         "in_port": port,
         "eth_src": mac,
@@ -54,10 +56,10 @@ def ip(source: IPv4Address, target: IPv4Address, *, port: int, mac: str, **more:
         "ipv4_dst": target,
         **more,
     }
-    return Packet(fields)
+    return PacketFields(fields)
 
 
-def from_ann(target: IPv4Address, **more: Value) -> Packet:
+def from_ann(target: IPv4Address, **more: Value) -> PacketFields:
     return ip(ANN.ip, target, port=ANN.ofport, mac=ANN.mac, **more)
 
 
@@ -87,7 +89,7 @@ def test_no_other_private_address_is_reached(fwd_mode: FwdMode) -> None:
 def test_under_its_own_address_alone(fwd_mode: FwdMode) -> None:
     own = from_ann(OUTSIDE)
     for forged in ({"ipv4_src": BOB.ip}, {"eth_src": BOB.mac}):
-        assert out(fwd_mode, Packet({**own.fields, **forged})) == []
+        assert out(fwd_mode, PacketFields({**own.fields, **forged})) == []
 
 
 @in_both_modes
@@ -109,8 +111,8 @@ def test_pod_and_host_find_each_other(fwd_mode: FwdMode) -> None:
         "arp_spa": ANN.ip,
         "arp_tpa": HOST_PORT.address,
     }
-    assert out(fwd_mode, Packet(asks)) == [HOST_PORT.ofport]
-    assert HOST_PORT.ofport not in out(fwd_mode, Packet({**asks, "arp_spa": BOB.ip}))
+    assert out(fwd_mode, PacketFields(asks)) == [HOST_PORT.ofport]
+    assert HOST_PORT.ofport not in out(fwd_mode, PacketFields({**asks, "arp_spa": BOB.ip}))
     asked: dict[str, Value] = {
         **question,
         "in_port": HOST_PORT.ofport,
@@ -119,7 +121,7 @@ def test_pod_and_host_find_each_other(fwd_mode: FwdMode) -> None:
         "arp_spa": HOST_PORT.address,
         "arp_tpa": ANN.ip,
     }
-    assert out(fwd_mode, Packet(asked)) == [ANN.ofport]
+    assert out(fwd_mode, PacketFields(asked)) == [ANN.ofport]
 
 
 def test_the_last_address_is_the_hosts() -> None:

@@ -13,7 +13,7 @@ from ofnet.openflow.fields import FROM_HOST
 from ofnet.pipelines.packet_path import stages
 from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.tables import TableId
-from ofnet.trace.evaluator import Packet, Value, tables_of
+from ofnet.trace.evaluator import PacketFields, Value, tables_of
 from ofnet.trace.packets import answer
 from ofnet.trace.tracking import TrackingSwitch
 from ofnet.world import (
@@ -128,7 +128,7 @@ def world(mode: FwdMode, bridge: Bridge, policies: Policies) -> World:
     )
 
 
-def request(to: Address | None, source: Address, **more: Value) -> Packet:
+def request(to: Address | None, source: Address, **more: Value) -> PacketFields:
     """Return the first packet of a connection that the host sends by its port."""
     assert to is not None
     link: dict[str, Value] = {"in_port": PORT.ofport, "eth_src": PORT.mac, "eth_dst": ROUTER_MAC}
@@ -141,10 +141,10 @@ def request(to: Address | None, source: Address, **more: Value) -> Packet:
         "tcp_dst": TCP_PORT,
         "tcp_flags": 2,
     }
-    return Packet({**link, **ends, **tcp, **more})
+    return PacketFields({**link, **ends, **tcp, **more})
 
 
-def arrives(made: TrackingSwitch, packet: Packet, pod: LocalEndpoint = ANN) -> bool:
+def arrives(made: TrackingSwitch, packet: PacketFields, pod: LocalEndpoint = ANN) -> bool:
     """Return whether a packet reaches a pod, as the pod's switch has to deliver it."""
     sent = made.receive(packet)
     for one in sent:
@@ -154,7 +154,7 @@ def arrives(made: TrackingSwitch, packet: Packet, pod: LocalEndpoint = ANN) -> b
     return bool(sent)
 
 
-def answered(made: TrackingSwitch, packet: Packet) -> list[int]:
+def answered(made: TrackingSwitch, packet: PacketFields) -> list[int]:
     """Return the ports by which the pod's answer to a packet leaves."""
     back = answer(packet, ANN.ofport)
     back = back.put("eth_src", ANN.mac).put("eth_dst", ROUTER_MAC)

@@ -13,7 +13,7 @@ from ofnet.openflow import oxm
 from ofnet.openflow.actions import NO_PORT, PORT_CONTROLLER
 from ofnet.pipelines.features.name_port import RELAYED_DSCP, sender_of, stand_in
 from ofnet.pipelines.packet_path.stages import DNS_PORT, DNS_RETURN_VLAN
-from ofnet.trace.evaluator import Packet, Sent, Value, tables_of
+from ofnet.trace.evaluator import PacketFields, Sent, Value, tables_of
 from ofnet.world import Bridge, FwdMode, NamePort, World
 from tests.model.switch import evaluate
 from tests.unit.ofnet.pipelines.interception import MODES, PODS, dns
@@ -30,7 +30,9 @@ def pods(fwd_mode: FwdMode, *, guard: bool = True) -> World:
     return replace(PODS, fwd_mode=fwd_mode, guard=guard, name_port=PORT)
 
 
-def left(kind: Bridge, of: World, packet: Packet, broken: Collection[int] = ()) -> tuple[Sent, ...]:
+def left(
+    kind: Bridge, of: World, packet: PacketFields, broken: Collection[int] = ()
+) -> tuple[Sent, ...]:
     desired = Desired(kind)
     desired.update(of, EVERYTHING)
     found = evaluate(tables_of(desired.flows.values()), packet, broken=broken)
@@ -38,11 +40,11 @@ def left(kind: Bridge, of: World, packet: Packet, broken: Collection[int] = ()) 
     return found.sent
 
 
-def ports(kind: Bridge, of: World, packet: Packet, broken: Collection[int] = ()) -> list[int]:
+def ports(kind: Bridge, of: World, packet: PacketFields, broken: Collection[int] = ()) -> list[int]:
     return [sent.port for sent in left(kind, of, packet, broken)]
 
 
-def elsewhere(packet: Packet) -> Packet:
+def elsewhere(packet: PacketFields) -> PacketFields:
     """Return the same for a port that nobody intercepts."""
     name = "udp_dst" if "udp_dst" in packet.fields else "tcp_dst"
     return replace(packet, fields={**packet.fields, name: 5353})
@@ -82,13 +84,13 @@ def test_a_request_by_ipv6_goes_to_the_agent(
         "udp_src": 40000,
         "udp_dst": DNS_PORT,
     }
-    asked = Packet(fields)
+    asked = PacketFields(fields)
     assert ports(kind, here, asked) == [PORT_CONTROLLER]
-    spoofed = Packet({**fields, "ipv6_src": address6(3)})
+    spoofed = PacketFields({**fields, "ipv6_src": address6(3)})
     assert PORT_CONTROLLER not in ports(kind, here, spoofed), "in nobody else's name"
     if port is not None:
         assert PORT_CONTROLLER not in ports(kind, here, asked, broken=[port.ofport])
-    returned = Packet(fields, (DNS_RETURN_VLAN,))
+    returned = PacketFields(fields, (DNS_RETURN_VLAN,))
     assert PORT_CONTROLLER not in ports(kind, here, returned)
 
 
@@ -127,14 +129,14 @@ def test_a_connection_by_ipv6_goes_to_the_agent_and_back(
     }
     for pod in (SIX, both):
         here, own = with_local(base, pod), {**fields, "eth_src": pod.mac}
-        (there,) = left(kind, here, Packet(own))
+        (there,) = left(kind, here, PacketFields(own))
         assert (there.port, there.packet.get("eth_dst")) == (PORT.ofport, PORT.mac)
         assert there.packet.get("ipv6_src") == stand_in(pod.ofport, version=6)
         assert there.packet.get("ipv6_dst") == address6(2), "in the name of the server"
-        assert PORT.ofport not in ports(kind, here, Packet(own), broken=[PORT.ofport])
-        spoofed = Packet({**own, "ipv6_src": address6(3)})
+        assert PORT.ofport not in ports(kind, here, PacketFields(own), broken=[PORT.ofport])
+        spoofed = PacketFields({**own, "ipv6_src": address6(3)})
         assert PORT.ofport not in ports(kind, here, spoofed), "in nobody else's name"
-        relayed = left(kind, here, Packet({**own, "ip_dscp": RELAYED_DSCP}))
+        relayed = left(kind, here, PacketFields({**own, "ip_dscp": RELAYED_DSCP}))
         assert PORT.ofport not in [sent.port for sent in relayed]
         assert {sent.packet.get("ip_dscp") for sent in relayed} <= {0}
         answer: dict[str, Value] = {
@@ -148,11 +150,11 @@ def test_a_connection_by_ipv6_goes_to_the_agent_and_back(
             "tcp_src": DNS_PORT,
             "tcp_dst": 4000,
         }
-        (back,) = left(kind, here, Packet(answer))
+        (back,) = left(kind, here, PacketFields(answer))
         assert back.port == pod.ofport
         assert (back.packet.get("eth_dst"), back.packet.get("ipv6_dst")) == (pod.mac, address6(1))
         unknown = {**answer, "ipv6_dst": stand_in(4711, version=6)}
-        assert ports(kind, here, Packet(unknown)) == []
+        assert ports(kind, here, PacketFields(unknown)) == []
 
 
 @in_every_mode

@@ -12,10 +12,10 @@ import pytest
 from core.errors import AgentUnavailable, Invalid
 from netmaster.api.leader.context import ApiRequest
 from netmaster.api.v2.diagnostics import live_trace
-from netmaster.plan.show.trace_ends import End
+from netmaster.plan.show.trace_ends import TraceEnd
 
-A = End(kind="endpoint", key="a", host="h1")
-B = End(kind="endpoint", key="n.t-b", host="h2")
+A = TraceEnd(kind="endpoint", key="a", host="h1")
+B = TraceEnd(kind="endpoint", key="n.t-b", host="h2")
 QUESTION = ("h1", {"enter": {"endpoint": "n.t-a"}})
 OUT = {"link": "eth0", "direction": "out", "endpoint": "", "answer": False}
 IN = {**OUT, "direction": "in"}

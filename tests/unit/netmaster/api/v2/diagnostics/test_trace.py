@@ -10,10 +10,10 @@ import pytest
 from core.errors import AgentUnavailable, Invalid
 from netmaster.agent_answers import Exit, Hop
 from netmaster.api.v2.diagnostics.trace import TraceQuery, _redacted, read_query, trace
-from netmaster.plan.show.trace_ends import End
+from netmaster.plan.show.trace_ends import TraceEnd
 
-A = End(kind="endpoint", key="n.t-a", host="h1", addresses=(ip_address("10.1.1.1"),), name="a")
-B = End(
+A = TraceEnd(kind="endpoint", key="n.t-a", host="h1", addresses=(ip_address("10.1.1.1"),), name="a")
+B = TraceEnd(
     kind="endpoint",
     key="n.t-b",
     host="h2",
@@ -21,8 +21,8 @@ B = End(
     mac="02:02:0a:01:01:02",
     vlan=61,
 )
-OUTSIDE = End(kind="outside", addresses=(ip_address("8.8.8.8"),))
-VIP = End(kind="service", key="web:t", addresses=(ip_address("10.1.1.9"),))
+OUTSIDE = TraceEnd(kind="outside", addresses=(ip_address("8.8.8.8"),))
+VIP = TraceEnd(kind="service", key="web:t", addresses=(ip_address("10.1.1.9"),))
 ASKED = TraceQuery(src="a", dst="b", proto="tcp", port="80")
 FRAME = {"eth_src": "x", "in_port": 3}
 
@@ -112,7 +112,7 @@ async def test_from_outside_a_host_forwards_to_its_pod() -> None:
     ],
 )
 async def test_what_makes_no_sense_is_refused(
-    source: End, destination: End, asked: TraceQuery
+    source: TraceEnd, destination: TraceEnd, asked: TraceQuery
 ) -> None:
     with pytest.raises(Invalid):
         await trace(Agents().ask, source, destination, asked)
