@@ -4,7 +4,7 @@ Takes requests of `contivmodel.rpc`; returns the replies below or raises an erro
 MasterUnavailable without an answer (`outcome_unknown`: the request may have been carried out),
 NotLeader if the netmaster knows no leader, otherwise the class for the first line of the error
 text. The header of `contivmodel.outcome` tells surely not done from unknown.
-`netplugin.masters.client` chooses the netmaster and retries. Command line programs use
+`netplugin.masters.master_api` chooses the netmaster and retries. Command line programs use
 `contivmodel.client_sync`.
 """
 
@@ -35,7 +35,7 @@ from core.errors import (
     NotLeader,
     QuotaExceeded,
 )
-from core.tracing import context, spans
+from core.tracing import spans, trace_context
 from daemons.http_client import Connector
 
 TIMEOUT: Final = 30.0
@@ -199,7 +199,7 @@ class MasterClient:
         self, call: PluginCall[T], request: WireModel, *, base_url: str | None = None
     ) -> T:
         """Send a request and return what was answered."""
-        with spans.part(call.route, context.SpanRole.CLIENT):
+        with spans.part(call.route, trace_context.SpanRole.CLIENT):
             answer, headers = await self._post(call.route, request, base_url)
         return call.read(answer, headers)
 
@@ -225,7 +225,7 @@ class MasterClient:
             async with self._open().post(
                 url,
                 data=dumps(request),
-                headers={**_HEADERS, **context.headers()},
+                headers={**_HEADERS, **trace_context.headers()},
                 allow_redirects=False,
                 ssl=self._ssl() if self._ssl else True,
             ) as response:

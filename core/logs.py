@@ -10,7 +10,7 @@ task, host, tenant, network, group, endpoint, container, address, mac, port, ofp
 master, service, flag, object, key, revision, generation, flows, cards, count, seconds, rate, burst,
 error, path, method, status, user, role, reason, version, policy, rule, action, protocol, source,
 destination, pod, namespace, stages, repeated. What is done for a call from outside has its trace_id
-too (`core.tracing.context`).
+too (`core.tracing.trace_context`).
 """
 
 import json
@@ -25,7 +25,7 @@ from typing import Any, Final, TextIO
 from core.errors import UsageError
 from core.recent_logs import RecentLines
 from core.repeated_lines import RepeatLimit
-from core.tracing.context import trace_id
+from core.tracing.trace_context import trace_id
 
 LEVELS: Final = {
     "PANIC": logging.CRITICAL,

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from core.errors import UsageError
 from core.tracing import spans
-from core.tracing.context import Span, SpanRole
+from core.tracing.trace_context import Span, SpanRole
 from core.version import VERSION
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import click
 
 from core.errors import UsageError
 from core.outside_json import read_json
-from daemons.progress import waiting
+from daemons.waiting import waiting
 from netctl.commandline import PERIOD
 from netctl.failure import HELP, IO, REQUEST, CommandFailed
 from netctl.output import OutputFlags

@@ -25,7 +25,7 @@ from core.tasks import supervisor
 from daemons import metrics_page
 from daemons.browsers import BrowserPolicy
 from daemons.certificates.tls import TlsContexts, call_refused, contexts_of
-from daemons.diagnosis import Part, as_json, constant_text, log_lines
+from daemons.diagnosis_parts import Part, as_json, constant_text, log_lines
 from daemons.health import Health
 from daemons.listen_address import ListenAddress
 from daemons.memory import reclaim_regularly
@@ -33,7 +33,7 @@ from daemons.metrics_page import MetricsPage
 from netmaster import health
 from netmaster.api.http import ui
 from netmaster.api.http.access import AccessControl
-from netmaster.api.http.metrics import metrics_route
+from netmaster.api.http.metrics_route import metrics_route
 from netmaster.api.http.proxy import Proxy
 from netmaster.api.http.server import RestServer
 from netmaster.api.leader.agents import RegisteredAgents
@@ -56,7 +56,7 @@ from netmaster.leadership import (
     Leadership,
     MasterContext,
 )
-from netmaster.metrics import MasterMetrics
+from netmaster.master_metrics import MasterMetrics
 from netmaster.plan.objects.globals import StartupFlags
 from netmaster.registrations import Registrations
 from netmaster.settings import Settings

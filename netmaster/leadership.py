@@ -33,10 +33,10 @@ from netmaster.api.dispatch import Leader
 from netmaster.api.http.access import AccessControl
 from netmaster.api.http.server import RestServer, Role, leaderless
 from netmaster.api.leader.agents import RegisteredAgents
-from netmaster.api.leader.conditions import ConditionsApi
-from netmaster.api.leader.context import LeaderContext
+from netmaster.api.leader.conditions_api import ConditionsApi
 from netmaster.api.leader.hosts import HostsApi
 from netmaster.api.leader.ipam import IpamApi
+from netmaster.api.leader.leader_context import LeaderContext
 from netmaster.api.leader.status import StatusApi
 from netmaster.api.v1.objects import SWARM
 from netmaster.commits.commit import Committer, CommitTiming, WriteAuthority
@@ -46,7 +46,7 @@ from netmaster.election import Effect, ElectionState, Input, step
 from netmaster.external.external_effects import DockerApi, ExternalEffects, GatewayApi
 from netmaster.hosts import host_inventory
 from netmaster.hosts.claim_window import ClaimWindow
-from netmaster.hosts.cleanup import Cleanups
+from netmaster.hosts.cleanups import Cleanups
 from netmaster.hosts.dead_hosts import Clocks, DeadHosts
 from netmaster.migration import migrate, until_all_read_newest
 from netmaster.plan import lineage

@@ -26,10 +26,10 @@ from core.ids import (
     TenantName,
 )
 from netmaster import codec
-from netmaster.indexes.endpoints import EndpointIndex
+from netmaster.indexes.endpoint_index import EndpointIndex
 from netmaster.indexes.rest_objects import RestObjects
 from netmaster.ipam.group_ids import GroupIds
-from netmaster.ipam.network import NetworkAddresses
+from netmaster.ipam.network_addresses import NetworkAddresses
 from netmaster.ipam.ranges import excluded
 from netmaster.ipam.resting import AddressRest
 from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans

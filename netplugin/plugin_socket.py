@@ -18,7 +18,7 @@ from aiohttp import web
 from core.logs import fields
 from core.net.connections import ConnectionGuard, ConnectionLimits
 from core.net.unix_socket import listen, peer_uid
-from core.tracing import context, spans
+from core.tracing import spans, trace_context
 from daemons.http import GuardedSite
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class PluginSocket:
         """
 
         async def answered(request: web.BaseRequest) -> web.StreamResponse:
-            header = request.headers.get(context.HEADER)
+            header = request.headers.get(trace_context.HEADER)
             with (
                 self._connections.busy(request.transport),
                 spans.received(request.path.lstrip("/"), header),

@@ -2,7 +2,7 @@
 
 Takes the address and a client; returns one key as soon as the store answers. Wrong credentials, a
 TLS mismatch or a server of another kind end the wait with an error that names the remedy; gRPC
-alone would retry for ever (`objdb.diagnosis`). The caller checks what the key holds.
+alone would retry for ever (`objdb.examination`). The caller checks what the key holds.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from core.patience import patient
 from core.retry import Loop, Pace, retry
 from objdb.api import Backend, Entry
 from objdb.connect import StoreAddress, StoreKind, tls_context
-from objdb.diagnosis import CONSUL, ETCD, examine
+from objdb.examination import CONSUL, ETCD, examine
 
 log = logging.getLogger(__name__)
 

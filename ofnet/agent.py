@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from core.errors import Invalid, SwitchRefused, SwitchUnavailable
 from core.ids import EndpointKey
 from core.logs import fields
-from ofnet import datapath, drops, policy_log
+from ofnet import datapath, drops, logged_rules
 from ofnet.changes import EVERYTHING, Changes, ObjectId, ObjectKind
 from ofnet.channel.switch import Switch
 from ofnet.channel.wire import PacketIn
@@ -26,14 +26,14 @@ from ofnet.drops import DropNotice, DroppingFlows
 from ofnet.flow_sync import FlowSync, SyncLimits
 from ofnet.hits import Hits, guarded_by_object, hits_by_object
 from ofnet.inspection import AgentIdentity, bridge_report, tenants
+from ofnet.logged_rules import LoggedRules, Notice
 from ofnet.openflow.actions import PORT_IN_PORT, Output
 from ofnet.openflow.packets import Neighbour
 from ofnet.packets.directory import Directory
+from ofnet.packets.dns_answers import Resolver, no_resolver
 from ofnet.packets.garp_sender import GarpSender
-from ofnet.packets.names import Resolver, no_resolver
 from ofnet.packets.packetin import FORGED, PacketOut, react
 from ofnet.pipelines.packet_path import neighbours
-from ofnet.policy_log import LoggedRules, Notice
 from ofnet.services.refusal import refusal
 from ofnet.services.stats import service_counters
 from ofnet.tables import FLAT_VRF, Mode, TableId, mode_of, zone_of
@@ -267,7 +267,7 @@ class BridgeAgent:
         """
         rules = self._logged.by_cookie(self._world)
         counted = await self.switch.session.counts(ObjectKind.RULE) if rules else []
-        return policy_log.packets_by_rule(rules, counted)
+        return logged_rules.packets_by_rule(rules, counted)
 
     def _tenants(self) -> dict[int, str]:
         """Return the names of tenants by the VRF ids that flows have."""
@@ -325,7 +325,7 @@ class BridgeAgent:
         if packet.table == TableId.SRV_PROXY_DNAT:
             self._refuse(packet)
             return
-        if packet.table in policy_log.TABLES:
+        if packet.table in logged_rules.TABLES:
             self._note(packet)
             return
         if packet.table == TableId.VLAN:
@@ -367,8 +367,8 @@ class BridgeAgent:
         """Pass on what a packet of a rule with `log` says."""
         rules = self._logged.by_cookie(self._world)
         mode = mode_of(self.bridge, self._world.fwd_mode)
-        vrfs = policy_log.vrfs_of(packet, mode, self._world)
-        found = policy_log.read(packet, rules, self.directory, vrfs)
+        vrfs = logged_rules.vrfs_of(packet, mode, self._world)
+        found = logged_rules.read(packet, rules, self.directory, vrfs)
         self.stats["PolicyPktLogged" if found is not None else "PolicyPktInvalid-ERROR"] += 1
         if found is None or self._notice is None:
             return

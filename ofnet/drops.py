@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ofnet import policy_log
+from ofnet import logged_rules
 from ofnet.changes import ObjectId
 from ofnet.channel.wire import PacketIn
 from ofnet.desired import Desired
+from ofnet.logged_rules import LoggedEnd
 from ofnet.packets.directory import Directory
 from ofnet.pipelines.features import flow_records
-from ofnet.policy_log import LoggedEnd
 from ofnet.tables import TableId, mode_of
 from ofnet.world import Bridge, World
 
@@ -85,11 +85,11 @@ def read(
     packet: PacketIn, by: Dropping, directory: Directory, *, bridge: Bridge, world: World
 ) -> DroppedPacket | None:
     """Return what a reported packet says; None for one that is not whole IP."""
-    found = policy_log.ends(packet)
+    found = logged_rules.ends(packet)
     if found is None:
         return None
     protocol, source, destination = found
-    vrfs = policy_log.vrfs_of(packet, mode_of(bridge, world.fwd_mode), world)
+    vrfs = logged_rules.vrfs_of(packet, mode_of(bridge, world.fwd_mode), world)
     if vrfs == [0]:  # the first table has dropped it, before it knew of VRFs
         attached = directory.attachment(packet.in_port)
         vrfs = [attached.network.vrf] if attached is not None and attached.network else []
@@ -99,6 +99,6 @@ def read(
         owner=by.owner,
         refused=not by.only,
         protocol=protocol,
-        source=policy_log.known(source, directory, vrfs),
-        destination=policy_log.known(destination, directory, vrfs),
+        source=logged_rules.known(source, directory, vrfs),
+        destination=logged_rules.known(destination, directory, vrfs),
     )

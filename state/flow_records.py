@@ -1,7 +1,7 @@
 """Records of flows, and what may be asked of them: parameters in, a decision for each record. Pure.
 
 Agents make the records and choose among them (`netplugin.flow_records`). netmaster reads the
-parameters too, to refuse wrong ones, and passes them on (`netmaster.api.v2.diagnostics.flows`).
+parameters too, to refuse wrong ones, and passes them on (`netmaster.api.v2.diagnostics.flow_list`).
 """
 
 from collections.abc import Callable, Mapping

@@ -2,7 +2,7 @@
 
 A call (of `contivk8s`, an engine, a client of REST) begins a trace or continues the one that its
 header names, with `received`. What ended goes to `export_to`'s receiver; without one a part costs
-nothing, and only the trace is kept (`core.tracing.context`).
+nothing, and only the trace is kept (`core.tracing.trace_context`).
 """
 
 import time
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from core.tracing.context import CURRENT, Span, SpanRole, named_by
+from core.tracing.trace_context import CURRENT, Span, SpanRole, named_by
 
 Receiver = Callable[[Span], None]
 """Takes spans that ended; called in the event loop, and must not wait."""

@@ -11,7 +11,7 @@ from netmaster.api.http.places import LimitedPlaces, PlaceLimits
 from netmaster.api.v2.diagnostics import (
     capture,
     diagnosis,
-    flows,
+    flow_list,
     kubernetes_rules,
     policy_log,
     rule_hits,
@@ -30,8 +30,8 @@ COSTLY: Final[Mapping[tuple[str, str], str]] = {
     ("GET", selftest.PATH): "self-tests",
     ("GET", rule_hits.PATH): "sums of all hosts' rules",
     ("GET", kubernetes_rules.PATH): "readings of all hosts' Kubernetes rules",
-    ("GET", flows.PATH): "readings of all hosts' flows",
-    ("GET", flows.WATCH_PATH): "watches of flows",
+    ("GET", flow_list.PATH): "readings of all hosts' flows",
+    ("GET", flow_list.WATCH_PATH): "watches of flows",
     ("GET", suggestion.PATH): "suggestions of policies",
     ("GET", policy_log.PATH): "readings of all hosts' policy logs",
 }

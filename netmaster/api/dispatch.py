@@ -19,7 +19,7 @@ from netmaster.api.http.queries import DRY_RUN
 from netmaster.api.http.replies import may_change, moved, not_found, problem
 from netmaster.api.http.routes import cleaned
 from netmaster.api.http.server import ROUTE, read_body
-from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.leader.leader_context import ApiRequest, LeaderContext
 from netmaster.api.route_table import ROUTE_FINDER
 
 _PATH_SAFE: Final = "/$&+,:;=@"

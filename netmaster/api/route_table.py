@@ -16,7 +16,7 @@ from core.version import VERSION
 from netmaster.api.http import openapi
 from netmaster.api.http.replies import json_body
 from netmaster.api.http.routes import OperationDoc, Route, RouteFinder
-from netmaster.api.leader.context import ApiRequest, Handler, LeaderContext
+from netmaster.api.leader.leader_context import ApiRequest, Handler, LeaderContext
 from netmaster.api.v1 import routes as v1
 from netmaster.api.v1.objects import OBJECT_CLASSES
 from netmaster.api.v2 import conditions, overview, whoami
@@ -24,7 +24,7 @@ from netmaster.api.v2 import routes as v2
 from netmaster.api.v2.diagnostics import (
     capture,
     diagnosis,
-    flows,
+    flow_list,
     kubernetes_rules,
     live_trace,
     policy_log,
@@ -72,8 +72,8 @@ ROUTES: Final[tuple[Route[Handler], ...]] = (
     Route("GET", selftest.PATH, selftest.answer, selftest.OPERATION),
     Route("GET", rule_hits.PATH, rule_hits.answer, rule_hits.OPERATION),
     Route("GET", kubernetes_rules.PATH, kubernetes_rules.answer, kubernetes_rules.OPERATION),
-    Route("GET", flows.PATH, flows.answer, flows.OPERATION),
-    Route("GET", flows.WATCH_PATH, flows.watch, flows.WATCH_OPERATION),
+    Route("GET", flow_list.PATH, flow_list.answer, flow_list.OPERATION),
+    Route("GET", flow_list.WATCH_PATH, flow_list.watch, flow_list.WATCH_OPERATION),
     Route("GET", policy_log.PATH, policy_log.answer, policy_log.OPERATION),
     Route("GET", "/api/v2/trace", trace.show_trace, trace.OPERATION),
     Route("POST", "/api/v2/trace", live_trace.answer, live_trace.OPERATION),

@@ -1,6 +1,6 @@
 """Counts the commits of a master, over all of its terms; `netmaster.commits.commit` counts into it.
 
-`netmaster.metrics` shows it.
+`netmaster.master_metrics` shows it.
 """
 
 from collections import Counter

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from core import keys
 from netmaster import codec
-from netmaster.progress import PrefixRevisions
+from netmaster.host_progress import PrefixRevisions
 from objdb.api import Delete, Delta, Entry, Put, Snapshot
 
 

@@ -2,7 +2,7 @@
 
 The service registry says which agents are there. Scans that confirm an absence are stored
 (`netmaster.plan.endpoints.dead_hosts`); an absence that has lasted long enough becomes a clean-up
-(`netmaster.hosts.cleanup`). The original ran a timer on every master, which a restart lost.
+(`netmaster.hosts.cleanups`). The original ran a timer on every master, which a restart lost.
 
 How long a host has been absent is the sum of the time between scans of each leader, by that
 leader's monotonic clock. The wall clocks of two masters are never compared: one that is a day ahead
@@ -26,7 +26,7 @@ from core.logs import fields
 from core.retry import REMOTE, Loop, retry
 from netmaster.commits.commit import Committer
 from netmaster.hosts import host_inventory
-from netmaster.hosts.cleanup import Cleanups
+from netmaster.hosts.cleanups import Cleanups
 from netmaster.hosts.host_inventory import HostInventory
 from netmaster.plan.change_log import LEADER, recorded
 from netmaster.plan.endpoints import address_blocks, dead_hosts

@@ -1,7 +1,7 @@
 """Which hosts there are, and which of their agents are registered: one read of the store.
 
 Agents write their host's record, which stays, and register services under leases, which end with
-the agent. Both are read here alone. What agents have applied is for `netmaster.progress`.
+the agent. Both are read here alone. What agents have applied is for `netmaster.host_progress`.
 
 An agent may be compromised, and the store lets it write its own record and registrations at its
 own addresses (`netmaster.commands.store_acl`). So a registration counts if it says what its key

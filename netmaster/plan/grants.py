@@ -13,7 +13,7 @@ from core import keys
 from core.addresses import Subnet, ipv4, ipv4_text, ipv6, ipv6_text
 from core.errors import Conflict, Exhausted, Invalid, NotFound
 from core.ids import POD_NAME, EndpointKey, GroupKey, endpoint_name
-from netmaster.ipam.network import NetworkAddresses
+from netmaster.ipam.network_addresses import NetworkAddresses
 from netmaster.ipam.pool import Pool
 from netmaster.ipam.pool6 import Pool6
 from netmaster.ipam.ranges import NOTHING, NOTHING_EXCLUDED, Excluded, Ranges, excluded

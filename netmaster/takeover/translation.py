@@ -9,7 +9,7 @@ from core import keys
 from netmaster import codec
 from netmaster.plan import address_space
 from netmaster.stored import GroupIdCursor
-from netmaster.takeover import addresses, hosts, objects, records, source
+from netmaster.takeover import address_grants, hosts, records, rest_objects, source
 from netmaster.takeover.draft import Draft
 from netmaster.takeover.findings import Skipped, TakeoverFinding, TakeoverOutcome
 from netmaster.view import View
@@ -51,8 +51,8 @@ def translate(
     found = source.read(values, leave_out)
     draft = Draft(findings=list(found.findings))
     records.translate(found, draft)
-    objects.translate(found, draft)
-    addresses.translate(draft)
+    rest_objects.translate(found, draft)
+    address_grants.translate(draft)
     hosts.translate(found, draft, uplink_macs)
     ours = _written(draft)
     records_of_hosts = {keys.host(label): codec.encode(one) for label, one in draft.hosts.items()}

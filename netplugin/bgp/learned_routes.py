@@ -3,7 +3,7 @@
 In come the routes of a speaker (`ofnet.bgp.speaker`) and what ARP and ND said. Out go requests for
 next hops (`netplugin.bgp.nexthops`), the routes whose next hop is resolved, and the MAC address of
 the peer. The routes that an earlier agent left on the switch stay until the peer has sent all of
-its own. `netplugin.bgp.host` starts and ends the session.
+its own. `netplugin.bgp.host_bgp` starts and ends the session.
 """
 
 import asyncio

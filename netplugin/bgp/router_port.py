@@ -1,8 +1,8 @@
 """The host's interface for BGP, `inb01`: its port on the vlan bridge, and its place in the World.
 
 In comes a peering; out go a port of the host (`netplugin.bridges.host.host_ports`) and the World's
-router. `netplugin.bgp.host` decides whether there is one, and `ofnet.pipelines.features.bgp_routes`
-has its flows.
+router. `netplugin.bgp.host_bgp` decides whether there is one, and
+`ofnet.pipelines.features.bgp_routes` has its flows.
 """
 
 import logging

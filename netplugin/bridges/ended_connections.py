@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from core.logs import fields
 from core.retry import REMOTE, Loop, retry
 from netplugin.bridges.megaflow_purge import PurgedSwitch
-from netplugin.ovsdb.changes import ENDED
+from netplugin.ovsdb.row_changes import ENDED
 from netplugin.world.bridges.port_names import BRIDGE_OFPORT
 
 if TYPE_CHECKING:

@@ -2,13 +2,12 @@
 
 In come what does the work, what it depends on, and events that tell of changes; the work is done
 anew after every change, after failures (`core.retry`), and on an interval, for changes that raise
-no event. Used by
-`netplugin.bridges.host.host_access`, `netplugin.bridges.host.infra`,
+no event. Used by `netplugin.bridges.host.host_access`, `netplugin.bridges.host.infra`,
 `netplugin.bridges.services.service_access`, `netplugin.bridges.guards.pod_guard`,
 `netplugin.bridges.guards.host_guard`, `netplugin.bridges.host.host_names`,
 `netplugin.pods.host_interfaces`, `netplugin.pods.host_port_mappings.port_mappings` and
-`netplugin.bgp.host`; `set_on_change` serves loops of other shapes too. Nothing here knows what the
-work is.
+`netplugin.bgp.host_bgp`; `set_on_change` serves loops of other shapes too. Nothing here knows what
+the work is.
 """
 
 import asyncio

@@ -23,7 +23,7 @@ from core.version import VERSION
 from daemons import flags
 from daemons.host_address import default_host_address
 from daemons.listen_address import ANY_ADDRESS
-from daemons.progress import waiting
+from daemons.waiting import waiting
 from netplugin import settings
 from netplugin.bridges import megaflow_purge
 from netplugin.bridges.host import host_access

@@ -27,7 +27,7 @@ from netplugin.world.bridges.conversion import check_host, private_subnet
 from netplugin.world.peers import Address, end_of
 from objdb.api import Backend
 from objdb.connect import connect, tls_context
-from objdb.diagnosis import strict_fault
+from objdb.examination import strict_fault
 from objdb.wait_for_store import wait_for_store
 from ofnet.world import Bridge
 from state import codec, schema

@@ -2,7 +2,7 @@
 
 netmaster puts those of all hosts into one bundle (`netmaster.api.v2.diagnostics.diagnosis`).
 `?bytes=` is the share of this host. What may be in them and how they are bounded:
-`daemons.diagnosis`.
+`daemons.diagnosis_parts`.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from aiohttp import web
 from contivmodel.wire import dumps
 from core.errors import SwitchRefused, SwitchUnavailable
 from core.numbers import bounded
-from daemons.diagnosis import MOST, Part, as_json, collect
+from daemons.diagnosis_parts import MOST, Part, as_json, collect
 from netplugin.ovsdb import Ovsdb
 from ofnet.agent import BridgeAgent
 from ofnet.diff import Difference

@@ -2,7 +2,7 @@
 
 What rules with `audit` would have denied is there too, with the action `audit`.
 
-In come packets that the switches report (`ofnet.policy_log`); out go one log event and one record
+In come packets that the switches report (`ofnet.logged_rules`); out go one log event and one record
 for each, with names. The last `MOST` records are kept. netmaster collects those of all hosts
 (`netmaster.api.v2.diagnostics.policy_log`).
 """
@@ -25,7 +25,7 @@ from core.logs import fields
 from core.numbers import bounded
 from netplugin.world.cluster_endpoints.endpoints import Endpoints
 from ofnet.agent import BridgeAgent
-from ofnet.policy_log import LoggedEnd, LoggedPacket
+from ofnet.logged_rules import LoggedEnd, LoggedPacket
 from ofnet.world import Bridge, Rule
 from state.policy_rules import PROTOCOLS
 

@@ -35,7 +35,7 @@ from ofnet.agent import BridgeAgent
 from ofnet.changes import ObjectKind
 from ofnet.diff import Difference
 from ofnet.flows import owner_of
-from ofnet.packets.names import Question
+from ofnet.packets.dns_answers import Question
 from ofnet.world import Bridge
 
 PATH: Final = "/inspect/selftest"

@@ -12,7 +12,7 @@ from typing import Final, Protocol, cast
 from core.errors import HostError
 from core.tasks import Supervisor
 from netplugin.dns.tcp_server import IDLE, awaited
-from ofnet.packets.names import Deferred, NameVerdict, Outcome
+from ofnet.packets.dns_answers import Deferred, NameVerdict, Outcome
 
 LOOPBACK: Final = {4: "127.0.0.1", 6: "::1"}
 """Where it is asked, by the version of IP of the address that stands for it."""

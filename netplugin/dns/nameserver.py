@@ -1,9 +1,9 @@
 """The name server for pods: answers queries for names of the pod's tenant and of Kubernetes.
 
-In come questions that `ofnet.packets.names` extracts from frames, or `netplugin.dns.tcp_server`
-reads from connections, and the names there are (`netplugin.world.dns.dns_records`); out go answers,
-or what else becomes of a question. A name that is not known here is left to the server it was asked
-of (nameserver.go).
+In come questions that `ofnet.packets.dns_answers` extracts from frames, or
+`netplugin.dns.tcp_server` reads from connections, and the names there are
+(`netplugin.world.dns.dns_records`); out go answers, or what else becomes of a question. A name that
+is not known here is left to the server it was asked of (nameserver.go).
 
 Where the cluster has no other name server, the agent is that server: pods ask its address
 (`--dns-address`). Of questions to this address it answers those alone that the switch has judged as
@@ -27,7 +27,7 @@ from netplugin.dns.messages import Asked, Query, QuestionAnswer, Rcode, Records
 from netplugin.dns.rate_limit import RateLimit
 from netplugin.world.dns.dns_records import Address, Asker, DnsRecords
 from netplugin.world.dns.kube_names import NameRecords
-from ofnet.packets.names import Deferred, NameVerdict, Outcome, Question
+from ofnet.packets.dns_answers import Deferred, NameVerdict, Outcome, Question
 
 TTL: Final = 120
 KUBERNETES_TTL: Final = 5

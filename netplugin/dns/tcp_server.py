@@ -22,7 +22,7 @@ from core.ids import EndpointKey
 from core.logs import fields
 from netplugin.dns.upstream import PORT, stream_exchange
 from ofnet.packets.directory import PortAttachment
-from ofnet.packets.names import Deferred, NameVerdict, Outcome, Question, Resolver
+from ofnet.packets.dns_answers import Deferred, NameVerdict, Outcome, Question, Resolver
 from ofnet.pipelines.features.name_port import sender_of
 
 log = logging.getLogger(__name__)

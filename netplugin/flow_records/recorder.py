@@ -22,7 +22,7 @@ from typing import Final, Protocol
 from core.ids import EndpointKey
 from core.retry import REMOTE, Loop, retry
 from netplugin.diagnostics.policy_log import protocol_name
-from netplugin.flow_records import megaflows, names
+from netplugin.flow_records import end_names, megaflows
 from netplugin.flow_records.megaflows import Count, MegaflowWay, Passed, Reporting, Tally
 from netplugin.flow_records.places import End as Place
 from netplugin.flow_records.places import Located, PortPlaces, ServiceNames
@@ -33,7 +33,7 @@ from netplugin.world.kubernetes.kube_policies import KubePolicies
 from ofnet.agent import BridgeAgent
 from ofnet.changes import ObjectId, ObjectKind
 from ofnet.drops import DroppedPacket
-from ofnet.policy_log import LoggedEnd, LoggedPacket
+from ofnet.logged_rules import LoggedEnd, LoggedPacket
 from ofnet.tables import TableId
 from ofnet.world import Bridge
 from state.flow_records import AUDITED, DROPPED, FORWARDED, NAMELESS, End, EndNames, FlowRecord
@@ -220,14 +220,14 @@ class FlowRecorder:
             if dropping.only:
                 self._dropped += grown
             if self._drop_counter is not None:
-                why = names.reason(dropping.owner, dropping.table, refused=not dropping.only)
+                why = end_names.reason(dropping.owner, dropping.table, refused=not dropping.only)
                 # the packet that makes a datapath flow is not among those that it counts
                 self._drop_counter.count(port, dropping.owner, why, grown + (not known))
         self._unrecorded = max(self._unrecorded, self._dropped - self._noted)
 
     def _of_drop(self, packet: DroppedPacket, verdict: str, now: float) -> FlowRecord:
         world = self._agents[packet.bridge].world
-        policy, rule = names.policy_and_rule(packet, self._policies, world)
+        policy, rule = end_names.policy_and_rule(packet, self._policies, world)
         number = self.ring.next()
         source, destination = (
             End(str(one.address), one.port, self._names(one.endpoint))
@@ -243,7 +243,7 @@ class FlowRecorder:
             source=source,
             destination=destination,
             reason=_reason_of(packet),
-            because=names.because(packet, self._policies, world),
+            because=end_names.because(packet, self._policies, world),
             policy=policy,
             rule=rule,
         )
@@ -361,7 +361,7 @@ class FlowRecorder:
 
     def _names(self, key: EndpointKey | None) -> EndNames:
         record = self._record(key) if key is not None else None
-        return names.of_endpoint(record) if record is not None else NAMELESS
+        return end_names.of_endpoint(record) if record is not None else NAMELESS
 
 
 def _read(
@@ -371,7 +371,7 @@ def _read(
 
 
 def _reason_of(packet: DroppedPacket) -> str:
-    return names.reason(packet.owner, packet.table, refused=packet.refused)
+    return end_names.reason(packet.owner, packet.table, refused=packet.refused)
 
 
 def _source(ends: list[Place]) -> Place:

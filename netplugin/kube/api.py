@@ -24,7 +24,7 @@ from core.logs import fields
 from core.patience import patient
 from core.retry import ELSEWHERE, Loop, Pace
 from daemons.http_client import Connector
-from netplugin.kube.access import KubeAccess
+from netplugin.kube.api_access import KubeAccess
 from netplugin.kube.faults import connection_fault, refusal
 from netplugin.kube.resources import Resource
 from netplugin.world.kubernetes.kube_objects import KubeObject

@@ -1,7 +1,7 @@
 """Finds the API servers and the credentials for them: a kubeconfig, the configuration, or a pod's.
 
 In come the agent's configuration (`netplugin.kube.config`), the environment of a pod and the files
-of its service account; out comes a `netplugin.kube.access.KubeAccess`.
+of its service account; out comes a `netplugin.kube.api_access.KubeAccess`.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from core.addresses import authority
-from netplugin.kube.access import ACCOUNT, Credentials, KubeAccess, Pem
+from netplugin.kube.api_access import ACCOUNT, Credentials, KubeAccess, Pem
 from netplugin.kube.config import KubeConfig
 
 

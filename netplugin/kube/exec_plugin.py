@@ -24,7 +24,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from core.errors import OrchestratorUnavailable
 from core.outside_json import read_json
 from core.patience import patient
-from netplugin.kube.access import Issued
+from netplugin.kube.api_access import Issued
 
 LIMIT: Final = patient(30.0)
 """Time limit in seconds of one run."""

@@ -1,8 +1,8 @@
 """Reads a kubeconfig: the file of servers and credentials that kubectl uses.
 
-In comes a path; out comes a `netplugin.kube.access.KubeAccess` for the file's current context. A
-program that gets credentials (`exec`) is `netplugin.kube.exec_plugin`'s. What Kubernetes itself has
-given up (`auth-provider`, passwords), and servers whose certificate is not to be verified, are
+In comes a path; out comes a `netplugin.kube.api_access.KubeAccess` for the file's current context.
+A program that gets credentials (`exec`) is `netplugin.kube.exec_plugin`'s. What Kubernetes itself
+has given up (`auth-provider`, passwords), and servers whose certificate is not to be verified, are
 refused: an agent must know whom it believes.
 """
 
@@ -15,7 +15,7 @@ import yaml
 
 from core.errors import UsageError
 from netplugin.kube import exec_plugin
-from netplugin.kube.access import Credentials, KubeAccess, Pem
+from netplugin.kube.api_access import Credentials, KubeAccess, Pem
 
 _REFUSED: Final = ("auth-provider", "username", "password")
 _LASTING: Final = (

@@ -17,7 +17,7 @@ from core.errors import Invalid, MasterRefused, NotFound
 from core.ids import EndpointKey
 from core.logs import fields
 from netplugin.libnetwork.engine import Container, EngineState
-from netplugin.masters.client import MasterApi
+from netplugin.masters.master_api import MasterApi
 from netplugin.pods.registry.endpoint_registry import EndpointRegistry
 from netplugin.pods.registry.journal_entry import JournalEntry
 from netplugin.world.builder import WorldBuilder

@@ -28,7 +28,7 @@ from netplugin.libnetwork.calls import (
     address_of,
     read,
 )
-from netplugin.masters.client import MasterApi
+from netplugin.masters.master_api import MasterApi
 from netplugin.world.builder import WorldBuilder
 from state.docker_networks import DockerPlace, of_options
 from state.records import NetworkRecord, NetworkType

@@ -29,7 +29,7 @@ from netplugin.libnetwork.calls import (
     read,
 )
 from netplugin.libnetwork.pools import tagged
-from netplugin.masters.client import MasterApi
+from netplugin.masters.master_api import MasterApi
 from netplugin.world.builder import WorldBuilder
 from state import docker_networks
 from state.docker_networks import DockerPlace, of_options

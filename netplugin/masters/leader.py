@@ -4,7 +4,7 @@
 is used. A call waits for an election to end, but fails soon once no leader has served for longer
 than an election takes, so that the runtime is told to try later. Requests are idempotent at
 netmaster, so a leader that dies in between costs the caller time, not correctness. Next module:
-`contivmodel.client`. What is asked is `netplugin.masters.client`'s.
+`contivmodel.client`. What is asked is `netplugin.masters.master_api`'s.
 """
 
 import asyncio

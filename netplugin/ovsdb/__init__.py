@@ -2,7 +2,7 @@
 
 In come `PortSpec`s and `BridgeSpec`s to write; out go `PortRow`s and `BridgeRow`s as the database
 has them. `rows` defines these values, `table` assembles ports from the rows of three tables (pure),
-`changes` writes one change into a transaction, `replica` runs the official IDL in a thread,
+`row_changes` writes one change into a transaction, `replica` runs the official IDL in a thread,
 `client` is the asyncio side that the agent uses.
 """
 

@@ -18,7 +18,7 @@ from core.change_notifier import ChangeNotifier
 from core.errors import ContivError, SwitchUnavailable
 from core.patience import patient
 from core.retry import Loop, retry
-from netplugin.ovsdb import changes
+from netplugin.ovsdb import row_changes
 from netplugin.ovsdb.replica import Job, Replica, fetch_schema, ping
 from netplugin.ovsdb.rows import NOTHING, BridgeRow, BridgeSpec, OvsdbView, PortRow, PortSpec
 
@@ -153,15 +153,15 @@ class Ovsdb:
 
     async def set_bridge_external_ids(self, bridge: str, ids: Mapping[str, str | None]) -> None:
         """Write the keys given, remove those that are None, leave the others."""
-        await self._commit(changes.set_external_ids(bridge, ids))
+        await self._commit(row_changes.set_external_ids(bridge, ids))
 
     async def remember_ended(self, bridge: str, zones: Collection[int]) -> None:
         """Have the bridge's datapath remember ended TCP connections of these zones for 75 s."""
-        await self._commit(changes.remember_ended(bridge, zones))
+        await self._commit(row_changes.remember_ended(bridge, zones))
 
     async def ensure_bridge(self, spec: BridgeSpec) -> None:
         """Create the bridge, or correct its settings; its ports are not touched."""
-        await self._commit(changes.ensure_bridge(spec))
+        await self._commit(row_changes.ensure_bridge(spec))
 
     async def hang_up(self, *bridges: str, within: float = patient(1.0)) -> None:
         """Replace the bridges' controller by a placeholder; return when ovs-vswitchd applied it.
@@ -171,7 +171,7 @@ class Ovsdb:
         """
         # ovs-vswitchd retries a controller that refused it after a pause of a second at least. A
         # restarted agent, whose target is the same as before, would wait for that pause.
-        await self._commit(changes.hang_up(bridges))
+        await self._commit(row_changes.hang_up(bridges))
         await self.applied(within)
 
     async def delete_bridge(self, name: str, within: float = patient(5.0)) -> None:
@@ -180,7 +180,7 @@ class Ovsdb:
         One that does not exist is a success. Returns after `within` seconds in any case: a switch
         that is not running removes nothing.
         """
-        await self._commit(changes.delete_bridge(name))
+        await self._commit(row_changes.delete_bridge(name))
         await self.applied(within)
 
     async def applied(self, within: float = patient(5.0)) -> None:
@@ -198,22 +198,22 @@ class Ovsdb:
 
         `wait_ofport` returns when the switch has created it.
         """
-        await self._commit(changes.add_port(bridge, spec, tuple(replaces)))
+        await self._commit(row_changes.add_port(bridge, spec, tuple(replaces)))
 
     async def set_policing(self, name: str, *, rate: int, burst: int) -> None:
         """Set the ingress rate limit of a port, in kbit/s and kbit; traffic is not interrupted."""
-        await self._commit(changes.set_policing(name, rate, burst))
+        await self._commit(row_changes.set_policing(name, rate, burst))
 
     async def set_mtu(self, name: str, mtu: int) -> None:
         """Request the MTU of an internal port."""
-        await self._commit(changes.set_mtu(name, mtu))
+        await self._commit(row_changes.set_mtu(name, mtu))
 
     async def delete_port(self, bridge: str, name: str) -> None:
         """Remove a port; one that does not exist is a success.
 
         It blocks ovs-vswitchd's main thread for some 13 ms.
         """
-        await self._commit(changes.delete_port(bridge, name))
+        await self._commit(row_changes.delete_port(bridge, name))
 
     async def delete_ports(self, ports: Mapping[str, str]) -> None:
         """Remove ports, by name, each from its bridge; those that do not exist are a success.
@@ -221,7 +221,7 @@ class Ovsdb:
         `applied` returns when ovs-vswitchd has removed them, of which its main thread is blocked
         for some 13 ms for each.
         """
-        await self._commit(changes.delete_ports(ports))
+        await self._commit(row_changes.delete_ports(ports))
 
     async def withdraw_port(self, bridge: str, name: str, within: float = patient(5.0)) -> None:
         """Remove a port; return when ovs-vswitchd has given up its device.
@@ -269,7 +269,7 @@ class Ovsdb:
 
         return await retry(loop, attempt)
 
-    async def _commit(self, change: changes.OvsdbChange) -> None:
+    async def _commit(self, change: row_changes.OvsdbChange) -> None:
         if self._replica is None or self._run is None or self._run.done():
             raise SwitchUnavailable("the connection to the Open vSwitch database has ended")
         outcome: asyncio.Future[None] = self._loop.create_future()

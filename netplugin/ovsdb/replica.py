@@ -1,6 +1,6 @@
 """The official IDL in a thread: it keeps a replica of the database and commits transactions.
 
-In come changes (`netplugin.ovsdb.changes`), each with a deadline; out go `OvsdbView`s of the
+In come changes (`netplugin.ovsdb.row_changes`), each with a deadline; out go `OvsdbView`s of the
 database and the outcome of each change, by the callbacks given. The IDL reconnects by itself; a
 change that met an outage is repeated when the replica is complete again, until its deadline. This
 module knows threads and the IDL, and nothing of asyncio (`netplugin.ovsdb.client`).
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from core.errors import ContivError, SwitchRefused, SwitchUnavailable
 from core.patience import patient
-from netplugin.ovsdb.changes import OvsdbChange
+from netplugin.ovsdb.row_changes import OvsdbChange
 from netplugin.ovsdb.rows import BridgeRow, OvsdbView
 from netplugin.ovsdb.table import InterfaceFacts, PortFacts, PortTable
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from core.errors import HostError
 from core.ids import EndpointKey, GroupName, NetworkName, TenantName, group_key, network_id
 from core.retry import Loop
-from netplugin.flow_records import names
+from netplugin.flow_records import end_names
 from netplugin.kernel.links.link_counters import LinkCount
 from netplugin.pod_metrics.ledger import Direction, DropKind, Group, Ledger, PodTraffic, PresentPod
 from netplugin.world.bridges import port_names
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ReadLinks = Callable[[tuple[str, ...]], Mapping[str, LinkCount]]
-_SPOOFED: Final = DropKind(Direction.SENT, names.SPOOFED)
+_SPOOFED: Final = DropKind(Direction.SENT, end_names.SPOOFED)
 
 
 class PodMetrics:
@@ -77,7 +77,7 @@ class PodMetrics:
 
     def count(self, link: str, owner: ObjectId, reason: str, packets: int) -> None:
         """Take note of packets that came by a link and were dropped for an object."""
-        if owner.kind is ObjectKind.LOCAL and reason == names.SPOOFED:
+        if owner.kind is ObjectKind.LOCAL and reason == end_names.SPOOFED:
             return  # the source guard's own counters have them
         number = port_names.pod_number(link)
         for key in self._behind(number) if number is not None else ():
@@ -110,7 +110,7 @@ class PodMetrics:
         record, pod = self._known.get(key, (None, None))
         if pod is None or record is not port.record:
             links = port_names.switch_name(port.number), port_names.access_name(port.number)
-            pod = PresentPod(names.of_endpoint(port.record), links)
+            pod = PresentPod(end_names.of_endpoint(port.record), links)
             self._known[key] = port.record, pod
         return pod
 

@@ -22,15 +22,15 @@ from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
 from netplugin.kernel.links.pod_links import PodLink
 from netplugin.masters.address_blocks import HeldAddress
-from netplugin.masters.client import Addresses, Granted, WantedEndpoint
+from netplugin.masters.master_api import Addresses, Granted, WantedEndpoint
 from netplugin.pods.addressing import addresses_of, gateways_of, result_of
 from netplugin.pods.claims import at_position, with_addresses
 from netplugin.pods.host_interfaces import HostInterfaces
 from netplugin.pods.host_port_mappings.port_mappings import PortMappings
 from netplugin.pods.mtu import PodMtus
 from netplugin.pods.pod_ports import PodPorts
-from netplugin.pods.registry.host import PodHost
 from netplugin.pods.registry.journal_entry import EntryState, JournalEntry
+from netplugin.pods.registry.pod_host import PodHost
 from netplugin.world.bridges import port_names
 from netplugin.world.bridges.networks import BRIDGE_OF
 from ofnet.world import Bridge

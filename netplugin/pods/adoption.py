@@ -23,8 +23,8 @@ from netplugin.cni.interface_spec import (
 from netplugin.kernel.links.pod_places import PodPlace
 from netplugin.ovsdb import PortRow
 from netplugin.pods.pod_ports import PodPorts
-from netplugin.pods.registry.host import PodHost
 from netplugin.pods.registry.journal_entry import EntryState, JournalEntry
+from netplugin.pods.registry.pod_host import PodHost
 from netplugin.pods.teardown import Teardown
 from netplugin.world.bridges import port_names
 from netplugin.world.bridges.networks import BRIDGE_OF

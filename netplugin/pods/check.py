@@ -20,8 +20,8 @@ from netplugin.pods.addressing import result_of
 from netplugin.pods.host_port_mappings.port_mappings import PortMappings
 from netplugin.pods.mtu import PodMtus
 from netplugin.pods.pod_ports import PodPorts
-from netplugin.pods.registry.host import PodHost
 from netplugin.pods.registry.journal_entry import EntryState, JournalEntry
+from netplugin.pods.registry.pod_host import PodHost
 from netplugin.world.bridges import port_names
 from ofnet.world import Bridge
 from state.records import NetworkRecord

@@ -25,10 +25,10 @@ from core.ids import EndpointKey
 from core.logs import fields
 from core.retry import REMOTE, Loop, Pace, retry
 from core.tasks import background, unbroken
-from netplugin.masters.client import Addresses, WantedEndpoint
+from netplugin.masters.master_api import Addresses, WantedEndpoint
 from netplugin.pods.pod_ports import PodPorts
-from netplugin.pods.registry.host import PodHost
 from netplugin.pods.registry.journal_entry import EntryState, JournalEntry
+from netplugin.pods.registry.pod_host import PodHost
 from state.lineage import Position
 from state.records import EndpointRecord
 

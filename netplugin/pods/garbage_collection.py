@@ -23,8 +23,8 @@ from core.logs import fields
 from core.retry import REMOTE, Loop, retry
 from netplugin.pods.handler import Pods
 from netplugin.pods.pod_ports import PodPorts
-from netplugin.pods.registry.host import PodHost
 from netplugin.pods.registry.journal_entry import JournalEntry
+from netplugin.pods.registry.pod_host import PodHost
 from netplugin.world.bridges import port_names
 from state.records import EndpointRecord, NetworkRecord, NetworkType
 

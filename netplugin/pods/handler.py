@@ -29,8 +29,8 @@ from netplugin.pods.host_port_mappings.port_mappings import PortMappings
 from netplugin.pods.pod_ports import RECLAIMED, PodPorts
 from netplugin.pods.registry import add_stages
 from netplugin.pods.registry.add_stages import AddTimes
-from netplugin.pods.registry.host import PodHost
 from netplugin.pods.registry.journal_entry import EntryState, JournalEntry
+from netplugin.pods.registry.pod_host import PodHost
 from netplugin.pods.registry.recent_adds import REPEATED, RecentAdd
 from netplugin.pods.teardown import Teardown
 from state.records import EndpointRecord, NetworkRecord

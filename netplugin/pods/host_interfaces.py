@@ -17,8 +17,8 @@ from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.kernel.links.pod_links import PodLink
 from netplugin.ovsdb import PortRow, PortSpec
 from netplugin.pods.pod_ports import PodPorts
-from netplugin.pods.registry.host import PodHost
 from netplugin.pods.registry.journal_entry import JournalEntry
+from netplugin.pods.registry.pod_host import PodHost
 from netplugin.world.bridges import port_names
 from ofnet.world import AccessPort, Bridge
 

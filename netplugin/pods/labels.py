@@ -15,7 +15,7 @@ from core.errors import Invalid, MasterRefused
 from core.ids import POD_NAME, POD_NAMESPACE, EndpointKey
 from core.logs import fields
 from netplugin.bridges.reconcile_loop import ReconcileLoop
-from netplugin.pods.registry.host import PodHost
+from netplugin.pods.registry.pod_host import PodHost
 from netplugin.world.kubernetes.kube_pods import POD_UID, KubePod, endpoint_labels
 
 log = logging.getLogger(__name__)

@@ -20,8 +20,8 @@ from core.collections.grace_period import GracePeriod
 from core.errors import ContivError, HostError
 from core.logs import fields
 from core.retry import Loop, retry
-from netplugin.pods.registry.host import PodHost
 from netplugin.pods.registry.journal_entry import JournalEntry
+from netplugin.pods.registry.pod_host import PodHost
 from netplugin.world.bridges import port_names
 from ofnet.world import Bridge
 

@@ -18,8 +18,8 @@ from core.logs import fields
 from core.retry import Loop, retry
 from netplugin.bridges.vxlan.path_mtu import VXLAN_OVERHEAD
 from netplugin.kernel.netns import KernelLinks
-from netplugin.pods.registry.host import PodHost
 from netplugin.pods.registry.journal_entry import JournalEntry
+from netplugin.pods.registry.pod_host import PodHost
 from netplugin.world.bridges import port_names
 from netplugin.world.peers import Address
 from ofnet.world import Bridge

@@ -20,8 +20,8 @@ from core.tasks import unbroken
 from netplugin.bridges.reconcile_loop import set_on_change
 from netplugin.ovsdb import PortRow, PortSpec
 from netplugin.pods import rate_limits
-from netplugin.pods.registry.host import PodHost
 from netplugin.pods.registry.journal_entry import JournalEntry
+from netplugin.pods.registry.pod_host import PodHost
 from netplugin.pods.teardown import Teardown
 from netplugin.world.bridges import port_names
 from netplugin.world.bridges.conversion import LocalPort

@@ -16,7 +16,7 @@ from core import keys
 from core.errors import ContivError
 from daemons.health import Check
 from netplugin.cni.errors import LIMITED, NotReady
-from netplugin.masters.client import MasterApi
+from netplugin.masters.master_api import MasterApi
 from netplugin.ovsdb import Ovsdb
 from objdb.api import Backend
 from ofnet.agent import BridgeAgent

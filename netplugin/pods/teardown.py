@@ -18,8 +18,8 @@ from core.ids import EndpointKey
 from core.logs import fields
 from core.retry import REMOTE, Loop, retry
 from core.tasks import Supervisor
-from netplugin.pods.registry.host import PodHost
 from netplugin.pods.registry.journal_entry import JournalEntry
+from netplugin.pods.registry.pod_host import PodHost
 from netplugin.world.bridges import port_names
 from ofnet.world import Bridge
 

@@ -14,10 +14,10 @@ from core.retry import Loops, Pace, present_loops
 from core.tasks import Supervisor
 from daemons.certificates.tls import TlsContexts
 from daemons.health import Check
-from netplugin.bgp.host import BgpTiming
+from netplugin.bgp.host_bgp import BgpTiming
 from netplugin.bridges.host import forward_check
 from netplugin.bridges.vxlan import port_retries
-from netplugin.pods.registry.host import PodTiming
+from netplugin.pods.registry.pod_host import PodTiming
 from netplugin.settings import Settings
 
 Task = Callable[[], Coroutine[Any, Any, None]]

@@ -37,7 +37,7 @@ from netplugin.kube.config import KubeConfig
 from netplugin.kube.discovery import access_of, api_hosts
 from netplugin.masters.cluster_settings import cluster_settings
 from netplugin.masters.own_record import OwnRecord
-from netplugin.pods.registry.host import place_as_asked
+from netplugin.pods.registry.pod_host import place_as_asked
 from netplugin.settings import Settings
 from netplugin.startup.agent import Agent
 from netplugin.startup.clients import Clients, connect_clients

@@ -50,7 +50,7 @@ from ofnet.agent import BridgeAgent
 from ofnet.channel.switch import Switch
 from ofnet.channel.workload import Workload
 from ofnet.flow_sync import SyncLimits
-from ofnet.policy_log import LoggedPacket, Notice
+from ofnet.logged_rules import LoggedPacket, Notice
 from ofnet.world import Bridge, FwdMode, World
 from state.held_networks import HeldNetworks
 from state.watch import RecordFeed

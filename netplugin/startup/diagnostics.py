@@ -9,7 +9,7 @@ from functools import partial
 
 from aiohttp import web
 
-from daemons.diagnosis import as_json, constant_text, log_lines
+from daemons.diagnosis_parts import as_json, constant_text, log_lines
 from daemons.health import Health
 from daemons.metrics_page import MetricsPage
 from netplugin.diagnostics import adds, diagnosis, kubernetes_rules, rule_hits

@@ -12,7 +12,7 @@ from functools import partial
 from core.errors import HostError
 from core.ids import EndpointKey
 from core.metrics import Reading, labelled, single
-from netplugin.bgp.host import BgpHost, HostBgp
+from netplugin.bgp.host_bgp import BgpHost, HostBgp
 from netplugin.bridges.guards import host_guard, pod_guard
 from netplugin.bridges.guards.guard_drops import GuardDrops
 from netplugin.bridges.guards.host_guard import HostGuard
@@ -27,7 +27,7 @@ from netplugin.bridges.host.name_ports import NamePorts
 from netplugin.bridges.host.underlay_routes import UnderlayRoutes
 from netplugin.dns.host_server import HostServer
 from netplugin.dns.tcp_server import TcpServer
-from netplugin.pods.registry.host import PodHost
+from netplugin.pods.registry.pod_host import PodHost
 from netplugin.startup import metric_names as names
 from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context, Subsystem, Task, Tasks

@@ -43,7 +43,7 @@ from daemons.http import GuardedSite
 from daemons.listen_address import ListenAddress
 from daemons.metrics_page import MetricsPage
 from daemons.request_stats import UNKNOWN, RequestStats, method_label
-from netplugin.bgp.host import HostBgp
+from netplugin.bgp.host_bgp import HostBgp
 from netplugin.bridges.guards.pod_guard import resolve
 from netplugin.diagnostics.large_json import encode, encode_members, send
 from netplugin.dns.nameserver import NameServer

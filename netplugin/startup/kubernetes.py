@@ -29,7 +29,7 @@ from netplugin.kube.policy_kinds import PolicyKinds
 from netplugin.kube.resources import NAMESPACES, NODES, POLICIES, SERVICES, SLICES, pods_of
 from netplugin.kube.services import ServiceHandler
 from netplugin.pods.labels import PodLabels
-from netplugin.pods.registry.host import PodHost
+from netplugin.pods.registry.pod_host import PodHost
 from netplugin.settings import KubeProxy, TenantLabels
 from netplugin.startup import metric_names as names
 from netplugin.startup.clients import Clients

@@ -11,11 +11,11 @@ from functools import partial
 from contivmodel.client import MasterClient
 from core.metrics import Reading, labelled, single
 from netplugin.masters import registration
-from netplugin.masters.client import MasterApi
 from netplugin.masters.control import ControlChannel
 from netplugin.masters.host_id import host_id
 from netplugin.masters.label_claim import claim_label, keep_label
 from netplugin.masters.leader import LeaderClient
+from netplugin.masters.master_api import MasterApi
 from netplugin.masters.own_record import OwnRecord
 from netplugin.masters.registration import AgentRegistrations
 from netplugin.masters.spread import Spread

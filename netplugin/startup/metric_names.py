@@ -1,6 +1,6 @@
 """The metrics of an agent: names, kinds, labels, and what they mean.
 
-`netplugin.startup.metrics` reads their values; docs/metrics.md is written from this table.
+`netplugin.startup.agent_metrics` reads their values; docs/metrics.md is written from this table.
 """
 
 from typing import Final

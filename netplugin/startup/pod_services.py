@@ -13,7 +13,7 @@ from daemons.health import Check
 from netplugin.bridges.bridges import USERSPACE
 from netplugin.cni.interface_spec import Delivery
 from netplugin.cni.server import CniHandlers
-from netplugin.masters.client import MasterApi
+from netplugin.masters.master_api import MasterApi
 from netplugin.pods.add import PodAdd
 from netplugin.pods.adoption import Adoption
 from netplugin.pods.check import PodCheck
@@ -30,7 +30,7 @@ from netplugin.pods.pod_ports import PodPorts
 from netplugin.pods.readiness import NOTHING, Readiness
 from netplugin.pods.registry.block_renewal import BlockRenewal
 from netplugin.pods.registry.endpoint_registry import EndpointRegistry
-from netplugin.pods.registry.host import PlacePod, PodHost, PodSettings, place_as_asked
+from netplugin.pods.registry.pod_host import PlacePod, PodHost, PodSettings, place_as_asked
 from netplugin.pods.teardown import Teardown
 from netplugin.settings import Settings
 from netplugin.startup import metric_names as names

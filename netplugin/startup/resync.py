@@ -16,7 +16,7 @@ from core.errors import ContivError, SwitchRefused, SwitchUnavailable
 from core.ids import EndpointKey, NetworkId
 from core.logs import fields
 from core.retry import Loop, retry
-from netplugin.pods.registry.host import PodHost
+from netplugin.pods.registry.pod_host import PodHost
 from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context
 from netplugin.startup.dataplane import Dataplane

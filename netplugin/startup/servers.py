@@ -16,12 +16,12 @@ from netplugin.masters import registration
 from netplugin.mesos import server as mesos
 from netplugin.startup import inspect
 from netplugin.startup.agent import Agent
+from netplugin.startup.agent_metrics import AgentMetrics
 from netplugin.startup.context import Context
 from netplugin.startup.diagnostics import Diagnostics, build_tracer
 from netplugin.startup.early_health import EarlyHealth
 from netplugin.startup.host_numbers import HostNumbers
 from netplugin.startup.inspect import Inspector
-from netplugin.startup.metrics import AgentMetrics
 from ofnet.world import Bridge
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from core.errors import ContivError, Invalid, NotFound, SwitchUnavailable
 from core.ids import EndpointKey, HostLabel
 from netplugin.ovsdb.control_socket import SwitchCommands
-from netplugin.trace import names
+from netplugin.trace import flow_reasons
 from netplugin.trace.asides import Asides
 from netplugin.trace.dataplane_checks import DataplaneChecks
 from netplugin.trace.request import TraceRequest
@@ -282,7 +282,7 @@ class Tracer:
         if wanted.flow is None:
             there = found.flow if found is not None else "nothing"
             return f"the switch has a flow that is not wanted: {there}"
-        why = names.of(agent.desired.owner(wanted.flow.key), self._policies, agent.world)
+        why = flow_reasons.of(agent.desired.owner(wanted.flow.key), self._policies, agent.world)
         if wanted.flow.key in agent.sync.refused:
             why += f", refused: {agent.sync.refused[wanted.flow.key][1]}"
         known = {flow.cookie for flow in agent.desired.flows.values()}
@@ -300,7 +300,7 @@ class Tracer:
         contrary = (other for other in one.others if other.instructions != one.flow.instructions)
         flows = (one.flow, *contrary)
         owners = (agent.desired.owner(flow.key) for flow in flows)
-        return " or ".join(names.of(owner, self._policies, agent.world) for owner in owners)
+        return " or ".join(flow_reasons.of(owner, self._policies, agent.world) for owner in owners)
 
     def _shown(self, agent: BridgeAgent, one: LookedUp) -> dict[str, Any]:
         flow = one.flow

@@ -3,7 +3,7 @@
 `netplugin.world.graph` feeds it records. Each other host has a tunnel endpoint
 (`netplugin.bridges.vxlan.tunnels` makes the ports, `netplugin.bridges.vxlan.path_mtu` probes the
 paths) and a MAC address that its uplinks send by, which is set on the vlan bridge.
-`netplugin.bgp.host` has the session with the BGP peer.
+`netplugin.bgp.host_bgp` has the session with the BGP peer.
 """
 
 from collections.abc import Container, Mapping

@@ -1,6 +1,6 @@
 """etcd (v3 API) as a `Backend`.
 
-All calls go through `channel`, the only module with endpoints, deadlines and tokens; `errors`
+All calls go through `channel`, the only module with endpoints, deadlines and tokens; `grpc_errors`
 translates gRPC errors and etcd's texts. `commit` builds and reads transactions, `watching` has
 snapshots and watches, which share a stream (`watch_stream`) and prove together that the store
 still has their history (`history`), `leases` renews leases, `locks` uses these three, `compaction`

@@ -29,7 +29,7 @@ from objdb.api import (
 from objdb.etcd.channel import Channels
 from objdb.etcd.commit import LIMITS, EtcdCommitter, entry
 from objdb.etcd.compaction import compact_history
-from objdb.etcd.errors import ALARM, CORRUPT, FULL, NOSPACE
+from objdb.etcd.grpc_errors import ALARM, CORRUPT, FULL, NOSPACE
 from objdb.etcd.leases import EtcdLeases
 from objdb.etcd.locks import EtcdLock
 from objdb.etcd.watching import PAGE, EtcdWatcher

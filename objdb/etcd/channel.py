@@ -1,7 +1,7 @@
 """Calls to etcd: one channel per endpoint (`objdb.failover`), a deadline on every attempt.
 
-gRPC errors become errors of `core.errors` (`objdb.etcd.errors`). The requests' meaning is in the
-modules above.
+gRPC errors become errors of `core.errors` (`objdb.etcd.grpc_errors`). The requests' meaning is in
+the modules above.
 """
 
 # Why not one gRPC channel with all addresses: such a channel stays on a frozen member, since only
@@ -22,7 +22,7 @@ from core.errors import StoreDenied, StoreUnavailable
 from core.logs import fields
 from core.retry import STORE
 from objdb.access import StoreAccess, Tls
-from objdb.etcd.errors import (
+from objdb.etcd.grpc_errors import (
     detail,
     is_auth_disabled,
     is_old_revision,

@@ -35,7 +35,7 @@ from core.retry import Loop, Pace, retry
 from objdb.api import Absent, Change, Check, Put, Unchanged
 from objdb.etcd.channel import Channels
 from objdb.etcd.commit import EtcdCommitter
-from objdb.etcd.errors import is_out_of_range
+from objdb.etcd.grpc_errors import is_out_of_range
 
 log = logging.getLogger(__name__)
 

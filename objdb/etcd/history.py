@@ -23,7 +23,7 @@ from aetcd import rpc
 
 from core.errors import StoreUnavailable
 from objdb.etcd.channel import Channels
-from objdb.etcd.errors import is_out_of_range
+from objdb.etcd.grpc_errors import is_out_of_range
 
 _DELETE: Final = rpc.Event.DELETE
 

@@ -19,7 +19,7 @@ from core.errors import ContivError
 from core.patience import patient
 from core.tasks import background, detached
 from objdb.etcd.channel import Channels, EtcdMember, Metadata
-from objdb.etcd.errors import detail, is_stale_token, is_transient, translated
+from objdb.etcd.grpc_errors import detail, is_stale_token, is_transient, translated
 from objdb.etcd.history import StreamSeen
 
 # Why shared: each stream costs etcd and the client a heartbeat per second, and an agent has a dozen

@@ -22,7 +22,7 @@ from core.retry import REMOTE, STORE, Loop, retry
 from core.tasks import background
 from objdb.api import Delta, Entry, Keep, Parts, Snapshot, delta_of, keep_all
 from objdb.etcd.channel import Channels
-from objdb.etcd.errors import is_about_token, is_out_of_range
+from objdb.etcd.grpc_errors import is_about_token, is_out_of_range
 from objdb.etcd.history import (
     Compacted,
     Evidence,

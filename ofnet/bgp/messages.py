@@ -1,6 +1,7 @@
 """BGP messages as values, and their encoding (RFC 4271, 4724, 4760, 5492, 6793, 8950). Pure.
 
-Of the address families, IPv4 and IPv6 unicast. `ofnet.bgp.reading` decodes what a peer sends.
+Of the address families, IPv4 and IPv6 unicast. `ofnet.bgp.message_reading` decodes what a peer
+sends.
 """
 
 import struct

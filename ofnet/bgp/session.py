@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from core.errors import PeerFailed
 from core.tasks import background
-from ofnet.bgp import messages, reading
+from ofnet.bgp import message_reading, messages
 from ofnet.bgp.messages import (
     Address,
     Family,
@@ -148,12 +148,12 @@ class BgpSession:
         four_octets = self.peer is not None and self.peer.four_octets
         try:
             header = await self._reader.readexactly(messages.HEADER)
-            body = await self._reader.readexactly(reading.body_length(header))
+            body = await self._reader.readexactly(message_reading.body_length(header))
         except asyncio.IncompleteReadError as exc:
             raise PeerFailed("the peer closed the connection") from exc
         except OSError as exc:
             raise PeerFailed(f"the connection is lost: {exc.strerror}") from exc
-        message = reading.read(header, body, four_octets=four_octets)
+        message = message_reading.read(header, body, four_octets=four_octets)
         self._counts[f"Received{type(message).__name__}"] += 1
         return message
 

@@ -2,7 +2,7 @@
 
 In come a peering and the addresses to announce; out come routes, with a callback when they change.
 The speaker dials the peer from the host's own address and never listens. A session that ends is
-started again after a back-off. `netplugin.bgp.host` runs it and gives its routes to the World.
+started again after a back-off. `netplugin.bgp.host_bgp` runs it and gives its routes to the World.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Meters: what limits packets, as OpenFlow 1.3 has them. Pure.
 
-`ofnet.pipelines.packet_path.stages` makes those of ports, `ofnet.pipelines.features.policy` those
-of reports to the agent; `ofnet.openflow.actions.Instructions` have them, `ofnet.channel.meter_wire`
-encodes and reads them.
+`ofnet.pipelines.packet_path.stages` makes those of ports, `ofnet.pipelines.features.contiv_policy`
+those of reports to the agent; `ofnet.openflow.actions.Instructions` have them,
+`ofnet.channel.meter_wire` encodes and reads them.
 """
 
 import struct

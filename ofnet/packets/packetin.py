@@ -14,7 +14,7 @@ ICMP. Pods of routed vxlan networks leave their host under private addresses. An
 quotes a packet of the private address, which neither the pod nor the translation of services knows:
 it is sent on with the pod's own one.
 
-DNS. Intercepted requests are answered by `ofnet.packets.names`, or sent through the tables
+DNS. Intercepted requests are answered by `ofnet.packets.dns_answers`, or sent through the tables
 untouched (on VLAN 4093). Counter names are the original's; those ending in `-ERROR` are its error
 counters.
 """
@@ -48,9 +48,9 @@ from ofnet.openflow.actions import (
 )
 from ofnet.openflow.fields import VRF
 from ofnet.openflow.packets import Arp, Neighbour
-from ofnet.packets import names
+from ofnet.packets import dns_answers
 from ofnet.packets.directory import Directory, PortAttachment
-from ofnet.packets.names import Deferred, NameVerdict, Resolver
+from ofnet.packets.dns_answers import Deferred, NameVerdict, Resolver
 from ofnet.packets.uplink_choice import choose_uplink
 from ofnet.pipelines.features import cluster_dns
 from ofnet.pipelines.packet_path.stages import DNS_PORT, DNS_RETURN_VLAN, ROUTER_MAC
@@ -92,7 +92,7 @@ def react(
     mode: Mode,
     directory: Directory,
     world: World,
-    resolve: Resolver = names.no_resolver,
+    resolve: Resolver = dns_answers.no_resolver,
 ) -> Reaction:
     """Return the reaction to a packet; an unknown or broken one leads to nothing."""
     if packet.table == TableId.INGRESS_GROUP:
@@ -286,7 +286,9 @@ def _reject_dns(
 
 
 def _dns(packet: PacketIn, attachment: PortAttachment | None, resolve: Resolver) -> Reaction:
-    answer = names.answer(packet.data, attachment, resolve, judged=packet.table in cluster_dns.ENDS)
+    answer = dns_answers.answer(
+        packet.data, attachment, resolve, judged=packet.table in cluster_dns.ENDS
+    )
     match answer.outcome:
         case bytes(frame):
             return Reaction(answer.counters, _back(packet, frame))

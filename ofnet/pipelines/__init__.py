@@ -3,7 +3,7 @@
 One module per mode (`vrouter`, `vlrouter`, `vlan_bridge`, `vxlan_bridge`), whose pipeline has its
 own forwarding and the features of all modes (`pipeline.Pipeline`). A feature
 (`features.feature.Feature`) has the flows of one subject, by the kind of object that owns them:
-`features.service_nat`, `features.policy`, `features.network_policy`, `features.pod_guard`,
+`features.service_nat`, `features.contiv_policy`, `features.network_policy`, `features.pod_guard`,
 `features.host_paths` and others. Shared stages are in `packet_path`: `packet_path.stages` (input,
 groups, DNS interception), `packet_path.source_guard`, `packet_path.neighbours` (ARP and ND
 answers), `packet_path.ingress_group`. `ofnet.tables` declares the tables; `ofnet.desired` adds the

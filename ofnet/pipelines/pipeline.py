@@ -13,13 +13,13 @@ from ofnet.openflow.actions import DROP
 from ofnet.openflow.match import Match
 from ofnet.pipelines.features import (
     cluster_dns,
+    contiv_policy,
     flow_records,
     host_forwarding,
     host_paths,
     name_port,
     network_policy,
     pod_guard,
-    policy,
     policy_class,
     service_nat,
 )
@@ -45,7 +45,7 @@ def _common(mode: Mode) -> tuple[Feature, ...]:
     """Return the features of every mode."""
     return (
         _BARRED,
-        policy.FEATURE,
+        contiv_policy.FEATURE,
         policy_class.FEATURE,
         pod_guard.feature(mode),
         name_port.FEATURE,

@@ -13,7 +13,7 @@ from typing import Final
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow.actions import goto
-from ofnet.pipelines.features import policy
+from ofnet.pipelines.features import contiv_policy
 from ofnet.pipelines.features.feature import Feature, of_world
 from ofnet.pipelines.packet_path import arrival_guard, fragments, ingress_group, neighbours, stages
 from ofnet.pipelines.pipeline import Pipeline
@@ -25,7 +25,7 @@ def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VLAN)
     yield from stages.dns_interception(world)
     yield from fragments.flows()
-    yield from policy.neighbour_discovery()
+    yield from contiv_policy.neighbour_discovery()
     yield ingress_group.unknown_sources()
     if world.arp_mode is ArpMode.PROXY:
         yield stages.arp_to_controller(requests_only=True)

@@ -18,7 +18,7 @@ from ofnet.flows import Flow
 from ofnet.openflow.actions import Action, Instructions, Output, PopVlan, SetField, tag
 from ofnet.openflow.fields import RX_VTEP
 from ofnet.openflow.match import Match
-from ofnet.pipelines.features import host_access, policy, tunnel_probes
+from ofnet.pipelines.features import contiv_policy, host_access, tunnel_probes
 from ofnet.pipelines.features.feature import Feature, of_world
 from ofnet.pipelines.packet_path import arrival_guard, fragments, ingress_group, neighbours, stages
 from ofnet.pipelines.pipeline import Pipeline
@@ -31,7 +31,7 @@ def _start(world: World) -> Iterator[Flow]:
     yield from stages.dns_interception(world)
     yield from fragments.flows()
     yield from tunnel_probes.flows()
-    yield from policy.neighbour_discovery()
+    yield from contiv_policy.neighbour_discovery()
     yield stages.multicast_source_drop()
     if world.guard:
         yield from arrival_guard.neighbours()

@@ -75,8 +75,8 @@ from netplugin.pods.registry import journal_entry
 from netplugin.trace import request as trace
 from netplugin.world.builder import WorldBuilder
 from objdb import original
+from ofnet.bgp import message_reading as bgp_reading
 from ofnet.bgp import messages as bgp
-from ofnet.bgp import reading as bgp_reading
 from ofnet.bgp.peering import Peering
 from ofnet.bgp.rib import Rib
 from ofnet.channel import flow_stats, group_wire, meter_wire

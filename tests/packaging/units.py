@@ -19,7 +19,7 @@ import pytest
 
 from core.metrics import Metric
 from core.net import tls_trust
-from netmaster import metrics as of_master
+from netmaster import master_metrics as of_master
 from netplugin.startup import metric_names as of_agent
 from tests.bed.etcd import Etcd
 from tests.bed.hosts import Fabric, Host

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from netplugin.kube.access import KubeAccess
 from netplugin.kube.api import KubeApi, KubeList
+from netplugin.kube.api_access import KubeAccess
 from netplugin.kube.cache import KubeCache
 from netplugin.kube.feed import KubeFeed, KubeHandler
 from netplugin.kube.pods import PodHandler

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from netmaster.progress import NO_AGENT, NOT_REPORTED
+from netmaster.host_progress import NO_AGENT, NOT_REPORTED
 from tests.bed.cluster import PROGRAMS, Bed
 from tests.bed.daemon import Daemon
 from tests.bed.hosts import Host

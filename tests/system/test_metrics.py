@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from netmaster import metrics as of_master
+from netmaster import master_metrics as of_master
 from netplugin.startup import metric_names as names
 from tests.bed.cluster import AGENT_PORT, NO_AUDITS, Bed
 from tests.bed.hosts import Host

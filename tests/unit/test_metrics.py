@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from core.metrics import Metric, MetricKind
-from netmaster import metrics as of_master
+from netmaster import master_metrics as of_master
 from netplugin.startup import metric_names as of_agent
 from tests.unit.scripts import script
 

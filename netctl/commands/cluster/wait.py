@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from daemons.progress import waiting
+from daemons.waiting import waiting
 from netctl.commandline import Command, misuse, switch
 from netctl.commands import flags
 from netctl.commands.cluster.host import POLL_INTERVAL

@@ -36,7 +36,7 @@ from contivmodel.outcome import HEADER, Outcome
 from core.errors import NotLeader, StoreUnavailable
 from core.patience import patient
 from core.tasks import background
-from core.tracing import context
+from core.tracing import trace_context
 from daemons.certificates.tls import TlsContexts, peer_identity
 from daemons.certificates.tls_faults import cause
 from daemons.http_client import Connector
@@ -177,7 +177,7 @@ class Proxy:
 
     def _headers(self, request: web.BaseRequest) -> CIMultiDict[str]:
         headers = _kept(request.headers)
-        headers.update(context.headers())
+        headers.update(trace_context.headers())
         if self._tls:
             transport = request.transport
             peer = peer_identity(transport.get_extra_info("ssl_object")) if transport else None

@@ -20,7 +20,7 @@ from core.errors import ContivError, NotLeader
 from core.logs import fields
 from core.net.connections import ConnectionGuard, ConnectionLimits
 from core.tasks import guard
-from core.tracing import context, spans
+from core.tracing import spans, trace_context
 from daemons.browsers import BrowserPolicy
 from daemons.health import PATHS, Health
 from daemons.http import GuardedSite
@@ -96,7 +96,7 @@ class RestServer:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         began = time.monotonic()
-        header = request.headers.get(context.HEADER)
+        header = request.headers.get(trace_context.HEADER)
         method = method_label(request.method)
         # what nobody has begun a trace for is of none, unless traces are exported
         traced = spans.received(method, header) if header or spans.exported() else nullcontext()

@@ -13,8 +13,8 @@ from contivmodel.representation import shown
 from contivmodel.schema import Schema
 from netmaster.api.http import queries
 from netmaster.api.leader import flow_effects
-from netmaster.api.leader.context import LeaderContext
 from netmaster.api.leader.flow_effects import Effects
+from netmaster.api.leader.leader_context import LeaderContext
 from netmaster.plan.model import Plan
 from netmaster.plan.reachability import effects
 from netmaster.plan.reachability.effects import ChangePreview

@@ -1,7 +1,8 @@
 """Answers about hosts (`/hosts` and below): list, drain, undrain and remove them.
 
-`netmaster.hosts.host_inventory` reads which hosts there are, `netmaster.progress` computes what
-they have applied; `netmaster.plan.endpoints.drain` and `netmaster.hosts.cleanup` make the changes.
+`netmaster.hosts.host_inventory` reads which hosts there are, `netmaster.host_progress` computes
+what they have applied; `netmaster.plan.endpoints.drain` and `netmaster.hosts.cleanups` make the
+changes.
 """
 
 import logging
@@ -16,14 +17,14 @@ from core.errors import Conflict, Invalid, NotFound
 from core.ids import HostLabel
 from core.logs import fields
 from netmaster.commits.commit import Committer
+from netmaster.host_progress import Applicable, HostState, ObservedHost, ShownHost, shown_host
 from netmaster.hosts import host_inventory
-from netmaster.hosts.cleanup import Cleanups
+from netmaster.hosts.cleanups import Cleanups
 from netmaster.hosts.host_inventory import HostInventory
 from netmaster.plan import address_space
 from netmaster.plan.change_log import ChangeOrigin, recorded
 from netmaster.plan.endpoints import drain
 from netmaster.plan.endpoints.cleanup import FORCE_HINT
-from netmaster.progress import Applicable, HostState, ObservedHost, ShownHost, shown_host
 from netmaster.view import View
 from objdb.api import Backend
 from ofnet.rpc.control import Node, Report

@@ -27,16 +27,16 @@ from netmaster.api.http.replies import (
     plain,
 )
 from netmaster.api.leader import dry_run
-from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.leader.leader_context import ApiRequest, LeaderContext
 from netmaster.api.leader.state_text import inspection
 from netmaster.api.v1 import agent_calls, objects
 from netmaster.api.v1.agent_calls import ReadCall
 from netmaster.api.v1.objects import ObjectClass
+from netmaster.host_progress import policy_revisions
 from netmaster.plan import quotas
 from netmaster.plan.change_log import recorded
 from netmaster.plan.model import Plan
 from netmaster.plan.show import ofnet_endpoints, ofnet_rules, service_states
-from netmaster.progress import policy_revisions
 from netmaster.view import View
 from state.records import EndpointRecord
 

@@ -14,12 +14,12 @@ from contivmodel.schema import Schema, reference
 from contivmodel.wire import WireModel
 from netmaster.api.http.routes import TEXT, OperationDoc, Route
 from netmaster.api.leader import dry_run
-from netmaster.api.leader.context import Handler
 from netmaster.api.leader.hosts import DrainedHost, RemovedHost
+from netmaster.api.leader.leader_context import Handler
 from netmaster.api.v1 import agent_calls, handlers
 from netmaster.api.v1.agent_calls import ReadCall
 from netmaster.api.v1.objects import ENDPOINTS, ObjectClass
-from netmaster.progress import ShownHost
+from netmaster.host_progress import ShownHost
 
 API: Final = "/api/v1/"
 

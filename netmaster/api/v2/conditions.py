@@ -1,7 +1,7 @@
 """Answers `GET /api/v2/<plural>/{key}/conditions`: on which hosts an object is realised.
 
-`netmaster.api.leader.conditions` knows; this module knows who asks. Who is bound to tenants is not
-told the errors of hosts, which may be about other tenants.
+`netmaster.api.leader.conditions_api` knows; this module knows who asks. Who is bound to tenants is
+not told the errors of hosts, which may be about other tenants.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from netmaster.api.http.problems import PREFIX
 from netmaster.api.http.queries import parameters
 from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc, Route
-from netmaster.api.leader.context import ApiRequest, Handler, LeaderContext
+from netmaster.api.leader.leader_context import ApiRequest, Handler, LeaderContext
 from netmaster.plan.show.conditions import ENDPOINT, Conditions
 from netmaster.view import View
 

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from core.errors import Malformed
 from netmaster.api.http.replies import json_reply
-from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.leader.leader_context import ApiRequest, LeaderContext
 from netmaster.plan.show import endpoint_pages
 
 MOST_PARAMETERS: Final = 64

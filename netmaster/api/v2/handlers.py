@@ -35,16 +35,16 @@ from netmaster.api.http.problems import PREFIX, UnsupportedMedia
 from netmaster.api.http.queries import DRY_RUN, is_dry_run, parameters
 from netmaster.api.http.replies import json_reply
 from netmaster.api.leader import dry_run
-from netmaster.api.leader.context import ApiRequest, LeaderContext
 from netmaster.api.leader.flow_effects import Effects
+from netmaster.api.leader.leader_context import ApiRequest, LeaderContext
 from netmaster.api.v1.objects import ObjectClass
 from netmaster.api.v2 import changes, idempotency, queries
 from netmaster.api.v2.changes import Answer, Decide, Preconditions
 from netmaster.api.v2.idempotency import KeyedRequest, Replayed
+from netmaster.host_progress import ShownHost
 from netmaster.plan.change_log import recorded
 from netmaster.plan.show import address_use, change_pages
 from netmaster.plan.show.address_use import AddressUse
-from netmaster.progress import ShownHost
 from netmaster.view import View
 
 JSON: Final = "application/json"

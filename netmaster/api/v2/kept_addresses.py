@@ -8,7 +8,7 @@ from aiohttp import web
 from core.errors import NotFound
 from netmaster.api.http.problems import PREFIX
 from netmaster.api.http.queries import parameters
-from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.leader.leader_context import ApiRequest, LeaderContext
 from netmaster.api.v2 import queries
 from netmaster.api.v2.handlers import page_reply
 from netmaster.plan.endpoints import kept

@@ -20,15 +20,15 @@ from netmaster.api.http import paging
 from netmaster.api.http.problems import PREFIX
 from netmaster.api.http.routes import OperationDoc, Route
 from netmaster.api.leader import dry_run
-from netmaster.api.leader.context import ApiRequest, Handler, LeaderContext
+from netmaster.api.leader.leader_context import ApiRequest, Handler, LeaderContext
 from netmaster.api.v1.objects import ObjectClass
 from netmaster.api.v2 import handlers, idempotency, kept_addresses, queries
 from netmaster.api.v2.events.stream import EVENT_STREAM, LAST_EVENT_ID, PATH, QUERY
 from netmaster.api.v2.examples import EXAMPLES
+from netmaster.host_progress import ShownHost
 from netmaster.plan.show import change_pages
 from netmaster.plan.show.address_use import AddressUse
 from netmaster.plan.show.kept_addresses import KeptAddress
-from netmaster.progress import ShownHost
 
 _OBJECT: Final[Schema] = {"type": "object"}
 _SOME_FIELDS: Final = named(

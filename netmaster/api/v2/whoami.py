@@ -13,7 +13,7 @@ from daemons.certificates.peers import Role
 from netmaster.api.http.queries import parameters
 from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc
-from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.leader.leader_context import ApiRequest, LeaderContext
 
 PATH: Final = "/api/v2/whoami"
 

@@ -2,7 +2,7 @@
 
 There may be more endpoints than one transaction takes. So the intent is stored first, then parts
 remove the endpoints that are left (ADR 9). A part done twice does no harm, and the next leader
-continues an unfinished clean-up. `netmaster.hosts.cleanup` carries the parts out with the agents.
+continues an unfinished clean-up. `netmaster.hosts.cleanups` carries the parts out with the agents.
 """
 
 from collections.abc import Iterable, Iterator

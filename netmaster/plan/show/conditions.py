@@ -1,8 +1,8 @@
 """On how many hosts an object of API v2 is realised, and why not on the others. Pure.
 
-In come the view and what the hosts have applied (`netmaster.progress`); out comes what
-`netmaster.api.leader.conditions` answers. An object is realised on a host whose agent has applied
-the last change of each record that agents make flows of.
+In come the view and what the hosts have applied (`netmaster.host_progress`); out comes what
+`netmaster.api.leader.conditions_api` answers. An object is realised on a host whose agent has
+applied the last change of each record that agents make flows of.
 """
 
 from collections.abc import Callable, Mapping

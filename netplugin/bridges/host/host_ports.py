@@ -3,7 +3,7 @@
 In comes the desired interface; out come an internal port of Open vSwitch, its link with MAC,
 addresses and routes, and its OpenFlow number. Repeating it changes nothing. The interfaces are
 decided by `netplugin.bridges.host.host_access`, `netplugin.bridges.host.infra` and
-`netplugin.bgp.host`.
+`netplugin.bgp.host_bgp`.
 """
 
 import asyncio

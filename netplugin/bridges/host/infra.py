@@ -18,7 +18,7 @@ from core.logs import fields
 from netplugin.bridges.host.host_ports import HostInterface, InterfaceContext
 from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.kernel.routes.route_table import HostRoute
-from netplugin.masters.client import MasterApi, WantedEndpoint
+from netplugin.masters.master_api import MasterApi, WantedEndpoint
 from netplugin.ovsdb import PortRow
 from netplugin.world.bridges import port_names
 from netplugin.world.bridges.conversion import LocalPort

@@ -28,8 +28,8 @@ from netplugin.kernel.firewall.iptables import Iptables
 from netplugin.kernel.firewall.iptables_chains import OwnChains
 from netplugin.pods.host_port_mappings import mapping_rules
 from netplugin.pods.host_port_mappings.mapping_rules import Address, MappedPod
-from netplugin.pods.registry.host import PodHost
 from netplugin.pods.registry.journal_entry import EntryState, JournalEntry
+from netplugin.pods.registry.pod_host import PodHost
 from netplugin.world.bridges import port_names
 
 

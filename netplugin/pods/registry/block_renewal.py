@@ -18,7 +18,7 @@ from core.ids import HostLabel, NetworkId
 from core.retry import REMOTE, Loop, retry
 from netplugin.bridges.record_events import RecordEvents
 from netplugin.masters.address_blocks import AddressBlocks, HeldAddress, InUse
-from netplugin.masters.client import MasterApi
+from netplugin.masters.master_api import MasterApi
 from netplugin.pods.registry.journal_entry import JournalEntry
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from core.tracing.context import trace_id
+from core.tracing.trace_context import trace_id
 from netplugin.cni.request import PodRequest
 from netplugin.pods.registry.add_stages import AddTimes
 

@@ -13,8 +13,8 @@ have none, and the flows of rules that the original has.
 # 4, a class would be remembered by connection tracking for packets that were on their way through
 # it when the class changed, and such a packet would pass rules of a class that nobody has any more.
 #
-# A packet comes back to table 5 from table 18 alone (`features.policy`), with the same groups, and
-# a packet that comes in has registers of 0: none is stale.
+# A packet comes back to table 5 from table 18 alone (`features.contiv_policy`), with the same
+# groups, and a packet that comes in has registers of 0: none is stale.
 
 from collections.abc import Iterator
 from typing import Final

@@ -18,7 +18,7 @@ from netplugin.kernel.firewall import programs
 from netplugin.kube.api import KubeTiming
 from netplugin.masters.leader import LeaderTiming
 from netplugin.ovsdb import client, replica, rows
-from netplugin.pods.registry.host import PodTiming
+from netplugin.pods.registry.pod_host import PodTiming
 from netplugin.startup import host_checks
 from netplugin.startup.context import AgentTiming
 from objdb import failover, registration

@@ -12,8 +12,8 @@ import pytest
 
 from core.errors import OrchestratorUnavailable
 from core.tasks import background
-from netplugin.kube.access import Credentials, KubeAccess, Pem
 from netplugin.kube.api import KubeApi, KubeChange, KubeList, KubeSign, KubeTiming
+from netplugin.kube.api_access import Credentials, KubeAccess, Pem
 from netplugin.kube.policy_kinds import GROUP, PolicyKinds
 from netplugin.kube.resources import (
     CLUSTER_POLICIES,

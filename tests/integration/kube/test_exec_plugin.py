@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import OrchestratorUnavailable
-from netplugin.kube.access import KubeAccess
 from netplugin.kube.api import KubeApi, KubeRefused
+from netplugin.kube.api_access import KubeAccess
 from netplugin.kube.exec_plugin import ExecPlugin
 from netplugin.kube.resources import SERVICES
 from tests.bed.kubernetes import ApiServer, service

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from core.tasks import background
-from netplugin.kube.access import Credentials, KubeAccess
 from netplugin.kube.api import KubeApi, KubeChange, KubeList, KubeSign, KubeTiming
+from netplugin.kube.api_access import Credentials, KubeAccess
 from netplugin.kube.resources import (
     ADMIN_POLICIES,
     NAMESPACES,

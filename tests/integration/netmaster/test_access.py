@@ -20,7 +20,7 @@ from contivmodel.objects import Tenant
 from core import keys
 from daemons.certificates.peers import Role
 from daemons.certificates.tls import TlsContexts, TlsFiles, call_refused
-from daemons.diagnosis import constant_text
+from daemons.diagnosis_parts import constant_text
 from daemons.health import PATHS, Health
 from daemons.http_client import Connector
 from daemons.listen_address import ListenAddress
@@ -28,13 +28,13 @@ from daemons.metrics_page import MetricsPage
 from netmaster.api.costly import LIMITS
 from netmaster.api.dispatch import Leader
 from netmaster.api.http.access import AccessControl
-from netmaster.api.http.metrics import metrics_route
+from netmaster.api.http.metrics_route import metrics_route
 from netmaster.api.http.proxy import Proxy
 from netmaster.api.http.routes import Route
 from netmaster.api.http.server import RestServer
 from netmaster.api.leader.agents import Answers
 from netmaster.api.route_table import ROUTES
-from netmaster.api.v2.diagnostics import flows
+from netmaster.api.v2.diagnostics import flow_list
 from netmaster.api.v2.diagnostics.diagnosis import OWN, own_route
 from netmaster.api.v2.events import stream
 from netmaster.api.v2.events.log import EventLog
@@ -206,7 +206,7 @@ async def ask(
     """Return the answer to one request; 0 for a refused handshake."""
     try:
         async with session.request(method, url, json=body, headers=headers) as answer:
-            if answer.url.path == flows.WATCH_PATH and answer.status == 200:
+            if answer.url.path == flow_list.WATCH_PATH and answer.status == 200:
                 return answer.status, ""  # ten minutes long
             return answer.status, (await answer.read()).decode("utf-8", "replace")
     except aiohttp.ClientError:

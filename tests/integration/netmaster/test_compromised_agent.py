@@ -20,7 +20,7 @@ from core.ids import HostLabel
 from daemons.certificates.peers import Role
 from daemons.certificates.tls import TlsContexts
 from netmaster.api.leader.agents import RegisteredAgents
-from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.leader.leader_context import ApiRequest, LeaderContext
 from netmaster.api.route_table import ROUTE_FINDER
 from netmaster.migration import readers
 from objdb.api import Backend, Change, Put

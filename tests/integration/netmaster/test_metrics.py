@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from core.metrics import MetricKind
-from netmaster import metrics as names
+from netmaster import master_metrics as names
 from tests.bed.etcd import Etcd
 from tests.bed.master import Master
 from tests.bed.metrics import Metrics, parsed

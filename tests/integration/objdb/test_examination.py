@@ -9,7 +9,7 @@ import pytest
 
 from core.errors import StoreUnavailable
 from core.net import tls_trust
-from objdb.diagnosis import ETCD, examine
+from objdb.examination import ETCD, examine
 from tests.bed.certificates import make_certificates
 
 LEFT_WITHIN = 10.0

@@ -12,7 +12,7 @@ from ofnet.agent import BridgeAgent
 from ofnet.channel.session import ChannelTiming
 from ofnet.channel.switch import Switch
 from ofnet.flow_sync import SyncLimits
-from ofnet.packets.names import Resolver, no_resolver
+from ofnet.packets.dns_answers import Resolver, no_resolver
 from ofnet.world import Bridge, World
 from tests.bed.ovs import DATAPATH, OvsHost
 from tests.bed.waiting import eventually_async

@@ -13,7 +13,7 @@ from os_ken.lib.packet import ethernet, ipv4, packet, udp
 
 from ofnet.changes import EVERYTHING, Changes, ObjectKind
 from ofnet.openflow import packets
-from ofnet.packets.names import NameVerdict, Outcome, Question
+from ofnet.packets.dns_answers import NameVerdict, Outcome, Question
 from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from tests.bed.ovs import DATAPATH, OvsHost
 from tests.bed.waiting import eventually_async

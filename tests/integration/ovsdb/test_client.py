@@ -12,8 +12,8 @@ from core.errors import SwitchRefused, SwitchUnavailable
 from netplugin.kernel.packets import heartbeat
 from netplugin.kernel.packets.heartbeat import Heartbeat
 from netplugin.ovsdb import BridgeSpec, Continuity, Ovsdb, PortSpec
-from netplugin.ovsdb.changes import PLACEHOLDER
 from netplugin.ovsdb.replica import Replica
+from netplugin.ovsdb.row_changes import PLACEHOLDER
 from tests.bed.ovs import OvsHost
 from tests.bed.waiting import WITHIN, eventually, eventually_async
 from tests.integration.ofnet.dialled import listening

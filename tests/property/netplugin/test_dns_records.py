@@ -19,7 +19,7 @@ from netplugin.dns.nameserver import NameServer
 from netplugin.dns.rate_limit import RateLimit
 from netplugin.world.dns.dns_records import Address, Asker
 from netplugin.world.kubernetes.kube_services import KubeService
-from ofnet.packets.names import NameVerdict, Question
+from ofnet.packets.dns_answers import NameVerdict, Question
 from state.records import EndpointRecord, ServiceRecord
 from tests.unit.netplugin.records import NET, endpoint, key, nid_of
 from tests.unit.netplugin.world.dns_records import service

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName
 from netplugin.world.contiv_policies.policies import Policies
 from ofnet.flows import FlowKey
-from ofnet.pipelines.features import policy
+from ofnet.pipelines.features import contiv_policy
 from ofnet.tables import TableId
 from ofnet.world import FwdMode, PolicyClass, Rule, World
 from state.intents import Attachment
@@ -105,7 +105,7 @@ def contradictions(book: Policies) -> Iterator[str]:
 
 
 def keys(of: Rule) -> list[FlowKey]:
-    flows = policy.flows(of, World(fwd_mode=FwdMode.ROUTING))
+    flows = contiv_policy.flows(of, World(fwd_mode=FwdMode.ROUTING))
     return [flow.key for flow in flows if flow.table == TableId.POLICY]
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.ids import EndpointKey, HostLabel, NetworkId, NetworkName, TenantName
-from netplugin.bgp.host import _addresses as announced_by_bgp
+from netplugin.bgp.host_bgp import _addresses as announced_by_bgp
 from netplugin.world.bridges import port_names
 from netplugin.world.bridges.conversion import LocalPort
 from netplugin.world.builder import WorldBuilder

@@ -30,7 +30,7 @@ from contivmodel.rpc import (
 from core.errors import MasterRefused, NotFound, NotLeader
 from core.ids import HostLabel
 from netplugin.masters.address_blocks import BlocksAnswer, BlocksAsked
-from netplugin.masters.client import blocks_answer, blocks_request
+from netplugin.masters.master_api import blocks_answer, blocks_request
 from tests.system.faults.evidence import group_of
 from tests.system.faults.history import Verb
 

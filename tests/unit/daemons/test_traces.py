@@ -11,7 +11,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from core.errors import UsageError
 from core.tracing import spans
-from core.tracing.context import SpanRole
+from core.tracing.trace_context import SpanRole
 from daemons import traces
 
 TRACE, PARENT = "4b" * 16, "a0" * 8

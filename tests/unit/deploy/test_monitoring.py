@@ -13,7 +13,7 @@ import yaml
 from core.metrics import Metric, MetricKind
 from daemons.request_stats import RequestStats
 from netctl.main import cli
-from netmaster import metrics as of_master
+from netmaster import master_metrics as of_master
 from netmaster.commits.commit_stats import CommitStats
 from netplugin.startup import metric_names as of_agent
 

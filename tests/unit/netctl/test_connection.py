@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from daemons.progress import waiting
+from daemons.waiting import waiting
 from netctl.connection import MasterConnection, saved_token
 from netctl.failure import HELP, IO, REQUEST, CommandFailed
 

@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import MasterUnavailable
 from core.version import VERSION
-from daemons.progress import waiting
+from daemons.waiting import waiting
 from tests.unit.netctl.master import MemoryMaster, Netctl
 
 COMMANDS = [

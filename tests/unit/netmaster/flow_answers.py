@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from netmaster.plan.show.flows import FlowEnd
+from netmaster.plan.show.flow_pages import FlowEnd
 
 
 def end(tenant: str = "blue") -> dict[str, Any]:

@@ -12,15 +12,15 @@ from core import keys
 from core.errors import ContivError, FenceLost
 from core.tasks import background
 from netmaster.api.leader.agents import Answers, RegisteredAgents
-from netmaster.api.leader.conditions import ConditionsApi
-from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.leader.conditions_api import ConditionsApi
 from netmaster.api.leader.hosts import HostsApi
 from netmaster.api.leader.ipam import IpamApi
+from netmaster.api.leader.leader_context import ApiRequest, LeaderContext
 from netmaster.api.leader.status import StatusApi
 from netmaster.api.route_table import ROUTE_FINDER
 from netmaster.commits.commit import Committer, CommitTiming, WriteAuthority
 from netmaster.commits.standby import following
-from netmaster.hosts.cleanup import Cleanups
+from netmaster.hosts.cleanups import Cleanups
 from netmaster.plan.endpoints import endpoint
 from netmaster.plan.model import Plan
 from netmaster.plan.objects import globals as settings

@@ -12,7 +12,7 @@ from core.errors import AgentUnavailable
 from netmaster import agent_answers
 from netmaster.agent_answers import DEEPEST, HOP, Count, Name
 from netmaster.api.v2.diagnostics import suggestion
-from netmaster.plan.show import flows, kubernetes_rules, policy_log, rule_hits, self_test
+from netmaster.plan.show import flow_pages, kubernetes_rules, policy_log, rule_hits, self_test
 from netmaster.plan.show.policy_log import LogQuery
 from netmaster.view import View
 
@@ -82,7 +82,7 @@ def test_whatever_an_agent_answers_the_others_are_shown(body: bytes) -> None:
     page = policy_log.page(said, {}, LogQuery(having={}, limit=5))
     assert "h2" not in page.unreachable
     json.dumps([page.items, page.unrecorded], allow_nan=False)
-    seen = flows.page(said, {}, 5)
+    seen = flow_pages.page(said, {}, 5)
     assert "h2" not in seen.gaps["unreachable"]
     json.dumps([seen.items, seen.gaps], allow_nan=False)
     test = self_test.report({"h1": body, "h2": b'{"x":{"passed":1,"failed":{}}}'}, {}, [])

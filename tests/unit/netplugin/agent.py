@@ -10,7 +10,7 @@ from types import MappingProxyType
 from core.ids import GroupName
 from core.retry import begin_loops
 from core.tasks import Supervisor, supervisor
-from netplugin.bgp.host import HostBgp
+from netplugin.bgp.host_bgp import HostBgp
 from netplugin.bridges.guards import host_guard, pod_guard
 from netplugin.bridges.host import host_names
 from netplugin.bridges.host.host_access import HostAccess

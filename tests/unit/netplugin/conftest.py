@@ -2,7 +2,7 @@
 
 import pytest
 
-from netplugin.pods.registry.host import PodTiming
+from netplugin.pods.registry.pod_host import PodTiming
 from netplugin.startup.context import AgentTiming
 from netplugin.world.builder import WorldBuilder
 from tests.unit.netplugin.agent import Outside

@@ -50,7 +50,7 @@ from netplugin.kernel.netlink.requests import Address, Interface, Network
 from netplugin.kernel.netns import CARRIER, KernelLinks
 from netplugin.kernel.routes.route_table import HostRoute
 from netplugin.masters.address_blocks import BlocksAnswer, BlocksAsked, HeldAddress
-from netplugin.masters.client import Granted, MasterApi, WantedEndpoint
+from netplugin.masters.master_api import Granted, MasterApi, WantedEndpoint
 from netplugin.ovsdb import BondMember, BridgeRow, BridgeSpec, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import OvsdbView
 from netplugin.pods.registry.journal import Journal

@@ -9,9 +9,9 @@ from ofnet.changes import ObjectId, ObjectKind
 from ofnet.channel.wire import PacketIn
 from ofnet.drops import DroppedPacket
 from ofnet.flows import Flow
+from ofnet.logged_rules import LoggedPacket
 from ofnet.openflow.fields import VRF
 from ofnet.pipelines.features import flow_records
-from ofnet.policy_log import LoggedPacket
 from ofnet.tables import Priority, TableId
 from ofnet.world import Bridge, Rule, Service, ServicePort
 from tests.unit.ofnet import frames

@@ -18,7 +18,7 @@ from contivmodel.schema import BINARY
 from core.errors import AgentUnavailable
 from netmaster.api.http.queries import number, parameters
 from netmaster.api.http.routes import OperationDoc
-from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.leader.leader_context import ApiRequest, LeaderContext
 from netmaster.auth import audit
 from netmaster.plan.show import inspect
 

@@ -1,6 +1,6 @@
 """Answers `GET /api/v2/diagnosis`: one archive of what all masters and hosts say of themselves.
 
-Each daemon gives texts by name (`daemons.diagnosis`): the agents by
+Each daemon gives texts by name (`daemons.diagnosis_parts`): the agents by
 `netplugin.diagnostics.diagnosis`, other masters by `own_route`. For a daemon that does not answer
 there is a file with the reason. The archive is a `tar.gz`; its size is bounded, whatever the number
 of hosts: each has a share of the whole.
@@ -23,14 +23,14 @@ from core import keys
 from core.errors import AgentUnavailable
 from core.patience import patient
 from daemons.certificates.peers import PeerIdentity
-from daemons.diagnosis import MOST, Part, as_json, collect, redacted
+from daemons.diagnosis_parts import MOST, Part, as_json, collect, redacted
 from netmaster import agent_answers
 from netmaster.agent_answers import Name
 from netmaster.api.http.access import AccessControl
 from netmaster.api.http.routes import OperationDoc
 from netmaster.api.http.server import Role
 from netmaster.api.leader.agents import Answers
-from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.leader.leader_context import ApiRequest, LeaderContext
 from netmaster.auth.forwarding import forwarded
 from netmaster.auth.roles import Identity
 from netmaster.plan import change_log

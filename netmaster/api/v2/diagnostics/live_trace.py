@@ -25,7 +25,7 @@ from netmaster import agent_answers
 from netmaster.agent_answers import Flag, Name, Text
 from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc
-from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.leader.leader_context import ApiRequest, LeaderContext
 from netmaster.api.v2.diagnostics import trace
 from netmaster.api.v2.diagnostics.trace import PROTOCOLS, SOURCE_PORT, Trace
 from netmaster.auth import audit

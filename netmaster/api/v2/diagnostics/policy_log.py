@@ -16,7 +16,7 @@ from netmaster.api.http import paging
 from netmaster.api.http.queries import parameters
 from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc
-from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.leader.leader_context import ApiRequest, LeaderContext
 from netmaster.plan.show import policy_log
 from netmaster.plan.show.policy_log import LogQuery, Place
 from netmaster.view import View

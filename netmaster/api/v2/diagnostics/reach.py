@@ -14,7 +14,7 @@ from core.ids import TenantName
 from netmaster.api.http.queries import parameters
 from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc
-from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.leader.leader_context import ApiRequest, LeaderContext
 from netmaster.plan.reachability.reach_matrix import Reach, ReachQuery, matrix
 
 PATH: Final = "/api/v2/reach"

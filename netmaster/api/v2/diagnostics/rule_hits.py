@@ -11,7 +11,7 @@ from aiohttp import web
 from netmaster.api.http.queries import parameters
 from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc
-from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.leader.leader_context import ApiRequest, LeaderContext
 from netmaster.plan.show import rule_hits
 
 PATH: Final = "/api/v2/rule-hits"

@@ -10,7 +10,7 @@ from aiohttp import web
 from core.patience import patient
 from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc
-from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.leader.leader_context import ApiRequest, LeaderContext
 from netmaster.plan.show import self_test
 
 PATH: Final = "/api/v2/selftest"

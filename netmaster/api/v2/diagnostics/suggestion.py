@@ -26,11 +26,11 @@ from netmaster.agent_answers import Count, Flag, Name
 from netmaster.api.http.queries import parameters
 from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc
-from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.leader.leader_context import ApiRequest, LeaderContext
 from netmaster.plan.reachability.reach_changes import ReachChanges
 from netmaster.plan.reachability.suggested_network_policies import network_policies
 from netmaster.plan.reachability.suggestion import Suggestion, Wish, check, suggest
-from netmaster.plan.show.flows import FlowGaps, gaps
+from netmaster.plan.show.flow_pages import FlowGaps, gaps
 from netmaster.view import View
 from state.conversations import MOST, Conversation, Party
 from state.flow_records import FILTERS, chooser

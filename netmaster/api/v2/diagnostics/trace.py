@@ -21,7 +21,7 @@ from netmaster.agent_answers import Hop
 from netmaster.api.http.queries import parameters
 from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc
-from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.leader.leader_context import ApiRequest, LeaderContext
 from netmaster.plan.show.trace_ends import Scope, TraceEnd, resolve
 from netmaster.plan.show.trace_verdict import both_ways, onward, verdict
 from netmaster.view import View

@@ -13,7 +13,7 @@ from core.net import tls_trust
 from daemons import kube_rest
 from daemons.certificates import tls
 from daemons.certificates.tls import TlsFiles, shake_hands
-from netplugin.kube import access
+from netplugin.kube import api_access
 from objdb.consul import agents
 from objdb.credentials import CredentialFiles
 from tests.bed import certificates
@@ -49,8 +49,10 @@ def server(directory: Path) -> ssl.SSLContext:
 
 
 def of_kubernetes(directory: Path) -> ssl.SSLContext:
-    credentials = access.Credentials(ca=access.Pem(str(directory / "ca.pem")))
-    context = access.KubeAccess(servers=("https://k",), credentials=credentials).tls("https://k")
+    credentials = api_access.Credentials(ca=api_access.Pem(str(directory / "ca.pem")))
+    context = api_access.KubeAccess(servers=("https://k",), credentials=credentials).tls(
+        "https://k"
+    )
     assert context is not None
     return context
 

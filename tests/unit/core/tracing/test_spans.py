@@ -8,7 +8,7 @@ import pytest
 
 from core.logs import JsonFormatter, TextFormatter
 from core.tracing import spans
-from core.tracing.context import Span, SpanRole, headers, trace_id
+from core.tracing.trace_context import Span, SpanRole, headers, trace_id
 
 TRACE, PARENT = "4b" * 16, "a0" * 8
 HEADER = f"00-{TRACE}-{PARENT}-01"

@@ -24,10 +24,10 @@ from core.tasks import background
 from netmaster import codec
 from netmaster.commits.commit import Committer, CommitTiming, WriteAuthority
 from netmaster.commits.standby import following
+from netmaster.host_progress import Applicable, unapplied_reason
 from netmaster.plan.model import Plan
 from netmaster.plan.objects import group, netprofile, network, policy
 from netmaster.plan.show import inspect
-from netmaster.progress import Applicable, unapplied_reason
 from netmaster.stored import Write
 from netmaster.view import View
 from objdb.api import Change, Delete, Delta, Fence, Parts, Put, Snapshot

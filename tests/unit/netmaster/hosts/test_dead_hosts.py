@@ -11,7 +11,7 @@ from contivmodel.rpc import AddressBlocksRequest
 from core import keys
 from core.errors import ContivError, StoreUnavailable
 from core.ids import HostLabel, NetworkId
-from netmaster.hosts.cleanup import Cleanups
+from netmaster.hosts.cleanups import Cleanups
 from netmaster.hosts.dead_hosts import CONFIRMATION, RECLAIMED, SCAN_INTERVAL, Clocks, DeadHosts
 from netmaster.plan.endpoints import address_blocks
 from netmaster.plan.endpoints.address_blocks import BlocksReply, Renewal

@@ -14,8 +14,8 @@ from core.ids import EndpointKey, HostLabel, NetworkId
 from netplugin.diagnostics.policy_log import MOST, MOST_A_SECOND, PATH, PolicyLog
 from netplugin.world.builder import WorldBuilder
 from ofnet.agent import BridgeAgent
+from ofnet.logged_rules import LoggedEnd, LoggedPacket
 from ofnet.openflow.actions import Report
-from ofnet.policy_log import LoggedEnd, LoggedPacket
 from ofnet.world import Bridge, FwdMode, Rule, World
 from tests.unit.netplugin.records import endpoint
 from tests.unit.ofnet.fake_switch import FakeSwitch

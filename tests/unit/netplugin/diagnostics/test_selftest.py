@@ -16,7 +16,7 @@ from ofnet.agent import BridgeAgent
 from ofnet.changes import ObjectKind
 from ofnet.diff import FlowStamp
 from ofnet.flows import cookie_of_kind
-from ofnet.packets.names import Question
+from ofnet.packets.dns_answers import Question
 from ofnet.tables import TableId
 from ofnet.world import Bridge, FwdMode, Network, Vtep, World
 from tests.unit.ofnet.fake_switch import FakeSwitch

@@ -7,7 +7,7 @@ import pytest
 
 from core.tasks import Supervisor
 from netplugin.dns.host_server import LOOPBACK, HostServer
-from ofnet.packets.names import Deferred, NameVerdict, Outcome
+from ofnet.packets.dns_answers import Deferred, NameVerdict, Outcome
 
 
 def resolve(message: bytes, *, tcp: bool) -> Outcome:

@@ -21,7 +21,7 @@ from netplugin.dns.nameserver import MAX_ALIASES, ClusterDns, NameServer
 from netplugin.dns.rate_limit import RateLimit
 from netplugin.world.dns.dns_records import DnsRecords
 from netplugin.world.kubernetes.kube_services import KubeService
-from ofnet.packets.names import Deferred, NameVerdict, Question
+from ofnet.packets.dns_answers import Deferred, NameVerdict, Question
 from tests.unit.netplugin.records import NET, PEER, endpoint, key, nid_of
 from tests.unit.netplugin.world.dns_records import service
 from tests.unit.netplugin.world.kube_names import DB, OUTSIDE, WEB, member

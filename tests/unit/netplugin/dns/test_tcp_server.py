@@ -15,7 +15,7 @@ from netplugin.dns import tcp_server
 from netplugin.dns.tcp_server import TcpServer
 from ofnet.changes import ObjectKind
 from ofnet.packets.directory import PortAttachment
-from ofnet.packets.names import Deferred, NameVerdict, Outcome, Question
+from ofnet.packets.dns_answers import Deferred, NameVerdict, Outcome, Question
 from ofnet.pipelines.features.name_port import sender_of
 from tests.bed.waiting import WITHIN
 from tests.unit.ofnet.worlds import NET, local, network

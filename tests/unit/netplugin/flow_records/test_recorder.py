@@ -7,7 +7,7 @@ import pytest
 
 from ofnet.changes import ObjectId, ObjectKind
 from ofnet.drops import DroppedPacket, Dropping
-from ofnet.policy_log import LoggedEnd, LoggedPacket
+from ofnet.logged_rules import LoggedEnd, LoggedPacket
 from ofnet.tables import TableId
 from ofnet.world import Bridge, Rule
 from tests.unit.netplugin.flow_records.recorded import POD1, POD2, VIP, DumpRecorder, flow

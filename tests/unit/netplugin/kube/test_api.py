@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import OrchestratorUnavailable
 from netplugin.kube import api
-from netplugin.kube.access import KubeAccess
+from netplugin.kube.api_access import KubeAccess
 from netplugin.kube.resources import SERVICES
 
 

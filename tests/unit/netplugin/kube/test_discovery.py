@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from netplugin.kube.access import Pem
+from netplugin.kube.api_access import Pem
 from netplugin.kube.config import KubeConfig
 from netplugin.kube.discovery import access_of
 

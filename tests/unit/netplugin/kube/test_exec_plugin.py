@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from netplugin.kube.access import Issued
+from netplugin.kube.api_access import Issued
 from netplugin.kube.exec_plugin import read
 
 V1 = "client.authentication.k8s.io/v1"

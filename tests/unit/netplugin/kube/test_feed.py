@@ -14,8 +14,8 @@ from core.errors import HostError, OrchestratorUnavailable
 from core.ids import TenantName
 from core.logs import extra_of
 from core.tasks import background
-from netplugin.kube.access import KubeAccess
 from netplugin.kube.api import KubeApi, KubeChange, KubeList, KubeSign
+from netplugin.kube.api_access import KubeAccess
 from netplugin.kube.cache import FILE, KubeCache
 from netplugin.kube.feed import KubeFeed
 from netplugin.kube.resources import ENDPOINTS, NODES, SERVICES, SLICES, Resource

@@ -7,7 +7,7 @@ import pytest
 
 from core.errors import UsageError
 from netplugin.kube import kubeconfig
-from netplugin.kube.access import KubeAccess, Pem
+from netplugin.kube.api_access import KubeAccess, Pem
 from netplugin.kube.config import KubeConfig
 from netplugin.kube.discovery import access_of
 from netplugin.kube.exec_plugin import ExecPlugin

@@ -10,8 +10,8 @@ import pytest
 from core.errors import Invalid, OrchestratorUnavailable
 from core.ids import GroupName, NetworkName, TenantName
 from netplugin.cni.request import PodRequest
-from netplugin.kube.access import KubeAccess
 from netplugin.kube.api import KubeApi
+from netplugin.kube.api_access import KubeAccess
 from netplugin.kube.pods import PodHandler, PodPlacement
 from netplugin.kube.resources import NAMESPACES, Resource, pods_of
 from netplugin.world.kubernetes.kube_objects import KubeObject

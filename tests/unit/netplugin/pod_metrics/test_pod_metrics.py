@@ -17,7 +17,7 @@ from netplugin.world.bridges import port_names
 from ofnet.changes import ObjectId, ObjectKind
 from ofnet.channel.flow_stats import FlowCount
 from ofnet.drops import DroppedPacket
-from ofnet.policy_log import LoggedEnd
+from ofnet.logged_rules import LoggedEnd
 from ofnet.tables import TableId
 from ofnet.world import Bridge
 from tests.unit.netplugin.agent import Agent, Outside, in_group, request, running

@@ -23,7 +23,7 @@ from ofnet.openflow.actions import (
 from ofnet.openflow.fields import VRF
 from ofnet.openflow.packets import Neighbour
 from ofnet.packets.directory import Directory
-from ofnet.packets.names import Outcome, Question
+from ofnet.packets.dns_answers import Outcome, Question
 from ofnet.packets.packetin import PacketOut, Reaction, react
 from ofnet.packets.uplink_choice import choose_uplink
 from ofnet.tables import Mode, TableId

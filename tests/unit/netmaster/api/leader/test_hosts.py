@@ -9,11 +9,11 @@ from core import keys
 from core.errors import Conflict, NotFound
 from core.ids import HostLabel
 from netmaster.api.leader.hosts import HostsApi
-from netmaster.hosts.cleanup import Cleanups
+from netmaster.host_progress import NO_AGENT, NOT_REPORTED, ShownHost
+from netmaster.hosts.cleanups import Cleanups
 from netmaster.plan.change_log import LEADER
 from netmaster.plan.endpoints import dead_hosts
 from netmaster.plan.endpoints.dead_hosts import Observed
-from netmaster.progress import NO_AGENT, NOT_REPORTED, ShownHost
 from objdb.api import Change, Put
 from ofnet.rpc.control import Node, Report
 from state import codec

@@ -16,7 +16,7 @@ from netplugin.world.builder import WorldBuilder
 from netplugin.world.dns.dns_records import Asker
 from netplugin.world.services.service_records import ServiceRecords
 from ofnet.changes import Changes, ObjectKind
-from ofnet.packets.names import Question
+from ofnet.packets.dns_answers import Question
 from ofnet.world import Bridge, FwdMode, Provider, Service, ServicePort
 from state.intents import Fact
 from state.records import Encap

@@ -4,7 +4,7 @@ import pytest
 
 from core.ids import GroupKey
 from ofnet.flows import Flow
-from ofnet.pipelines.features import policy, policy_class
+from ofnet.pipelines.features import contiv_policy, policy_class
 from ofnet.tables import TABLES, TableId
 from ofnet.world import Bridge, FwdMode, PolicyClass, Rule, World
 from tests.unit.ofnet.pipelines.scene import ANN, BOB, EVE, FAR, TUNNEL, arrival, ip, world
@@ -39,12 +39,12 @@ def test_a_group_gets_its_class_in_the_table_of_the_rules() -> None:
 
 def test_a_rule_matches_the_class_on_its_policys_side_and_a_group_on_the_other() -> None:
     rule = Rule(id="1", priority=1, allow=False, dst_class=7, src_group=9)
-    assert [str(flow.match) for flow in policy.flows(rule, ANY)] == [
+    assert [str(flow.match) for flow in contiv_policy.flows(rule, ANY)] == [
         "ip,reg3=0x7,metadata=0x90000/0x7fff0000",
         "ipv6,reg3=0x7,metadata=0x90000/0x7fff0000",
     ]
     anybody = Rule(id="1", priority=1, allow=False, src_class=7, protocol=6)
-    assert [str(flow.match) for flow in policy.flows(anybody, ANY)] == [
+    assert [str(flow.match) for flow in contiv_policy.flows(anybody, ANY)] == [
         "tcp,reg2=0x7",
         "tcp6,reg2=0x7",
     ]
@@ -52,7 +52,7 @@ def test_a_rule_matches_the_class_on_its_policys_side_and_a_group_on_the_other()
 
 def test_flows_in_the_table_of_the_log_match_the_class() -> None:
     rule = Rule(id="1", priority=1, allow=True, dst_class=7, log=True)
-    assert all("reg3" in flow.match.names for flow in policy.flows(rule, ANY))
+    assert all("reg3" in flow.match.names for flow in contiv_policy.flows(rule, ANY))
 
 
 @pytest.mark.parametrize("packet", [ip(ANN, BOB), ip(ANN, FAR), ip(BOB, EVE)])

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from core.errors import Malformed
-from netmaster.api.leader.context import ApiRequest
+from netmaster.api.leader.leader_context import ApiRequest
 from netmaster.api.v2.diagnostics import capture
 from netplugin.diagnostics.capture import _MOST
 from tests.unit.netmaster.term import context_of, term

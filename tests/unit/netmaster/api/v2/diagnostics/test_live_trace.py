@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from core.errors import AgentUnavailable, Invalid
-from netmaster.api.leader.context import ApiRequest
+from netmaster.api.leader.leader_context import ApiRequest
 from netmaster.api.v2.diagnostics import live_trace
 from netmaster.plan.show.trace_ends import TraceEnd
 

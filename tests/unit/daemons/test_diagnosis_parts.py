@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import HostError
-from daemons.diagnosis import HIDDEN, Part, as_json, collect, constant_text, cut, redacted
+from daemons.diagnosis_parts import HIDDEN, Part, as_json, collect, constant_text, cut, redacted
 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMG\nabc=\n-----END PRIVATE KEY-----\n"
 ADDRESS = IPv4Address("10.0.0.1")

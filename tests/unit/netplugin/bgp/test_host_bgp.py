@@ -18,7 +18,7 @@ from os_ken.lib.packet import bgp as packets
 
 from core import keys
 from core.tasks import background, supervisor
-from netplugin.bgp.host import BgpTiming
+from netplugin.bgp.host_bgp import BgpTiming
 from netplugin.bgp.router_port import router_interface
 from netplugin.kernel.routes.route_table import HostRoute
 from netplugin.ovsdb import PortSpec

@@ -13,7 +13,7 @@ from core.patience import patient
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.cni.request import PodRequest
 from netplugin.kernel.netns import KernelLinks
-from netplugin.masters.client import MasterApi
+from netplugin.masters.master_api import MasterApi
 from netplugin.masters.progress import Progress
 from netplugin.ovsdb import Ovsdb
 from netplugin.pods.registry.add_stages import AddStages

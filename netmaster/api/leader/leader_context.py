@@ -13,14 +13,14 @@ from aiohttp import web
 from daemons.certificates.peers import Role
 from netmaster.api.http.access import Access, AccessControl
 from netmaster.api.leader.agents import RegisteredAgents
-from netmaster.api.leader.conditions import ConditionsApi
+from netmaster.api.leader.conditions_api import ConditionsApi
 from netmaster.api.leader.hosts import HostsApi
 from netmaster.api.leader.ipam import IpamApi
 from netmaster.api.leader.state_text import EndpointTexts
 from netmaster.api.leader.status import StatusApi
 from netmaster.commits.commit import Committer
 from netmaster.hosts.claim_window import ClaimWindow
-from netmaster.hosts.cleanup import Cleanups
+from netmaster.hosts.cleanups import Cleanups
 from netmaster.plan import network_rights, quotas
 from netmaster.plan.change_log import ChangeOrigin
 from netmaster.plan.endpoints.address_blocks import LONGEST_WITHOUT_REMOVAL

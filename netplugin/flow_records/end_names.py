@@ -1,14 +1,14 @@
 """Gives names to the ends of flows, and reasons to drops (pure).
 
 In come records of endpoints and the flow that dropped a packet; out come names as records have
-them. The World's own words for a flow are `netplugin.trace.names`'.
+them. The World's own words for a flow are `netplugin.trace.flow_reasons`'.
 """
 
 from typing import Final
 
 from core.ids import POD_NAME, POD_NAMESPACE, split_network_id
 from netplugin.diagnostics.policy_log import rule_names
-from netplugin.trace import names
+from netplugin.trace import flow_reasons
 from netplugin.world.kubernetes.kube_policies import KubePolicies
 from ofnet.changes import ObjectId, ObjectKind
 from ofnet.drops import DroppedPacket
@@ -84,4 +84,4 @@ def policy_and_rule(packet: DroppedPacket, kube: KubePolicies, world: World) -> 
 
 def because(packet: DroppedPacket, kube: KubePolicies, world: World) -> str:
     """Return for what the flow is there that dropped a packet, in words."""
-    return names.of(packet.owner, kube, world)
+    return flow_reasons.of(packet.owner, kube, world)

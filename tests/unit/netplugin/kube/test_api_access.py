@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import OrchestratorUnavailable
-from netplugin.kube.access import Credentials, Issued, KubeAccess, Pem
+from netplugin.kube.api_access import Credentials, Issued, KubeAccess, Pem
 from netplugin.kube.config import KubeConfig
 from netplugin.kube.discovery import access_of
 from tests.bed.certificates import make_certificates
@@ -57,7 +57,7 @@ def test_without_tls_there_are_no_certificates(tmp_path: Path) -> None:
     [
         ("", "no CA for Kubernetes: K8S_CA must name the file"),
         ("/nowhere", "/nowhere: No such file or directory: mend K8S_CA"),
-        (__file__, r"test_access\.py is no certificate or key in PEM"),
+        (__file__, r"test_api_access\.py is no certificate or key in PEM"),
     ],
 )
 def test_over_tls_an_authority_must_be_there(tmp_path: Path, authority: str, text: str) -> None:
@@ -67,7 +67,9 @@ def test_over_tls_an_authority_must_be_there(tmp_path: Path, authority: str, tex
 
 def test_a_client_certificate_must_be_one(tmp_path: Path, certificates: Path) -> None:
     ca = str(certificates / "ca.pem")
-    with pytest.raises(OrchestratorUnavailable, match=r"test_access\.py is no certificate or key"):
+    with pytest.raises(
+        OrchestratorUnavailable, match=r"test_api_access\.py is no certificate or key"
+    ):
         access(tmp_path, K8S_CA=ca, K8S_CERT=__file__).tls("https://192.0.2.1")
 
 

@@ -9,11 +9,11 @@ import pytest
 from core import keys
 from core.errors import NotFound
 from core.ids import HostLabel
-from netmaster.api.leader import conditions
-from netmaster.api.leader.conditions import ConditionsApi
+from netmaster.api.leader import conditions_api
+from netmaster.api.leader.conditions_api import ConditionsApi
+from netmaster.host_progress import NO_AGENT, NOT_REPORTED, OVERDUE
 from netmaster.plan.objects import group, policy, rule
 from netmaster.plan.show.conditions import Condition
-from netmaster.progress import NO_AGENT, NOT_REPORTED, OVERDUE
 from objdb.api import Change, Put
 from ofnet.rpc.control import Node, Report
 from state import codec
@@ -33,7 +33,7 @@ class Leading:
     lead: Term
     reports: dict[Node, Report] = field(default_factory=dict)
     now: float = 1000.0
-    most: int = conditions.MOST
+    most: int = conditions_api.MOST
     api: ConditionsApi = field(init=False)
 
     def __post_init__(self) -> None:

@@ -2,7 +2,7 @@
 
 from core.addresses import ipv4, ipv6
 from core.ids import NetworkName, TenantName
-from netmaster.ipam.network import NetworkAddresses
+from netmaster.ipam.network_addresses import NetworkAddresses
 from state.records import Encap, GrantOwner, GrantRecord, NetworkRecord, NetworkType
 
 

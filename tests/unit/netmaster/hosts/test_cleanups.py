@@ -7,7 +7,7 @@ import pytest
 
 from core.errors import AgentUnavailable, NotFound, StoreUnavailable
 from core.tasks import background
-from netmaster.hosts.cleanup import Cleanups
+from netmaster.hosts.cleanups import Cleanups
 from netmaster.plan.endpoints import cleanup as plan
 from objdb.memory import Faults, MemoryStore
 from state.records import EndpointRecord

@@ -8,7 +8,7 @@ import pytest
 from core import keys
 from core.ids import HostLabel, NetworkId
 from core.version import VERSION
-from netmaster.progress import (
+from netmaster.host_progress import (
     NO_AGENT,
     NOT_REPORTED,
     OTHER_HISTORY,

@@ -1,6 +1,6 @@
 """Pages of flows over all hosts: newest first, each once, no names of other tenants."""
 
-from netmaster.plan.show.flows import FlowEnd, FlowPage, page
+from netmaster.plan.show.flow_pages import FlowEnd, FlowPage, page
 from tests.unit.netmaster.flow_answers import end, record, said
 
 SAID = {

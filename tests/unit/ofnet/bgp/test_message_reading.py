@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from os_ken.lib.packet import bgp
 
-from ofnet.bgp import messages, reading
+from ofnet.bgp import message_reading, messages
 from ofnet.bgp.messages import (
     Address,
     Family,
@@ -30,8 +30,8 @@ MARKER = b"\xff" * 16
 
 def read(data: bytes, *, four_octets: bool = True) -> Message:
     header, body = data[: messages.HEADER], data[messages.HEADER :]
-    assert reading.body_length(header) == len(body)
-    return reading.read(header, body, four_octets=four_octets)
+    assert message_reading.body_length(header) == len(body)
+    return message_reading.read(header, body, four_octets=four_octets)
 
 
 def packed(kind: int, body: bytes) -> bytes:
@@ -255,7 +255,7 @@ def test_what_contradicts_itself_is_refused(kind: int, body: bytes, code: tuple[
 )
 def test_headers_that_are_none(header: bytes, code: tuple[int, int]) -> None:
     with pytest.raises(MalformedBgp) as found:
-        reading.body_length(header)
+        message_reading.body_length(header)
     assert (found.value.code, found.value.subcode) == code
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from core.errors import StoreDenied, StoreUnavailable
-from objdb.diagnosis import CONSUL, ETCD, StoreProduct
+from objdb.examination import CONSUL, ETCD, StoreProduct
 
 OK = "HTTP/1.0 200 OK"
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netmaster.api.leader.agents import Answers, RegisteredAgents
-from netmaster.api.leader.context import ApiRequest
-from netmaster.api.v2.diagnostics import flows
-from netmaster.plan.show.flows import page
+from netmaster.api.leader.leader_context import ApiRequest
+from netmaster.api.v2.diagnostics import flow_list
+from netmaster.plan.show.flow_pages import page
 from tests.unit.netmaster.flow_answers import record, said
 
 
@@ -42,7 +42,7 @@ async def test_a_page_in_shares_is_the_page_of_all(hosts: list[list[int]], limit
     agents.ask_all = ask_all
     agents.count.return_value = len(hosts)
     request = ApiRequest(body=nothing, parameters={}, query=f"limit={limit}")
-    found = await flows._page(Mock(agents=agents), request, {}, limit, None)
+    found = await flow_list._page(Mock(agents=agents), request, {}, limit, None)
     whole = page({host: said(*all_) for host, all_ in known.items()}, {}, limit)
     assert found.items == whole.items
     assert found.next == whole.next

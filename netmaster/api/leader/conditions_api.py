@@ -14,17 +14,17 @@ from typing import Final
 from contivmodel.objects import Policy
 from core.ids import HostLabel
 from netmaster.commits.commit import Committer
-from netmaster.hosts import host_inventory
-from netmaster.hosts.host_inventory import HostInventory
-from netmaster.plan.show import conditions
-from netmaster.plan.show.conditions import Conditions
-from netmaster.progress import (
+from netmaster.host_progress import (
     NO_AGENT,
     OVERDUE,
     Applicable,
     reported_errors,
     unapplied_reason,
 )
+from netmaster.hosts import host_inventory
+from netmaster.hosts.host_inventory import HostInventory
+from netmaster.plan.show import conditions
+from netmaster.plan.show.conditions import Conditions
 from netmaster.view import View
 from objdb.api import Backend
 from ofnet.rpc.control import Node, Report

@@ -1,11 +1,11 @@
-"""`objdb.etcd.errors`: what etcd's errors about tokens, users and roles mean."""
+"""`objdb.etcd.grpc_errors`: what etcd's errors about tokens, users and roles mean."""
 
 import grpc
 import grpc.aio
 import pytest
 
 from core.errors import StoreDenied, StoreUnavailable
-from objdb.etcd.errors import is_old_revision, is_stale_token, translated
+from objdb.etcd.grpc_errors import is_old_revision, is_stale_token, translated
 
 _Code = grpc.StatusCode
 

@@ -15,8 +15,8 @@ from core import keys
 from core.errors import Exhausted, MasterUnavailable, NotFound, NotLeader
 from core.ids import GroupName, HostLabel, NetworkName, TenantName
 from core.tasks import background
-from netplugin.masters.client import Granted, MasterApi, WantedEndpoint, record_of
 from netplugin.masters.leader import LeaderClient, LeaderTiming
+from netplugin.masters.master_api import Granted, MasterApi, WantedEndpoint, record_of
 from objdb.api import Change, Delete, Put
 from objdb.memory import MemoryBackend
 from tests.unit.netplugin.agent import eventually, stays

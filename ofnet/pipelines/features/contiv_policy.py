@@ -7,8 +7,8 @@ discovery, as they do not apply to ARP.
 Groups with the same policies share the flows of their rules
 (`ofnet.pipelines.features.policy_class`).
 
-A rule with `log` reports packets to the agent (`ofnet.policy_log`): all that it denies, and of what
-it allows, by table 18, the first packets of TCP connections and what is not TCP.
+A rule with `log` reports packets to the agent (`ofnet.logged_rules`): all that it denies, and of
+what it allows, by table 18, the first packets of TCP connections and what is not TCP.
 
 A rule with `audit` decides nothing: the packet is looked up again among the rules without it.
 """

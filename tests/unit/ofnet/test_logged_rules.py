@@ -9,11 +9,11 @@ from ofnet.agent import BridgeAgent
 from ofnet.changes import Changes, ObjectKind
 from ofnet.channel.wire import PacketIn
 from ofnet.flows import Flow
+from ofnet.logged_rules import LoggedEnd, LoggedPacket
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import Report
 from ofnet.openflow.fields import VRF
 from ofnet.openflow.oxm import mac_bytes
-from ofnet.policy_log import LoggedEnd, LoggedPacket
 from ofnet.tables import TableId
 from ofnet.world import Bridge, FwdMode, Rule, World
 from tests.unit.ofnet import frames

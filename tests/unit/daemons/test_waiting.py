@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from daemons import progress
+from daemons import waiting
 
 
 class Terminal(StringIO):
@@ -29,8 +29,8 @@ class Terminal(StringIO):
 def test_a_wait_is_told_and_the_line_is_gone_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    with progress.waiting(0.001):
-        with progress.waiting(0.001):
+    with waiting.waiting(0.001):
+        with waiting.waiting(0.001):
             pass
         assert screen.told.wait(30)
     assert screen.getvalue().startswith("\rwaiting for an answer, 1 s ")
@@ -39,16 +39,16 @@ def test_a_wait_is_told_and_the_line_is_gone_behind_it(monkeypatch: pytest.Monke
 
 def test_a_file_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal(terminal=False))
-    with progress.waiting(0.001):
+    with waiting.waiting(0.001):
         pass
     monkeypatch.setattr(sys, "stderr", None)
-    with progress.waiting(0.001):
+    with waiting.waiting(0.001):
         pass
 
 
 def test_what_ends_soon_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    with progress.waiting(3600):
+    with waiting.waiting(3600):
         pass
     assert screen.getvalue() == ""

@@ -14,8 +14,8 @@ from netplugin.flow_records.ring import Ring
 from netplugin.masters.leader import LeaderClient
 from netplugin.masters.registration import AgentRegistrations
 from netplugin.startup import metric_names as names
+from netplugin.startup.agent_metrics import AgentMetrics
 from netplugin.startup.membership import ClusterMembership
-from netplugin.startup.metrics import AgentMetrics
 from netplugin.startup.tunnel_health import build_tunnel_health
 from objdb.memory import MemoryBackend
 from ofnet.world import Bridge

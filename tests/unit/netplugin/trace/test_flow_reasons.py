@@ -5,7 +5,7 @@ from ipaddress import IPv4Address
 import pytest
 
 from core.ids import GroupKey
-from netplugin.trace import names
+from netplugin.trace import flow_reasons
 from netplugin.world.kubernetes.kube_policies import KubePolicies
 from netplugin.world.kubernetes.policy_objects import NETWORK_POLICIES
 from netplugin.world.kubernetes.rules import PodAddress, PolicyPod
@@ -52,11 +52,11 @@ WORLD = World(
     ],
 )
 def test_words(owner: ObjectId | None, words: str) -> None:
-    assert names.of(owner, NONE, WORLD) == words
+    assert flow_reasons.of(owner, NONE, WORLD) == words
 
 
 def test_each_kind_that_owns_flows_has_words() -> None:
-    named = {*names._WORDS, ObjectKind.RULE, ObjectKind.POLICY_ENTRY}
+    named = {*flow_reasons._WORDS, ObjectKind.RULE, ObjectKind.POLICY_ENTRY}
     assert named == {kind for kind, spec in KINDS.items() if spec.owns_flows}
 
 
@@ -73,6 +73,6 @@ def test_network_policies_are_called_by_their_names() -> None:
         for name, entry in policies.entries.items()
         if entry.verdict is Verdict.DENY and entry.match.stage is PolicyStage.INGRESS
     ]
-    assert {names.kube_policy(name, policies) for name in denied} == {
+    assert {flow_reasons.kube_policy(name, policies) for name in denied} == {
         "NetworkPolicy shop/doors (ingress: no rule allows it)"
     }

@@ -1,7 +1,7 @@
 """Reads what a switch reports of rules with `log` or `audit`: which rule, which ends. Pure.
 
-In come packets that `ofnet.pipelines.features.policy` has reported, with the flow that did it and
-what the tables knew of the packet; out go `LoggedPacket`s, to which
+In come packets that `ofnet.pipelines.features.contiv_policy` has reported, with the flow that did
+it and what the tables knew of the packet; out go `LoggedPacket`s, to which
 `netplugin.diagnostics.policy_log` gives names. Frames are of pods, and read as untrusted input.
 """
 
@@ -19,7 +19,7 @@ from ofnet.openflow import oxm, packets
 from ofnet.openflow.actions import Report
 from ofnet.openflow.fields import VRF
 from ofnet.packets.directory import Directory
-from ofnet.pipelines.features import policy
+from ofnet.pipelines.features import contiv_policy
 from ofnet.tables import Mode, TableId
 from ofnet.world import Rule, World
 
@@ -79,7 +79,7 @@ class LoggedRules:
             self._by_cookie = {
                 flow.cookie: rule
                 for rule in reversed(logged)
-                for flow in policy.flows(rule, world)
+                for flow in contiv_policy.flows(rule, world)
                 if _reports(flow)
             }
         return self._by_cookie

@@ -9,7 +9,7 @@ import pytest
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import Report
 from ofnet.openflow.fields import CT_INVALID, CT_TRACKED, Flags
-from ofnet.pipelines.features.policy import flows
+from ofnet.pipelines.features.contiv_policy import flows
 from ofnet.world import Bridge, FwdMode, PolicySubject, Rule, World
 from tests.unit.ofnet.pipelines.scene import (
     ANN,

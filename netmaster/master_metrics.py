@@ -21,9 +21,9 @@ from daemons.certificates.tls import TlsContexts
 from daemons.request_stats import RequestStats
 from netmaster.commits.commit_stats import CommitStats
 from netmaster.election import ElectionState
+from netmaster.host_progress import Applicable, unapplied_reason
 from netmaster.leadership import Leadership
 from netmaster.plan import quotas
-from netmaster.progress import Applicable, unapplied_reason
 from netmaster.view import View
 from objdb.api import StoreCondition
 from objdb.registration import Registration

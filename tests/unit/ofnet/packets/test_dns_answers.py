@@ -6,9 +6,9 @@ import pytest
 
 from ofnet.changes import ObjectKind
 from ofnet.openflow import packets
-from ofnet.packets import names
+from ofnet.packets import dns_answers
 from ofnet.packets.directory import PortAttachment
-from ofnet.packets.names import Deferred, NameVerdict, Outcome, Question
+from ofnet.packets.dns_answers import Deferred, NameVerdict, Outcome, Question
 from tests.unit.ofnet import frames
 from tests.unit.ofnet.worlds import NET, address, local, network
 
@@ -16,7 +16,7 @@ POD = PortAttachment(ObjectKind.LOCAL, local(1), network())
 QUERY = frames.udp(1, 2, 53, b"who?")
 
 
-def answering(size: int) -> names.Resolver:
+def answering(size: int) -> dns_answers.Resolver:
     """Return what answers the question of a pod with so many bytes."""
     asked = Question(pod=local(1).key, network=NET, server=address(2), message=b"who?")
     said: dict[Question, Outcome] = {asked: bytes(size)}
@@ -25,14 +25,14 @@ def answering(size: int) -> names.Resolver:
 
 @pytest.mark.parametrize("size", [0, 1232])
 def test_an_answer(size: int) -> None:
-    answer = names.answer(QUERY, POD, answering(size))
+    answer = dns_answers.answer(QUERY, POD, answering(size))
     assert answer.counters == ("dnsPktRcvd", "dnsPktReply")
     assert answer.outcome == packets.udp_reply(QUERY, bytes(size))
 
 
 def test_an_answer_that_takes_time() -> None:
     waiting: list[Callable[[bytes], None]] = []
-    answer = names.answer(QUERY, POD, lambda _: Deferred(waiting.append))
+    answer = dns_answers.answer(QUERY, POD, lambda _: Deferred(waiting.append))
     assert answer.counters == ("dnsPktRcvd", "dnsPktReply")
     assert isinstance(answer.outcome, Deferred)
     sent: list[bytes] = []
@@ -43,20 +43,22 @@ def test_an_answer_that_takes_time() -> None:
 
 
 def test_what_is_beyond_the_limit_goes_nowhere() -> None:
-    answer = names.answer(QUERY, POD, lambda _: NameVerdict.DROP)
-    assert answer == names.DnsAnswer(("dnsPktRcvd", "dnsPktLimited"), NameVerdict.DROP)
+    answer = dns_answers.answer(QUERY, POD, lambda _: NameVerdict.DROP)
+    assert answer == dns_answers.DnsAnswer(("dnsPktRcvd", "dnsPktLimited"), NameVerdict.DROP)
 
 
 def test_without_an_answer_the_request_is_forwarded() -> None:
     unasked = frames.udp(1, 2, 53, b"what?")
-    assert names.answer(unasked, POD, answering(9)) == names.DnsAnswer(("dnsPktRcvd",))
-    assert names.answer(QUERY, POD, names.no_resolver) == names.DnsAnswer(("dnsPktRcvd",))
+    assert dns_answers.answer(unasked, POD, answering(9)) == dns_answers.DnsAnswer(("dnsPktRcvd",))
+    assert dns_answers.answer(QUERY, POD, dns_answers.no_resolver) == dns_answers.DnsAnswer(
+        ("dnsPktRcvd",)
+    )
 
 
 def test_what_is_behind_the_port_has_no_network() -> None:
     for behind in (None, PortAttachment(ObjectKind.HOST_PORT)):
-        answer = names.answer(QUERY, behind, answering(9))
-        assert answer == names.DnsAnswer(("dnsPktInvalidVlan-ERROR",))
+        answer = dns_answers.answer(QUERY, behind, answering(9))
+        assert answer == dns_answers.DnsAnswer(("dnsPktInvalidVlan-ERROR",))
 
 
 def test_what_cannot_be_asked_is_not() -> None:
@@ -66,4 +68,4 @@ def test_what_cannot_be_asked_is_not() -> None:
         raise AssertionError("asked")
 
     for frame in (to_all, QUERY[:-1], packets.tagged(QUERY, 7)):
-        assert names.answer(frame, POD, refuse) == names.DnsAnswer(("dnsPktRcvd",))
+        assert dns_answers.answer(frame, POD, refuse) == dns_answers.DnsAnswer(("dnsPktRcvd",))

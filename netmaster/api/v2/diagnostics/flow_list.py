@@ -1,8 +1,8 @@
 """Answers `GET /api/v2/flows`: the flows of all hosts, and its watch, as server-sent events.
 
-Asks the agents of all hosts; `netmaster.plan.show.flows` makes a page of their answers. A watch
-asks them again every `PERIOD` seconds for what has begun or ended since: agents keep the records,
-and a master keeps nothing but each host's position.
+Asks the agents of all hosts; `netmaster.plan.show.flow_pages` makes a page of their answers. A
+watch asks them again every `PERIOD` seconds for what has begun or ended since: agents keep the
+records, and a master keeps nothing but each host's position.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from netmaster.api.http import paging
 from netmaster.api.http.queries import parameters
 from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc
-from netmaster.api.leader.context import ApiRequest, LeaderContext
+from netmaster.api.leader.leader_context import ApiRequest, LeaderContext
 from netmaster.api.v2.events.stream import EVENT_STREAM
-from netmaster.plan.show import flows
+from netmaster.plan.show import flow_pages
 from netmaster.view import View
 from state.flow_records import FILTERS, RecordPlace, chooser
 
@@ -41,7 +41,7 @@ LIFETIME: Final = 600.0
 
 _QUERY: Final = {**FILTERS, "host": "on the host with this label", **paging.PAGED}
 OPERATION: Final = OperationDoc(
-    summary="list flows", tag="endpoint", answer=flows.FlowList, query=_QUERY
+    summary="list flows", tag="endpoint", answer=flow_pages.FlowList, query=_QUERY
 )
 _WATCHED: Final = {**FILTERS, "host": "on the host with this label"}
 WATCH_OPERATION: Final = OperationDoc(
@@ -58,7 +58,7 @@ async def answer(leader: LeaderContext, request: ApiRequest) -> web.Response:
         question["before"] = str(_place(asked["after"]))
     found = await _page(leader, request, question, limit, _only(asked))
     await leader.committer.read(_nothing)  # only who still leads answers
-    shown: flows.FlowList = {
+    shown: flow_pages.FlowList = {
         "items": found.items,
         "next": "" if found.next is None else paging.token(str(found.next)),
         **found.gaps,
@@ -72,7 +72,7 @@ async def _page(
     question: Mapping[str, str],
     limit: int,
     only: Collection[str] | None,
-) -> flows.FlowPage:
+) -> flow_pages.FlowPage:
     """Return a page of what the hosts are asked for, all or some `only`.
 
     Each is asked for its share first, and those that may have more of the page once more: of many
@@ -83,7 +83,7 @@ async def _page(
     share = min(limit + 1, max(_SHARE, 2 * limit // max(1, hosts)))
     first = await leader.agents.ask_all(_path(question, share), only=only)
     found = await asyncio.to_thread(
-        flows.page, first.replies, first.unreachable, limit, tenants, share
+        flow_pages.page, first.replies, first.unreachable, limit, tenants, share
     )
     if share > limit or not found.short:
         return found
@@ -91,7 +91,7 @@ async def _page(
     replies = {**first.replies, **more.replies}
     away = {**first.unreachable, **more.unreachable}
     replies = {host: body for host, body in replies.items() if host not in more.unreachable}
-    return await asyncio.to_thread(flows.page, replies, away, limit, tenants)
+    return await asyncio.to_thread(flow_pages.page, replies, away, limit, tenants)
 
 
 def _path(question: Mapping[str, str], limit: int) -> str:
@@ -119,7 +119,7 @@ async def watch(leader: LeaderContext, request: ApiRequest) -> web.StreamRespons
             body = json.dumps(positions).encode()
             answers = await leader.agents.ask_all(path, body=body, only=only)
             found = await asyncio.to_thread(
-                flows.page, answers.replies, answers.unreachable, _ALL, tenants
+                flow_pages.page, answers.replies, answers.unreachable, _ALL, tenants
             )
             await leader.committer.read(_nothing)
             for one in reversed(found.items):
