@@ -54,11 +54,11 @@ def api(bed: Bed) -> Iterator[ApiServer]:
 
 
 @pytest.fixture
-def both(bed: Bed, api: ApiServer) -> Iterator[HostAndPods]:
+def subject(bed: Bed, api: ApiServer) -> Iterator[HostAndPods]:
     """Run the pods and the service, and see that all ways are open."""
-    with running(bed, api) as both:
-        both.all_open()
-        yield both
+    with running(bed, api) as subject:
+        subject.all_open()
+        yield subject
 
 
 @contextmanager
@@ -78,10 +78,10 @@ def test_a_host_without_ipv6_has_ipv4_and_says_what_it_lacks(bed: Bed, api: ApiS
         for which in ("all", "default"):
             stack.enter_context(switched(one, f"net.ipv6.conf.{which}.disable_ipv6", "1"))
         restart(bed.agents[0])
-        both = stack.enter_context(running(bed, api))
-        both.all_open()
-        eventually(lambda: both.names("IPv6", "contivh0"), "the host says that it has no IPv6")
-    eventually(lambda: not both.names("IPv6"), "the fault is gone with its cause")
+        subject = stack.enter_context(running(bed, api))
+        subject.all_open()
+        eventually(lambda: subject.names("IPv6", "contivh0"), "the host says that it has no IPv6")
+    eventually(lambda: not subject.names("IPv6"), "the fault is gone with its cause")
 
 
 def test_a_kernel_without_ipv6_serves_ipv4(bed: Bed, api: ApiServer) -> None:
@@ -95,13 +95,13 @@ def test_a_kernel_without_ipv6_serves_ipv4(bed: Bed, api: ApiServer) -> None:
         stack.callback(restart, agent)
         stack.callback(agent.command.__delitem__, slice(len(PREFIX)))
         restart(agent)
-        with running(bed, api) as both:
-            both.all_open()
-            eventually(lambda: both.names("IPv6", "contivh0"), "the host says what it lacks")
-            flush_ruleset(both.host)
-            both.all_open()
+        with running(bed, api) as subject:
+            subject.all_open()
+            eventually(lambda: subject.names("IPv6", "contivh0"), "the host says what it lacks")
+            flush_ruleset(subject.host)
+            subject.all_open()
         bed.netctl("net", "rm", NETWORK)
-        eventually(lambda: not both.errors(), "nothing needs it")
+        eventually(lambda: not subject.errors(), "nothing needs it")
         make_network(bed)
 
 
@@ -135,10 +135,10 @@ def test_a_host_without_ip6tables_has_ipv4_and_says_what_it_lacks(
                 program = programs / name
                 program.write_text(f"#!{shutil.which('sh')}\necho no ip6_tables here >&2\nexit 3\n")
                 program.chmod(0o755)
-        with running(bed, api) as both:
-            both.all_open()
-            eventually(lambda: both.names("IPv6", "ip6tables"), "the host says what it lacks")
-    eventually(lambda: not both.names("IPv6"), "the fault is gone with its cause")
+        with running(bed, api) as subject:
+            subject.all_open()
+            eventually(lambda: subject.names("IPv6", "ip6tables"), "the host says what it lacks")
+    eventually(lambda: not subject.names("IPv6"), "the fault is gone with its cause")
 
 
 TABLES = ("raw", "mangle", "nat", "filter")
@@ -172,13 +172,13 @@ def flush_mangle(host: Host) -> None:
 
 @pytest.mark.parametrize("flush", [flush_tables, flush_ruleset, flush_mangle])
 def test_what_somebody_flushes_is_back_at_once(
-    both: HostAndPods, flush: Callable[[Host], None]
+    subject: HostAndPods, flush: Callable[[Host], None]
 ) -> None:
-    before = {*rules(both.host)}
+    before = {*rules(subject.host)}
     assert any("contivh0" in rule for rule in before)
-    flush(both.host)
-    eventually(lambda: before <= {*rules(both.host)}, "the rules are back")
-    both.all_open()
+    flush(subject.host)
+    eventually(lambda: before <= {*rules(subject.host)}, "the rules are back")
+    subject.all_open()
 
 
 class Neighbour:
@@ -207,34 +207,34 @@ class Neighbour:
         return dials(self.namespace, "127.0.0.5", LISTENER, 0.2)
 
 
-def test_loopback_is_closed_while_rules_are_gone(both: HostAndPods) -> None:
+def test_loopback_is_closed_while_rules_are_gone(subject: HostAndPods) -> None:
     """All links routed it once, and a flush let the host's neighbours in (CVE-2020-8558)."""
-    host = both.host.namespace
+    host = subject.host.namespace
     with (
         answering(host, "127.0.0.5", LISTENER) as callers,
-        Neighbour(both.bed, both.host) as beside,
+        Neighbour(subject.bed, subject.host) as beside,
     ):
         assert dials(host, "127.0.0.5", LISTENER), "the listener answers its host"
         for _ in range(3):
-            flush_tables(both.host)
+            flush_tables(subject.host)
             assert not beside.gets_in()
-        both.agent.pause()
+        subject.agent.pause()
         try:
-            flush_ruleset(both.host)
+            flush_ruleset(subject.host)
             assert not beside.gets_in(), "nobody is there to set rules again"
         finally:
-            both.agent.resume()
+            subject.agent.resume()
         assert callers == ["127.0.0.1"], "only its host"
-    both.all_open()
+    subject.all_open()
 
 
 def test_what_an_earlier_release_left_open_is_closed(bed: Bed, api: ApiServer) -> None:
     with switched(bed.hosts[0], "net.ipv4.conf.all.route_localnet", "1"):
         restart(bed.agents[0])
-        with running(bed, api) as both:
-            both.all_open()
+        with running(bed, api) as subject:
+            subject.all_open()
             shown = ["sysctl", "-n", "net.ipv4.conf.all.route_localnet"]
-            assert both.host.namespace.run(shown).stdout.strip() == "0"
+            assert subject.host.namespace.run(shown).stdout.strip() == "0"
 
 
 @contextmanager
@@ -254,9 +254,9 @@ def dropping(bed: Bed, *rejecting: str) -> Iterator[None]:
                 host.namespace.run(["iptables", "-w", "-D", "FORWARD", *rejecting], check=False)
 
 
-def test_pods_pass_a_host_that_forwards_nothing_by_itself(both: HostAndPods) -> None:
-    with dropping(both.bed):
-        both.all_open()
+def test_pods_pass_a_host_that_forwards_nothing_by_itself(subject: HostAndPods) -> None:
+    with dropping(subject.bed):
+        subject.all_open()
 
 
 def test_pods_pass_before_a_rule_that_rejects_the_rest(bed: Bed, api: ApiServer) -> None:
@@ -264,13 +264,13 @@ def test_pods_pass_before_a_rule_that_rejects_the_rest(bed: Bed, api: ApiServer)
     with dropping(bed, "-j", "REJECT", "--reject-with", "icmp-host-prohibited"):
         for agent in bed.agents:
             restart(agent)
-        with running(bed, api) as both:
-            both.all_open()
+        with running(bed, api) as subject:
+            subject.all_open()
 
 
-def test_what_the_administrator_forbids_stays_forbidden(both: HostAndPods) -> None:
+def test_what_the_administrator_forbids_stays_forbidden(subject: HostAndPods) -> None:
     """A rule against pods counts, wherever it is, and so does what the agent itself refuses."""
-    host, outside = both.host, both.bed.fabric.namespace
+    host, outside = subject.host, subject.bed.fabric.namespace
     forbidden = ["-o", "contivh0", "-p", "tcp", "--dport", str(TARGET), "-j", "DROP"]
     host.namespace.run(["iptables", "-w", "-I", "FORWARD", *forbidden])
     try:
@@ -278,24 +278,24 @@ def test_what_the_administrator_forbids_stays_forbidden(both: HostAndPods) -> No
     finally:
         host.namespace.run(["iptables", "-w", "-D", "FORWARD", *forbidden])
     assert dials(outside, host.address, HOST_PORT, SILENCE)
-    outside.run(["ip", "route", "add", f"{both.pod.address}/32", "via", host.address])
+    outside.run(["ip", "route", "add", f"{subject.pod.address}/32", "via", host.address])
     try:
-        assert not dials(outside, both.pod.address, TARGET, SILENCE), "past policies"
+        assert not dials(outside, subject.pod.address, TARGET, SILENCE), "past policies"
     finally:
-        outside.run(["ip", "route", "del", f"{both.pod.address}/32", "via", host.address])
+        outside.run(["ip", "route", "del", f"{subject.pod.address}/32", "via", host.address])
 
 
-def test_a_firewall_in_a_table_of_its_own_is_an_error_of_the_host(both: HostAndPods) -> None:
-    host = both.host.namespace
+def test_a_firewall_in_a_table_of_its_own_is_an_error_of_the_host(subject: HostAndPods) -> None:
+    host = subject.host.namespace
     host.run(["nft", "add", "table", "inet", "firewalld"])
     hooked = "{ type filter hook forward priority 10 ; policy drop ; }"
     try:
         host.run(["nft", f"add chain inet firewalld filter_FORWARD {hooked}"])
-        flush_mangle(both.host)  # the agent looks at the firewall again
-        eventually(lambda: both.names("firewalld", "--zone=trusted"), "the host names it")
+        flush_mangle(subject.host)  # the agent looks at the firewall again
+        eventually(lambda: subject.names("firewalld", "--zone=trusted"), "the host names it")
     finally:
         host.run(["nft", "delete", "table", "inet", "firewalld"])
-    eventually(lambda: not both.names("firewalld"), "the fault is gone with its cause")
+    eventually(lambda: not subject.names("firewalld"), "the fault is gone with its cause")
 
 
 def own_table(host: Host, family: str) -> str:
@@ -313,8 +313,8 @@ def test_a_host_without_iptables_has_its_rules_in_nftables(
     with dropping(bed), path_without(agent, tmp_path / "bin", "iptables", "ip6tables", "xtables"):
         # there is none of iptables' chains that drops
         host.namespace.run(["iptables", "-w", "-P", "FORWARD", "ACCEPT"])
-        with running(bed, api) as both:
-            both.all_open()
+        with running(bed, api) as subject:
+            subject.all_open()
             assert not any("contiv" in rule for rule in rules(host))
             before = [own_table(host, family).splitlines() for family in ("ip", "ip6")]
             assert all(before)
@@ -326,10 +326,10 @@ def test_a_host_without_iptables_has_its_rules_in_nftables(
                 for line in unified_diff(was, now, lineterm="", n=0)
             ]
             assert others == [], "no rule is another"
-            both.all_open()
+            subject.all_open()
             flush_ruleset(host)
             eventually(lambda: own_table(host, "ip"), "the rules are back")
-            both.all_open()
+            subject.all_open()
         agent.stop()
         host.namespace.run(["nft", "delete", "table", "ip", "contiv"])
         host.namespace.run(["nft", "delete", "table", "ip6", "contiv"])

@@ -50,11 +50,11 @@ def api(bed: Bed) -> Iterator[ApiServer]:
 
 
 @pytest.fixture
-def both(bed: Bed, api: ApiServer) -> Iterator[HostAndPods]:
+def subject(bed: Bed, api: ApiServer) -> Iterator[HostAndPods]:
     """Run the pods and the service, and see that all ways are open."""
-    with running(bed, api) as both:
-        both.all_open()
-        yield both
+    with running(bed, api) as subject:
+        subject.all_open()
+        yield subject
 
 
 def policy(host: Host, program: str = "iptables") -> str:
@@ -68,14 +68,14 @@ def address6(pod: Pod) -> str:
 
 
 @contextmanager
-def talking(both: HostAndPods, directory: Path) -> Iterator[None]:
+def talking(subject: HostAndPods, directory: Path) -> Iterator[None]:
     """Fail if the pod is cut off for longer than lost rules may be away."""
     directory.mkdir()
     ways = {
-        "to-the-outside": (both.pod.namespace, both.bed.fabric.address),
-        "to-a-pod": (both.far.namespace, both.pod.address),
-        "from-its-host": (both.host.namespace, both.pod.address),
-        "from-its-host-by-ipv6": (both.host.namespace, address6(both.pod)),
+        "to-the-outside": (subject.pod.namespace, subject.bed.fabric.address),
+        "to-a-pod": (subject.far.namespace, subject.pod.address),
+        "from-its-host": (subject.host.namespace, subject.pod.address),
+        "from-its-host-by-ipv6": (subject.host.namespace, address6(subject.pod)),
     }
     with pinging(directory, PAUSE, **ways) as running_ways:
         for way in running_ways:
@@ -102,13 +102,13 @@ def test_pods_pass_beside_a_docker_engine(
         assert all(f"-N {chain}" in shown for chain in ("DOCKER-USER", "DOCKER-ISOLATION-STAGE-1"))
         if first == "docker":
             restart(bed.agents[0])
-        with running(bed, api) as both:
-            both.all_open()
-            with talking(both, tmp_path / "pings"):
+        with running(bed, api) as subject:
+            subject.all_open()
+            with talking(subject, tmp_path / "pings"):
                 engine.restart()
-            both.all_open()
+            subject.all_open()
             assert policy(host) == "-P FORWARD DROP"
-            eventually(lambda: both.errors() == [], "no error is left")
+            eventually(lambda: subject.errors() == [], "no error is left")
     finally:
         engine.stop()
         host.namespace.run(["iptables", "-w", "-P", "FORWARD", "ACCEPT"])
@@ -154,54 +154,56 @@ def test_containers_pass_the_rules_of_their_own_engines(engines: Bed) -> None:
 
 
 @needs_firewalls
-def test_pods_pass_beside_ufw(both: HostAndPods, tmp_path: Path) -> None:
-    ufw = Ufw(both.host.namespace, tmp_path)
-    with talking(both, tmp_path / "enabled"), ufw.enabled():
-        assert policy(both.host) == "-P FORWARD DROP"
-        assert policy(both.host, "ip6tables") == "-P FORWARD DROP"
+def test_pods_pass_beside_ufw(subject: HostAndPods, tmp_path: Path) -> None:
+    ufw = Ufw(subject.host.namespace, tmp_path)
+    with talking(subject, tmp_path / "enabled"), ufw.enabled():
+        assert policy(subject.host) == "-P FORWARD DROP"
+        assert policy(subject.host, "ip6tables") == "-P FORWARD DROP"
         for port in PORTS:
             ufw.run("allow", port)
-        both.all_open()
-        with talking(both, tmp_path / "reloaded"):
+        subject.all_open()
+        with talking(subject, tmp_path / "reloaded"):
             ufw.run("reload")
-        both.all_open()
-        with talking(both, tmp_path / "restarted"):
+        subject.all_open()
+        with talking(subject, tmp_path / "restarted"):
             ufw.run("disable")
             ufw.run("--force", "enable")
-        restart(both.agent)
-        both.all_open()
-        eventually(lambda: both.errors() == [], "no error is left")
-    both.all_open()
+        restart(subject.agent)
+        subject.all_open()
+        eventually(lambda: subject.errors() == [], "no error is left")
+    subject.all_open()
 
 
-def remedies(both: HostAndPods) -> list[list[str]]:
+def remedies(subject: HostAndPods) -> list[list[str]]:
     """Return the commands that the host's fault about firewalld names, without the program."""
-    (fault,) = {one for one in both.errors() if FIREWALLD in one}
+    (fault,) = {one for one in subject.errors() if FIREWALLD in one}
     _, _, commands = fault.partition("): ")
     return [command.split()[1:] for command in commands.split(" && ")]
 
 
 @needs_firewalls
-def test_firewalld_is_named_with_its_remedy_which_helps(both: HostAndPods, tmp_path: Path) -> None:
-    firewalld = Firewalld(both.host.namespace, tmp_path)
-    dialled = both.ways()["pod to outside"]
+def test_firewalld_is_named_with_its_remedy_which_helps(
+    subject: HostAndPods, tmp_path: Path
+) -> None:
+    firewalld = Firewalld(subject.host.namespace, tmp_path)
+    dialled = subject.ways()["pod to outside"]
     with firewalld.running():
         assert not dialled(), "firewalld drops what the host forwards"
-        eventually(lambda: both.names(FIREWALLD, "--zone=trusted"), "the host says so")
-        for words in remedies(both):
+        eventually(lambda: subject.names(FIREWALLD, "--zone=trusted"), "the host says so")
+        for words in remedies(subject):
             firewalld.command(*words)
         for port in PORTS:
             firewalld.command("--permanent", f"--add-port={port}")
         firewalld.command("--reload")
-        eventually(lambda: not both.names(FIREWALLD), "the fault is gone with its cause")
-        both.all_open()
-        with talking(both, tmp_path / "reloaded"):
+        eventually(lambda: not subject.names(FIREWALLD), "the fault is gone with its cause")
+        subject.all_open()
+        with talking(subject, tmp_path / "reloaded"):
             firewalld.command("--reload")
             firewalld.command("--complete-reload")
-        both.all_open()
-        with talking(both, tmp_path / "restarted"):
+        subject.all_open()
+        with talking(subject, tmp_path / "restarted"):
             firewalld.daemon.restart()
-        restart(both.agent)
-        both.all_open()
-        assert not both.names(FIREWALLD)
-    both.all_open()
+        restart(subject.agent)
+        subject.all_open()
+        assert not subject.names(FIREWALLD)
+    subject.all_open()
