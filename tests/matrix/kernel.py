@@ -79,8 +79,8 @@ PORTIONS: Final[Mapping[str, Sequence[str]]] = {
         ),
         *_some(
             "test_service_table",
-            "test_every_way_leads_to_every_target[routing-vxlan-pod]",
-            "test_every_way_of_ipv6_leads_to_every_target[routing-vxlan-pod]",
+            "test_every_way_leads_to_every_target[vxlan-pod-routing-dual]",
+            "test_every_way_of_ipv6_leads_to_every_target[vxlan-pod-routing-dual]",
         ),
     ),
     "outside": ("tests/system/test_host_access.py", "tests/system/test_host_access6.py"),
