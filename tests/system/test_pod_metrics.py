@@ -12,13 +12,12 @@ from tests.bed.cluster import AGENT_PORT, Bed
 from tests.bed.hosts import Host
 from tests.bed.metrics import Metrics, parsed
 from tests.bed.netns import http_request
-from tests.bed.ovs import DATAPATH
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.footprint import steady
 from tests.system.forging import Wire, ethernet, ipv4, udp
 from tests.system.planes import FWD_MODES, NETWORKS, add_rules, planes
-from tests.system.streams import Sent, address6, send_bytes, syns, taking
+from tests.system.streams import address6, send_bytes, syns, taking
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
@@ -92,7 +91,7 @@ def test_pods_have_the_bytes_that_one_sent_to_the_other(
         own = [labels(pod, network) for pod in (client, server)]
         for at, way in ((0, "sent"), (1, "received")):
             grown = _grown(names.POD_BYTES.name, before[at], after[at], **own[at], direction=way)
-            assert _least(sent) * 0.99 < grown < sent.most * 1.01
+            assert sent.least * 0.99 < grown < sent.most * 1.01
             of_all = _grown(
                 names.GROUP_BYTES.name, before[at], after[at], **of_group(network), direction=way
             )
@@ -110,12 +109,6 @@ def test_pods_have_the_bytes_that_one_sent_to_the_other(
     finally:
         for pod in (client, server):
             bed.delete_pod(pod)
-
-
-def _least(sent: Sent) -> int:
-    """Return the bytes that links have counted at least."""
-    # by the kernel's datapath segments go from pod to pod by the dozen, with one head
-    return sent.payload if DATAPATH == "system" else sent.least
 
 
 def _grown(name: str, before: Metrics, after: Metrics, **has: str) -> float:
@@ -150,7 +143,7 @@ def test_a_pod_that_goes_is_named_no_more_and_stays_in_the_sum_of_its_group(bed:
         assert after.total(names.POD_BYTES.name, container=goes.name) == 0
         assert after.value(names.POD_BYTES.name, **labels(stays, network), direction="sent") > 0
         grown = _grown(names.GROUP_BYTES.name, before, after, **group)
-        assert _least(sent) * 0.99 < grown < sent.most * 1.02
+        assert sent.least * 0.99 < grown < sent.most * 1.02
     finally:
         for pod in (stays, server):
             bed.delete_pod(pod)
