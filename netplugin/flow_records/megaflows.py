@@ -17,7 +17,10 @@ COMMAND: Final = ("dpctl/dump-flows", "--names")
 _WITH_PORTS: Final = frozenset({oxm.PROTO_TCP, oxm.PROTO_UDP, oxm.PROTO_SCTP})
 _FLOW: Final = re.compile(
     r"recirc_id\((\w+)\).*?in_port\(([^)]*)\).*?,ipv[46]\(src=([^,/)]+),dst=([^,/)]+),"
-    r"(?:[^)]*?,)?proto=(\d+)(?:,[^)]*)?\)(?:,(?:tcp|udp|sctp)\(src=(\d+),dst=(\d+)\))?"
+    r"(?:[^)]*?,)?proto=(\d+)(?:,[^)]*)?\)"
+    # what the kernel has and Open vSwitch has no name for comes before the ports: `key32`, which
+    # are the extension headers of IPv6
+    r"(?:(?:,\w+\([^()]*\))*?,(?:tcp|udp|sctp)\(src=(\d+),dst=(\d+)\))?"
     r".*? packets:(\d+), bytes:(\d+), used:([\d.]+)?"
 )
 _TUNNEL: Final = re.compile(r"tun_id=(0x[0-9a-f]+)")

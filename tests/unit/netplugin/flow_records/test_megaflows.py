@@ -17,6 +17,14 @@ TUNNELLED = (
     "ipv6(src=fd00::1,dst=fd00::2,label=0,proto=17,frag=no),udp(src=53,dst=999), packets:0, "
     "bytes:0, used:never, actions:3"
 )
+OF_A_KERNEL = (
+    "recirc_id(0),tunnel(tun_id=0x1,src=192.168.77.2,dst=192.168.77.1,flags(-df-csum+key)),"
+    "in_port(vxlan_sys_4789),ct_state(-est-rel-rpl-inv-trk),ct_zone(0),"
+    "eth(src=02:02:00:00:00:00/ff:ff:00:00:00:00,dst=02:02:0a:3c:00:02),eth_type(0x86dd),"
+    "ipv6(src=fd00:60::3,dst=fd00:60::2,proto=6,frag=no),key32(00 00/00 00),"
+    "tcp(src=8080,dst=48188), packets:92, bytes:7948, used:8.030s, flags:F., actions:vvport1"
+)
+"""Linux has an attribute since 5.18 that Open vSwitch 3.1 has no name for."""
 TAGGED = (
     "recirc_id(0),in_port(eth1),eth(),eth_type(0x8100),vlan(vid=61,pcp=0),encap("
     "eth_type(0x0800),ipv4(src=10.61.0.2,dst=10.61.0.3,proto=1,frag=no),icmp(type=8,code=0)), "
@@ -26,6 +34,7 @@ OF_MANY = (
     TCP.replace("src=40082", "src=32768/0x8000"),
     TCP.replace("src=10.9.0.1", "src=10.9.0.0/255.255.0.0"),
     TCP.replace(",tcp(src=40082,dst=5201)", ""),
+    OF_A_KERNEL.replace("dst=48188", "dst=32768/0x8000"),
     TCP.replace("eth_type(0x0800),ipv4(src=10.9.0.1,dst=10.9.0.2,proto=6,frag=no),", ""),
     "flow-dump from the main thread:",
     "",
@@ -58,6 +67,12 @@ DROP = (
             MegaflowWay("eth1", 0, 61, 1, "10.61.0.2", 0, "10.61.0.3", 0),
             "0",
             Count(3, 294, 1.5),
+        ),
+        (
+            OF_A_KERNEL,
+            MegaflowWay("vxlan_sys_4789", 1, 0, 6, "fd00:60::3", 8080, "fd00:60::2", 48188),
+            "0",
+            Count(92, 7948, 8.03),
         ),
     ],
 )
