@@ -59,8 +59,8 @@ PORTIONS: Final[Mapping[str, Sequence[str]]] = {
             "test_what_is_dropped_is_counted_once_for_the_pod_that_sent_it[routing-vxlan]",
         ),
     ),
-    # left out: bridging, but for one connection; policies from records, which are made elsewhere, on
-    # one encapsulation; of metrics of pods what `hosts` has
+    # left out: bridging, but for one connection; policies from records on the other encapsulation;
+    # of metrics of pods what `hosts` has
     "flow-records": (
         *_some(
             "test_flows",
