@@ -5,9 +5,11 @@ heard there. Must not know what may be reached.
 """
 
 import asyncio
+import ctypes
 import errno
 import selectors
 import socket
+import struct
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -20,11 +22,15 @@ from tests.bed.cluster import Bed
 from tests.bed.netns import Namespace
 from tests.bed.pods import Pod
 from tests.bed.store import client
+from tests.bed.waiting import PATIENCE
 
-SILENCE = 0.7
+SILENCE = 0.7 * PATIENCE
 """Seconds without an answer after which a port counts as closed."""
 TCP = (9999, 9001, 9090, 9002, 9003, 6633, 6634, 6640, 2379, 2380, 4789)
 DATAGRAMS = socket.SOCK_DGRAM
+SAID = b"let me in"
+ATTACH_FILTER = 26
+"""SO_ATTACH_FILTER, which Python has no name for."""
 UDP = (4789, 9090, 9999, 2379, 2380)
 
 
@@ -62,7 +68,7 @@ class Scan:
                 mouth = mouths.enter_context(opened(self.pod.namespace, address, DATAGRAMS))
                 for port in UDP:
                     with suppress(OSError):  # there may be no way
-                        mouth.sendto(b"let me in", (address, port))
+                        mouth.sendto(SAID, (address, port))
             with selectors.DefaultSelector() as heard:
                 for (address, port), ear in self.ears.items():
                     heard.register(ear, selectors.EVENT_READ, f"udp {address} {port}")
@@ -74,10 +80,48 @@ class Scan:
         return found
 
 
-def opened(namespace: Namespace, address: str, kind: socket.SocketKind) -> socket.socket:
+def opened(
+    namespace: Namespace, address: str, kind: socket.SocketKind, protocol: int = 0
+) -> socket.socket:
     """Return a socket of an address's family."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    return namespace.call(lambda: socket.socket(family, kind))
+    return namespace.call(lambda: socket.socket(family, kind, protocol))
+
+
+def listening(namespace: Namespace, address: str, port: int) -> socket.socket:
+    """Return a socket that hears what a scan says to a port of an address.
+
+    Where the host's kernel has the port, as it has that of tunnels by its own datapath, it is one
+    that gets copies.
+    """
+    ear = opened(namespace, address, DATAGRAMS)
+    try:
+        ear.bind((address, port))
+    except OSError as exc:
+        ear.close()
+        if exc.errno != errno.EADDRINUSE:
+            raise
+        ear = opened(namespace, address, socket.SOCK_RAW, socket.IPPROTO_UDP)
+        ear.bind((address, 0))
+        hear_alone(ear, port, 8 + len(SAID))
+    return ear
+
+
+def hear_alone(raw: socket.socket, port: int, length: int) -> None:
+    """Have a raw socket of UDP hear nothing but datagrams to a port that are so long."""
+    head = 0 if raw.family == socket.AF_INET6 else 20  # by IPv4 such a socket has its head too
+    load, same, end = 0x28, 0x15, 0x06
+    steps = [
+        (load, 0, 0, head + 2),
+        (same, 0, 3, port),
+        (load, 0, 0, head + 4),
+        (same, 0, 1, length),
+        (end, 0, 0, 0xFFFF),
+        (end, 0, 0, 0),
+    ]
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    named = struct.pack("HL", len(steps), ctypes.addressof(program))
+    raw.setsockopt(socket.SOL_SOCKET, ATTACH_FILTER, named)
 
 
 def dialled(source: Namespace, addresses: tuple[str, ...]) -> set[tuple[str, int]]:
@@ -109,9 +153,7 @@ def scanning(pod: Pod, places: Mapping[str, Namespace]) -> Iterator[Scan]:
         ears = {}
         for address, namespace in places.items():
             for port in UDP:
-                ear = stack.enter_context(opened(namespace, address, DATAGRAMS))
-                ear.bind((address, port))
-                ears[address, port] = ear
+                ears[address, port] = stack.enter_context(listening(namespace, address, port))
         yield Scan(pod, ears)
 
 
