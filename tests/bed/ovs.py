@@ -21,6 +21,16 @@ SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 QUIET = ["--no-chdir", "-vconsole:off", "--log-file"]
 
 
+def without_link(port: str) -> list[str]:
+    """Return the words that take away the link of an internal port.
+
+    By the kernel's datapath it goes with the port alone: `ip link delete` is refused.
+    """
+    if DATAPATH == "system":
+        return ["ovs-vsctl", "del-port", port]
+    return ["ip", "link", "delete", port]
+
+
 class OvsHost:
     """ovsdb-server and ovs-vswitchd of one host; each is a `Daemon` of its own."""
 

@@ -10,6 +10,7 @@ import pytest
 from netplugin.kernel.routes.route_table import ROUTE_PROTOCOL, TABLE
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
+from tests.bed.ovs import without_link
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.echoes import (
@@ -179,7 +180,7 @@ def test_what_somebody_takes_away_comes_back(bed: Bed, host: Host, pod: Pod) -> 
         ["ip", "route", "flush", "table", str(TABLE)],
         ["ip", "rule", "flush", "protocol", str(ROUTE_PROTOCOL)],
         ["ip", "link", "set", PORT, "down"],
-        ["ip", "link", "delete", PORT],
+        without_link(PORT),
         ["ovs-vsctl", "del-port", PORT],
     ):
         eventually(lambda: reaches(pod.namespace, outside), "the way is open")

@@ -15,6 +15,7 @@ from netplugin.kernel.routes.route_table import ROUTE_PROTOCOL, TABLE
 from ofnet.world import tunnel_source6
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
+from tests.bed.ovs import without_link
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.echoes import (
@@ -208,7 +209,7 @@ def test_what_somebody_takes_away_comes_back(host: Host, pod: Pod) -> None:
         ["ip", "-6", "route", "flush", "table", str(TABLE)],
         ["ip", "-6", "rule", "flush", "protocol", str(ROUTE_PROTOCOL)],
         ["ip", "link", "set", "contivh0", "down"],
-        ["ip", "link", "delete", "contivh0"],
+        without_link("contivh0"),
     ):
         host.namespace.run(words, env=host.ovs.environment)
         gone = " ".join(words)
