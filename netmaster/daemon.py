@@ -35,7 +35,7 @@ from netmaster.api.http import ui
 from netmaster.api.http.access import AccessControl
 from netmaster.api.http.metrics_route import metrics_route
 from netmaster.api.http.proxy import Proxy
-from netmaster.api.http.server import RestServer
+from netmaster.api.http.server import RestServer, leaderless
 from netmaster.api.leader.agents import RegisteredAgents
 from netmaster.api.leader.status import StatusApi
 from netmaster.api.v2.diagnostics import diagnosis
@@ -240,8 +240,9 @@ async def _tell_ready(server: RestServer, proxy: Proxy, lock: Lock, own: str) ->
             while True:
                 with suppress(StoreUnavailable):
                     leader = await lock.holder()
+                    forwards, refuses = server.role == proxy.answer, server.role is leaderless
                     # It has the lock for a moment before it answers as the leader.
-                    if leader is not None and (leader != own or server.role != proxy.answer):
+                    if leader is not None and not refuses and forwards == (leader != own):
                         break
                 await asyncio.sleep(TRY)
     notify(READY)
