@@ -254,9 +254,13 @@ def state(bed: Bed, victims: list[Pod]) -> dict[str, Any]:
 
 
 def resolved(host: Host) -> list[str]:
-    """Return the neighbours that tunnels know."""
+    """Return the neighbours that tunnels know, but for the host itself.
+
+    Open vSwitch hears what the host announces, each minute, and forgets it after a while.
+    """
     lines = host.ovs.appctl("tnl/neigh/show").splitlines()
-    return sorted(" ".join(line.split()[:2]) for line in lines if line.startswith("192.168.77."))
+    found = (line.split()[:2] for line in lines if line.startswith("192.168.77."))
+    return sorted(" ".join(one) for one in found if one[0] != host.address)
 
 
 def told(namespace: Namespace) -> list[tuple[str, str]]:
