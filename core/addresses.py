@@ -217,6 +217,11 @@ def parse_match(text: str) -> tuple[int, int]:
     return block.base, block.last
 
 
+def canonical(text: str) -> str:
+    """Return an address of either family in the spelling of records. Raises ValueError."""
+    return ipv6_text(ipv6(text)) if ":" in text else ipv4_text(ipv4(text))
+
+
 def parse_match6(text: str) -> Subnet:
     """Parse a rule's address field of IPv6, `a` or `a/len`; return the block it matches.
 

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator
 from functools import partial
 
 from core import ids, keys
-from core.addresses import ipv4, ipv4_text, ipv6, ipv6_text, parse_pool
+from core.addresses import canonical, ipv4, ipv4_text, ipv6, parse_pool
 from core.collections import bitset
 from core.collections.bitset import BitSet
 from core.ids import NetworkId
@@ -65,18 +65,18 @@ def _all_uses(draft: Draft) -> Iterator[tuple[NetworkId, str, _User]]:
     for network in draft.networks.values():
         key = keys.network(network.id)
         for text in filter(None, (network.gateway, network.ipv6_gateway)):
-            address = draft.decoded(key, partial(_canonical, text))
+            address = draft.decoded(key, partial(canonical, text))
             if address:
                 yield network.id, address, (GrantOwner.GATEWAY, network.id, key)
     for endpoint in draft.endpoints.values():
         key = keys.endpoint(endpoint.key)
         for text in filter(None, (endpoint.ip_address, endpoint.ipv6_address)):
-            address = draft.decoded(key, partial(_canonical, text))
+            address = draft.decoded(key, partial(canonical, text))
             if address:
                 yield endpoint.network, address, (GrantOwner.ENDPOINT, endpoint.key, key)
     for service in draft.services.values():
         key = keys.service_lb(service.key)
-        address = draft.decoded(key, partial(_canonical, service.ip_address))
+        address = draft.decoded(key, partial(canonical, service.ip_address))
         if address:
             nid = ids.network_id(service.network, service.tenant)
             yield nid, address, (GrantOwner.VIP, service.key, key)
@@ -127,10 +127,6 @@ def _members(bits: int) -> Iterator[int]:
         lowest = bits & -bits
         yield lowest.bit_length() - 1
         bits ^= lowest
-
-
-def _canonical(text: str) -> str:
-    return ipv6_text(ipv6(text)) if ":" in text else ipv4_text(ipv4(text))
 
 
 def _number(address: str) -> tuple[bool, int]:

@@ -7,12 +7,13 @@ groups' pools: the requested one, else the lowest free one. An update keeps it i
 """
 
 import re
+from contextlib import suppress
 from typing import Final
 
 from contivmodel.objects import Link, Network, Tenant
 from contivmodel.service_objects import ServiceLB, ServiceLBLinks
 from core import ids, keys
-from core.addresses import ipv6, ipv6_text
+from core.addresses import canonical
 from core.errors import Invalid, NotFound
 from core.ids import NetworkId, NetworkName, TenantName
 from netmaster.plan.grants import address_source, choose4, choose6, grant_write
@@ -111,13 +112,16 @@ def _address(
 ) -> tuple[str, bool]:
     """Return the address after an update, and whether it is another one."""
     same_network = _network_id(old) == network.id
-    if same_network and (not requested or _canonical(requested) == old.ip_address):
+    if same_network and (not requested or _is_spelt(requested, old.ip_address)):
         return old.ip_address, False
     return _chosen(view, network, requested), True
 
 
-def _canonical(address: str) -> str:
-    return ipv6_text(ipv6(address)) if ":" in address else address
+def _is_spelt(requested: str, address: str) -> bool:
+    """Return whether a text spells an address; one that spells none is refused later."""
+    with suppress(ValueError):
+        return canonical(requested) == address
+    return False
 
 
 def _chosen(view: View, network: NetworkRecord, requested: str) -> str:

@@ -14,7 +14,7 @@ from itertools import count, islice
 from typing import Final
 
 from core import ids, keys
-from core.addresses import ipv4, ipv4_text, ipv6, ipv6_text
+from core.addresses import canonical
 from core.ids import HostLabel, NetworkId
 from netmaster.plan import exclusions
 from netmaster.plan.model import Plan
@@ -265,6 +265,6 @@ def _fits(network: NetworkRecord, address: str) -> bool:
 def _canonical(text: str) -> str:
     """Return an address in the spelling of grants; "" for text that is none."""
     try:
-        return ipv6_text(ipv6(text)) if ":" in text else ipv4_text(ipv4(text))
+        return canonical(text)
     except ValueError:
         return ""

@@ -109,6 +109,9 @@ def test_a_service_has_an_address_of_ipv6(scene: Scene) -> None:
     again = a_service("s1", network_name="six", ip_address="FD00:6::C8")
     scene.do(service.update, again)
     assert scene.view.services[ServiceKey("s1:default")].ip_address == "fd00:6::c8"
+    # as the format has it, an address of twelve groups
+    malformed = a_service("s1", network_name="six", ip_address="1:2:3:4:5:6::7:8:9:a:b:c")
+    assert "is not an IPv6 address" in scene.refused(service.update, malformed)
     for network_name, address in (("n1", "fd00:6::c9"), ("six", "10.1.3.9")):
         asked = a_service("s4", network_name=network_name, ip_address=address)
         assert "IPv6" in scene.refused(service.create, asked)
