@@ -70,7 +70,7 @@ class NetworkDriver:
         place = await self._networks.place_of(call.network_id)
         result = await self._pods.add(_request(call.endpoint_id, place, ipv4, ipv6, mac))
         addresses = [str(one.ip) for one in (result.ipv4, result.ipv6) if one is not None]
-        self._ipam.taken_over(place, *addresses)
+        self._ipam.taken_over(network_id(place.network, place.tenant), *addresses)
         # The engine takes only what it has not chosen itself.
         reply = {
             "Address": "" if ipv4 else str(result.ipv4 or ""),
@@ -112,6 +112,9 @@ class NetworkDriver:
     async def delete_endpoint(self, body: bytes) -> Reply:
         """Remove an endpoint; one that is not there is a success."""
         call = read(EndpointCall, body)
+        if entry := self._pods.find(call.endpoint_id):
+            addresses = filter(None, (entry.ip_address, entry.ipv6_address))
+            self._ipam.given_back(entry.spec.network_id, *addresses)
         nowhere = DockerPlace(TenantName(""), NetworkName(""))
         await self._pods.delete(_request(call.endpoint_id, nowhere))
         return {}

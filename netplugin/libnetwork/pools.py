@@ -11,6 +11,7 @@ is asked of netmaster then, for the addresses are the manager's until it release
 pools have ids of their own, `node|subnet`.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from ipaddress import ip_network
 
@@ -36,6 +37,9 @@ from state.records import NetworkRecord, NetworkType
 _BETWEEN = "|"
 _NODE = "node"
 """The first word of the id of a pool that a node of a swarm has."""
+
+_Address = tuple[NetworkId | None, str]
+"""A network, None where a pool alone names it, and an address of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,15 +102,19 @@ class IpamDriver:
 
     # An address is reserved until its endpoint takes it over, and docker releases it when the
     # endpoint is gone. By then it may be reserved for a container of another host: so only what
-    # this agent has reserved, and no endpoint has taken over, is released here. What an agent
-    # forgets by its end, netmaster reclaims in time. In a swarm one manager asks for all, and
-    # another one may release; netmaster keeps what an endpoint has reserved until then.
+    # this agent has reserved, and no endpoint has taken over, is released here. It may also be
+    # reserved for another container of this host, and a release does not say for whom: docker
+    # releases what it was given once each time, so the last of the releases it owes is the one that
+    # counts. What an agent forgets by its end, and what an engine that dies never releases,
+    # netmaster reclaims in time. In a swarm one manager asks for all, and another one may release;
+    # netmaster keeps what an endpoint has reserved until then.
 
     def __init__(self, master: MasterApi, world: WorldBuilder, *, in_swarm: bool) -> None:
         self._master = master
         self._world = world
         self._in_swarm = in_swarm
-        self._reserved: set[tuple[str, str]] = set()
+        self._reserved: set[_Address] = set()
+        self._owed: Counter[_Address] = Counter()
 
     async def request_pool(self, body: bytes) -> dict[str, object]:
         """Return a network's subnet and its id."""
@@ -143,6 +151,7 @@ class IpamDriver:
                 raise BadBody(f"pool {pool}: a manager of the swarm chooses the addresses")
             return {"Address": f"{address}/{pool.length}", "Data": None}
         given = await self.reserve(pool, address)
+        self._owed[pool.network, address_of(given)] += 1
         return {"Address": given, "Data": None}
 
     async def release_address(self, body: bytes) -> dict[str, object]:
@@ -153,9 +162,7 @@ class IpamDriver:
         pool, address = parse_id(call.pool_id), address_of(call.address)
         if pool.of_node:
             return {}
-        held = (pool.alloc_id, address) in self._reserved
-        self._reserved.discard((pool.alloc_id, address))
-        if (held or self._in_swarm) and address:
+        if (self._ends(pool, address) or self._in_swarm) and address:
             await self._master.release_address(
                 ReleaseAddressRequest(
                     network_id=pool.alloc_id, ipv4_address=address, address_pool=pool.subnet
@@ -173,13 +180,31 @@ class IpamDriver:
                 range=pool.part,
             )
         )
-        self._reserved.add((pool.alloc_id, address_of(given)))
+        self._reserved.add((pool.network, address_of(given)))
         return given
 
-    def taken_over(self, place: DockerPlace, *addresses: str) -> None:
+    def taken_over(self, network: NetworkId, *addresses: str) -> None:
         """Note that an endpoint has the addresses: they are released with it."""
-        names = {alloc_id(place), alloc_id(DockerPlace(place.tenant, place.network))}
-        self._reserved -= {(name, address) for name in names for address in addresses}
+        self._reserved -= {(network, address) for address in addresses}
+
+    def given_back(self, network: NetworkId, *addresses: str) -> None:
+        """Note that an endpoint ends, before netmaster knows: docker releases its addresses next.
+
+        That matters for an endpoint of the agent before, which took what docker owes with it.
+        """
+        for address in addresses:
+            self._owed[network, address] = max(self._owed[network, address], 1)
+
+    def _ends(self, pool: PoolId, address: str) -> bool:
+        """Take a release; return whether it ends a reservation."""
+        this = pool.network, address
+        if self._owed[this] > 1:
+            self._owed[this] -= 1
+            return False
+        del self._owed[this]
+        held = this in self._reserved
+        self._reserved.discard(this)
+        return held
 
     def _place(self, call: RequestPool) -> DockerPlace | None:
         """Return what the options name, None where they name nothing. Raises NotFound."""

@@ -147,7 +147,7 @@ class Pods:
     async def join(self, container_id: str, netns: str) -> JournalEntry:
         """Note the namespace that an engine moves a link to. Raises NotFound, HostError."""
         async with self._registry.lock(container_id):
-            entry = self._registry.find(container_id, FIRST_INTERFACE)
+            entry = self.find(container_id)
             if entry is None or not entry.spec.handed_over:
                 raise NotFound(f"endpoint {container_id} is not on this host: create it first")
             if entry.joined != netns:
@@ -155,6 +155,10 @@ class Pods:
                 self._registry.put(entry)
                 await self._journal.write(entry)
             return entry
+
+    def find(self, container_id: str) -> JournalEntry | None:
+        """Return the endpoint of a container's first interface."""
+        return self._registry.find(container_id, FIRST_INTERFACE)
 
     async def release(self, entry: JournalEntry) -> None:
         """Remove an endpoint as a DEL would, unless it has been replaced meanwhile."""

@@ -84,6 +84,23 @@ async def test_an_address_that_is_reserved_becomes_the_endpoints(
         assert outside.master.reserved == {("n1.default", "10.1.0.9")}
 
 
+async def test_a_late_release_leaves_the_next_containers_reservation(
+    outside: Outside, tmp_path: Path
+) -> None:
+    """Also where the agent has begun in between."""
+    own = {"PoolID": "n1.default|10.1.0.0/16", "Address": "10.1.0.9"}
+    async with drivers(outside, tmp_path) as it:
+        await made(it)
+        await it.call("IpamDriver.RequestAddress", **own)
+        await it.call(CREATE, **ENDPOINT, Interface={"Address": "10.1.0.9/16"})
+    outside.master.reserved.clear()
+    async with drivers(outside, tmp_path) as it:
+        await it.call(DELETE, **ENDPOINT)
+        await it.call("IpamDriver.RequestAddress", **own)
+        await it.call("IpamDriver.ReleaseAddress", **own)
+        assert outside.master.reserved == {("n1.default", "10.1.0.9")}
+
+
 @pytest.mark.parametrize(
     ("step", "failure"),
     [

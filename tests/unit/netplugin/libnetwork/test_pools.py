@@ -10,7 +10,6 @@ from netplugin.libnetwork.calls import BadBody
 from netplugin.libnetwork.pools import IpamDriver, PoolId, parse_id
 from netplugin.world.builder import WorldBuilder
 from ofnet.world import FwdMode
-from state.docker_networks import DockerPlace
 from state.records import GroupRecord
 from tests.unit.netplugin.fakes import FakeMaster, Faults
 from tests.unit.netplugin.records import HOST, group, network
@@ -133,13 +132,33 @@ async def test_only_what_is_reserved_here_is_released(ipam: IpamDriver, master: 
     own = "n1.default|10.1.0.0/16"
     await address(ipam, PoolID=own, Address="10.1.0.5")
     await address(ipam, PoolID=own, Address="10.1.0.6")
-    ipam.taken_over(DockerPlace(network().tenant, network().name), "10.1.0.5")
+    ipam.taken_over(network().id, "10.1.0.5")
     master.reserved.add(("n1.default", "10.1.0.7"))
     for last in "567":
         body = {"PoolID": own, "Address": f"10.1.0.{last}"}
         await ipam.release_address(json.dumps(body).encode())
     assert master.reserved == {("n1.default", "10.1.0.5"), ("n1.default", "10.1.0.7")}
     assert await ipam.release_address(b'{"PoolID":"","Address":"10.1.0.5"}') == {}
+
+
+@pytest.mark.parametrize("adopted", [False, True], ids=["same agent", "agent before"])
+async def test_the_release_of_an_ended_container_leaves_the_next_ones_reservation(
+    world: WorldBuilder, master: FakeMaster, *, adopted: bool
+) -> None:
+    """A release does not say for whom: with five containers at a time it comes in between."""
+    ipam = IpamDriver(master, world, in_swarm=False)
+    own = "n1.default|10.1.0.0/16"
+    release = json.dumps({"PoolID": own, "Address": "10.1.0.5"}).encode()
+    if not adopted:
+        await address(ipam, PoolID=own, Address="10.1.0.5")
+        ipam.taken_over(network().id, "10.1.0.5")
+    ipam.given_back(network().id, "10.1.0.5")
+    master.reserved.clear()  # the endpoint, which had it, is gone
+    await address(ipam, PoolID=own, Address="10.1.0.5")
+    await ipam.release_address(release)
+    assert master.reserved == {("n1.default", "10.1.0.5")}
+    await ipam.release_address(release)  # the next one was not created
+    assert master.reserved == set()
 
 
 async def test_in_a_swarm_any_manager_releases(world: WorldBuilder, master: FakeMaster) -> None:
