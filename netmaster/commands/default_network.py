@@ -29,6 +29,7 @@ _LIMIT: Final = patient(60.0)
 _ENCAP: Final = "CONTIV_NETMASTER_NET_MODE"
 _FOUR: Final = {"--subnet": "POD_SUBNET", "--gateway": "POD_GATEWAY"}
 _SIX: Final = {"--subnetv6": "POD_SUBNET6", "--gatewayv6": "POD_GATEWAY6"}
+_FIRST: Final = {"--first-family": "POD_FIRST_FAMILY"}
 
 
 def network_words(environ: Mapping[str, str]) -> list[str]:
@@ -37,7 +38,7 @@ def network_words(environ: Mapping[str, str]) -> list[str]:
     missing = [name for name in needed if not environ.get(name)]
     if missing:
         raise UsageError(f"{', '.join(missing)} must be set; POD_SUBNET6 is enough for IPv6 alone")
-    named = {"--encap": _ENCAP, **_FOUR, **_SIX}
+    named = {"--encap": _ENCAP, **_FOUR, **_SIX, **_FIRST}
     given = {flag: environ.get(name, "") for flag, name in named.items()}
     flags = [word for flag, value in given.items() if value for word in (flag, value)]
     return ["network", "create", "-t", DEFAULT_TENANT, *flags, DEFAULT_NETWORK]

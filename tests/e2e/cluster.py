@@ -20,11 +20,12 @@ from tests.bed.waiting import eventually
 from tests.e2e import images
 from tests.e2e.control_plane import ControlPlane, await_default_account, version_of
 from tests.e2e.node import Node, join
-from tests.e2e.programs import OLDEST
+from tests.e2e.programs import OLDEST, Family
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy" / "kubernetes"
 BEFORE_130 = DEPLOY / "before-1.30"
+IPV6 = DEPLOY / "ipv6"
 IMAGES = ROOT / "build" / "image"
 LOGS = ROOT / ".run" / "e2e"
 """What the programs and pods of the last cluster wrote."""
@@ -34,6 +35,7 @@ BINARIES = (
 )
 SYSTEM = "contiv-system"
 GATEWAY = "10.88.0.254"
+GATEWAY6 = "fd00:88::254"
 PATIENCE = 180.0
 SYSCTLS = (
     *("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops"),
@@ -82,10 +84,11 @@ class RealCluster:
         directory: Path,
         nodes: int = 3,
         *,
-        dual_stack: bool = False,
+        family: Family = Family.V4,
         plane_on_node: bool = False,
     ) -> None:
         self.directory = directory
+        self.family = family
         self.binaries = Path(os.environ["K8S_BIN"]).resolve()
         process_janitor().watch_dir(directory)
         self.fabric = Namespace(f"e2e-{os.getpid()}-fabric")
@@ -93,11 +96,10 @@ class RealCluster:
         self.nodes = [
             Node(
                 f"n{number}",
-                f"10.88.0.1{number}",
+                family.choose(f"10.88.0.1{number}", f"fd00:88::1{number}"),
                 directory / f"n{number}",
                 binaries=self.binaries,
                 kubeconfig=directory / "kubeconfig",
-                address6=f"fd00:88::1{number}" if dual_stack else "",
             )
             for number in range(1, nodes + 1)
         ]
@@ -105,7 +107,7 @@ class RealCluster:
         self.plane = ControlPlane(
             self.binaries,
             directory,
-            dual_stack=dual_stack,
+            family=family,
             node=(first.namespace, first.address) if plane_on_node else None,
         )
         self._sysctls: dict[Path, str] = {}
@@ -166,7 +168,7 @@ class RealCluster:
         self.fabric.create()
         self.fabric.run(["ip", "link", "add", "sw", "type", "bridge"])
         self.fabric.run(["ip", "address", "add", f"{GATEWAY}/24", "dev", "sw"])
-        self.fabric.run(["ip", "address", "add", "fd00:88::254/64", "dev", "sw", "nodad"])
+        self.fabric.run(["ip", "address", "add", f"{GATEWAY6}/64", "dev", "sw", "nodad"])
         self.fabric.run(["ip", "link", "set", "sw", "up"])
         if self._plane_on_node:
             return
@@ -174,9 +176,11 @@ class RealCluster:
         peer = ["peer", "name", "eth0", "netns", master.name]
         self.fabric.run(["ip", "link", "add", "plane", "type", "veth", *peer])
         self.fabric.run(["ip", "link", "set", "plane", "master", "sw", "up"])
-        master.run(["ip", "address", "add", f"{self.plane.address}/24", "dev", "eth0"])
+        of6 = ":" in self.plane.address
+        own = [f"{self.plane.address}/64", "nodad"] if of6 else [f"{self.plane.address}/24"]
+        master.run(["ip", "address", "add", *own, "dev", "eth0"])
         master.run(["ip", "link", "set", "eth0", "up"])
-        master.run(["ip", "route", "add", "default", "via", GATEWAY])
+        master.run(["ip", "route", "add", "default", "via", GATEWAY6 if of6 else GATEWAY])
         tx_checksum_off(self.fabric, "plane")
         tx_checksum_off(master, "eth0")
 
@@ -190,8 +194,9 @@ class RealCluster:
         site = self.directory / f"site-{name}"
         site.mkdir(exist_ok=True)
         base = os.path.relpath(DEPLOY / "overlays" / name, site)
-        store = f"https://{self.nodes[0].address}:6666"
+        store = f"https://{self.nodes[0].in_url}:6666"
         settings = {
+            **self._pods(),
             "CONTIV_NETMASTER_ETCD_ENDPOINTS": store,
             "CONTIV_NETPLUGIN_ETCD_ENDPOINTS": store,
             "KUBERNETES_SERVICE_HOST": self.plane.address,
@@ -213,6 +218,15 @@ class RealCluster:
             (site / f"patch{number}.json").write_text(json.dumps(patch))
         return site
 
+    def _pods(self) -> dict[str, str]:
+        """Return the settings of the pods' network that differ from the overlays'."""
+        if self.family is Family.DUAL:
+            return {"POD_SUBNET6": "fd00:20::/64", "POD_GATEWAY6": "fd00:20::ffff:fffe"}
+        if self.family is Family.V6_FIRST:
+            four = {"POD_SUBNET": "10.20.0.0/16", "POD_GATEWAY": "10.20.255.254"}
+            return {**four, "POD_FIRST_FAMILY": "ipv6"}
+        return {}
+
     def plain_overlay(self, name: str) -> Path:
         """Return an overlay of the project; for an API server before 1.30, with what that needs."""
         project = DEPLOY / "overlays" / name
@@ -226,10 +240,11 @@ class RealCluster:
         return site
 
     def _components(self, site: Path) -> list[str]:
-        """Return what an overlay needs if the API server has no field for AppArmor (1.30)."""
+        """Return what an overlay needs for addresses of nodes, and for API servers before 1.30."""
         field = "pod.spec.containers.securityContext.appArmorProfile"
         known = self.kubectl("explain", field, check=False)
-        return [] if known else [os.path.relpath(BEFORE_130, site)]
+        wanted = {BEFORE_130: not known, IPV6: ":" in self.nodes[0].address}
+        return [os.path.relpath(one, site) for one, needed in wanted.items() if needed]
 
     def uninstall(self) -> None:
         """Run the project's script, and see that nothing is left on the nodes."""

@@ -18,7 +18,7 @@ from tests.bed.daemon import Daemon
 from tests.e2e import coredns, images, verdicts
 from tests.e2e.cluster import GATEWAY, ROOT, RealCluster, missing
 from tests.e2e.control_plane import version_of
-from tests.e2e.programs import DNS, NFTABLES, Version
+from tests.e2e.programs import NFTABLES, Family, Version
 
 BUILD = ROOT / "build" / "conformance"
 _WITH_HOSTS = (
@@ -43,22 +43,21 @@ class Setting:
     name: str
     overlay: str
     proxy: str = ""
-    dual_stack: bool = False
+    family: Family = Family.V4
     coredns: bool = False
 
     def settings(self) -> dict[str, str]:
         """Return what the daemons are told beside the overlay."""
-        told = {} if self.coredns else {"CONTIV_NETPLUGIN_DNS_ADDRESS": DNS}
-        if self.dual_stack:
-            told |= {"POD_SUBNET6": "fd00:20::/64", "POD_GATEWAY6": "fd00:20::ffff:fffe"}
-        return told
+        return {} if self.coredns else {"CONTIV_NETPLUGIN_DNS_ADDRESS": self.family.dns}
 
 
 SETTINGS = (
     Setting("replace", "without-kube-proxy"),
     Setting("iptables", "vxlan", proxy="iptables"),
     Setting("nftables", "vxlan", proxy="nftables"),
-    Setting("dual-stack", "without-kube-proxy", dual_stack=True),
+    Setting("dual-stack", "without-kube-proxy", family=Family.DUAL),
+    Setting("ipv6", "without-kube-proxy", family=Family.V6),
+    Setting("ipv6-first", "without-kube-proxy", family=Family.V6_FIRST),
     Setting("coredns", "without-kube-proxy", coredns=True),
 )
 
@@ -93,7 +92,7 @@ def tests_release(folder: Path) -> Version:
 def run(setting: Setting, folder: Path) -> list[verdicts.Verdict]:
     """Install the product on a new cluster and run upstream's tests; return what came of each."""
     choice = verdicts.Choice(
-        tests_release(folder), dual_stack=setting.dual_stack, only=os.environ.get("ONLY", "")
+        tests_release(folder), family=setting.family, only=os.environ.get("ONLY", "")
     )
     reports = BUILD / setting.name
     reports.mkdir(parents=True, exist_ok=True)
@@ -107,7 +106,7 @@ def run(setting: Setting, folder: Path) -> list[verdicts.Verdict]:
     if setting.coredns:
         tars.append(coredns.image(BUILD, folder / "coredns"))
     with tempfile.TemporaryDirectory(prefix="conformance-") as directory:
-        cluster = RealCluster(Path(directory), dual_stack=setting.dual_stack, plane_on_node=True)
+        cluster = RealCluster(Path(directory), family=setting.family, plane_on_node=True)
         try:
             cluster.start(tars)
             if setting.proxy:

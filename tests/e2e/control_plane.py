@@ -1,8 +1,8 @@
 """The control plane: etcd, API server, controller manager and scheduler, in a namespace.
 
-In come the folder of Kubernetes' binaries and a directory; out comes an API server at 10.88.0.1, or
-at a node's address, and a kubeconfig of an administrator. What each program is told:
-`tests.e2e.programs`. Next: `tests.e2e.cluster`.
+In come the folder of Kubernetes' binaries and a directory; out comes an API server at 10.88.0.1, by
+IPv6 at fd00:88::1, or at a node's address, and a kubeconfig of an administrator. What each program
+is told: `tests.e2e.programs`. Next: `tests.e2e.cluster`.
 """
 
 import os
@@ -14,9 +14,7 @@ from tests.bed.daemon import Daemon
 from tests.bed.janitor import Keeper
 from tests.bed.netns import Namespace
 from tests.bed.waiting import eventually
-from tests.e2e.programs import Plane, Version, version_in
-
-ADDRESS = "10.88.0.1"
+from tests.e2e.programs import Family, Plane, Version, version_in
 
 
 class ControlPlane:
@@ -32,15 +30,15 @@ class ControlPlane:
         directory: Path,
         keeper: Keeper | None = None,
         *,
-        dual_stack: bool = False,
+        family: Family = Family.V4,
         node: tuple[Namespace, str] | None = None,
     ) -> None:
         self._directory = directory
-        self._dual_stack = dual_stack
+        self._family = family
         self._pki = directory / "pki"
         self.kubeconfig = directory / "kubeconfig"
         own = Namespace(f"e2e-{os.getpid()}-master", keeper=keeper)
-        self.namespace, self.address = node or (own, ADDRESS)
+        self.namespace, self.address = node or (own, family.choose("10.88.0.1", "fd00:88::1")[0])
         self._etcd = self._daemon("etcd", self._etcd_command())
         self._take(binaries)
 
@@ -48,7 +46,7 @@ class ControlPlane:
         """Take the programs of a release."""
         self._binaries = binaries
         release = version_of(binaries / "kube-apiserver")
-        told = Plane(release, self.address, self._directory, self._dual_stack)
+        told = Plane(release, self.address, self._directory, self._family)
         self.api = self._daemon("kube-apiserver", told.api_server(), ready=self._answers)
         self._others = [
             self._daemon("kube-controller-manager", told.controller_manager()),
@@ -119,8 +117,10 @@ class ControlPlane:
     def _make_keys(self) -> None:
         pki = self._pki
         pki.mkdir(parents=True)
-        names = f"IP:{self.address},IP:127.0.0.1,IP:10.96.0.1,DNS:kubernetes"
-        (pki / "api.ext").write_text(f"subjectAltName={names},DNS:kubernetes.default.svc\n")
+        addresses = (self.address, "127.0.0.1", *self._family.first_services)
+        names = ",".join(f"IP:{one}" for one in addresses)
+        own = "DNS:kubernetes,DNS:kubernetes.default.svc"
+        (pki / "api.ext").write_text(f"subjectAltName={names},{own}\n")
         new = ["openssl", "req", "-newkey", "rsa:2048", "-nodes"]
         for command in (
             [*new, "-x509", "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=ca", "-days", "9"],
@@ -133,7 +133,7 @@ class ControlPlane:
             ["openssl", "rsa", "-in", "sa.key", "-pubout", "-out", "sa.pub"],
         ):
             subprocess.run(command, cwd=pki, check=True, capture_output=True)
-        url = f"https://{self.address}:6443"
+        url = f"https://{in_url(self.address)}:6443"
         token = secrets.token_hex(16)
         (pki / "tokens.csv").write_text(f"{token},admin,admin,system:masters\n")
         self.kubeconfig.write_text(f"""apiVersion: v1
@@ -143,6 +143,11 @@ users: [{{name: admin, user: {{token: "{token}"}}}}]
 contexts: [{{name: x, context: {{cluster: c, user: admin}}}}]
 current-context: x
 """)
+
+
+def in_url(address: str) -> str:
+    """Return an address as it stands in a URL."""
+    return f"[{address}]" if ":" in address else address
 
 
 def version_of(program: str | Path) -> Version:

@@ -7,7 +7,6 @@ from typing import Any, Final
 from tests.e2e import images
 from tests.e2e.cluster import RealCluster
 from tests.e2e.kubernetes import is_ready
-from tests.e2e.programs import DNS
 
 IMAGE: Final = "local.test/coredns:1"
 COREFILE: Final = """.:53 {
@@ -39,7 +38,8 @@ def image(directory: Path, program: Path) -> Path:
 
 def install(cluster: RealCluster) -> None:
     """Apply the objects; return when two CoreDNS are ready."""
-    listed = {"apiVersion": "v1", "kind": "List", "items": objects()}
+    items = objects(cluster.family.dns)
+    listed = {"apiVersion": "v1", "kind": "List", "items": items}
     cluster.kubectl("apply", "-f", "-", text=json.dumps(listed))
 
     def ready() -> bool:
@@ -49,7 +49,7 @@ def install(cluster: RealCluster) -> None:
     cluster.until(ready, "CoreDNS is ready")
 
 
-def objects() -> list[dict[str, Any]]:
+def objects(address: str) -> list[dict[str, Any]]:
     """Return what kubeadm applies, without what a cluster of several zones needs."""
     account = {"kind": "ServiceAccount", "name": _NAME, "namespace": "kube-system"}
     role = {
@@ -104,7 +104,7 @@ def objects() -> list[dict[str, Any]]:
             "v1",
             "Service",
             "kube-dns",
-            spec={"clusterIP": DNS, "selector": _LABELS, "ports": _PORTS},
+            spec={"clusterIP": address, "selector": _LABELS, "ports": _PORTS},
         ),
     ]
 

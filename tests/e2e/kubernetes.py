@@ -16,6 +16,7 @@ from core.version import VERSION
 from daemons.certificates import enrolment
 from tests.bed.waiting import eventually
 from tests.e2e.cluster import PATIENCE, SYSTEM, RealCluster
+from tests.e2e.control_plane import in_url
 from tests.e2e.images import TOOLS
 from tests.e2e.node import Node
 
@@ -174,7 +175,7 @@ def fetched(cluster: RealCluster, client: str, address: str, port: int) -> str:
 
 def fetched_by(node: Node, address: str, port: int) -> str:
     """Return what a web server says to a node."""
-    url = f"http://{address}:{port}/"
+    url = f"http://{in_url(address)}:{port}/"
     return last_line(node.run("curl", "-s", "--max-time", "5", url, check=False))
 
 
@@ -184,6 +185,11 @@ def last_line(text: str) -> str:
 
 def address(cluster: RealCluster, service: str) -> str:
     return str(cluster.get("service", service)["spec"]["clusterIP"])
+
+
+def addresses(pods: list[dict[str, Any]]) -> set[str]:
+    """Return the addresses of pods, of all families."""
+    return {one["ip"] for pod in pods for one in pod["status"]["podIPs"]}
 
 
 def agent_on(cluster: RealCluster, node: Node) -> dict[str, Any]:
@@ -236,7 +242,7 @@ def test_installing_again_changes_nothing(cluster: RealCluster) -> None:
 def test_health_with_reasons(cluster: RealCluster) -> None:
     for node in cluster.nodes:
         for port in (9090, 9999):
-            said = json.loads(asked(cluster, node, f"https://{node.address}:{port}/readyz"))
+            said = json.loads(asked(cluster, node, f"https://{node.in_url}:{port}/readyz"))
             assert said["ready"], said
             assert set(said["checks"].values()) == {"ok"}
 
@@ -252,12 +258,12 @@ def asked(cluster: RealCluster, node: Node, url: str) -> str:
 def test_nobody_without_a_certificate_is_let_in(cluster: RealCluster) -> None:
     node = cluster.nodes[0]
     for url in (":9999/api/v1/tenants/", ":9090/inspect/driver"):
-        plain = node.run("curl", "-s", f"http://{node.address}{url}", check=False)
+        plain = node.run("curl", "-s", f"http://{node.in_url}{url}", check=False)
         assert not plain, plain
-        said = asked(cluster, node, f"https://{node.address}{url}")
+        said = asked(cluster, node, f"https://{node.in_url}{url}")
         assert "tenantName" not in said
         assert said.strip() in {"Not logged in", "access denied"}, said
-    store = f"https://{node.address}:6666/v3/kv/range"
+    store = f"https://{node.in_url}:6666/v3/kv/range"
     refused = node.run("curl", "-sk", "-X", "POST", "-d", '{"key": "AA=="}', store, check=False)
     assert not refused, refused
 
@@ -337,12 +343,12 @@ def test_a_service_spreads_over_its_pods(cluster: RealCluster) -> None:
 def test_nodes_reach_services(cluster: RealCluster) -> None:
     for node in cluster.nodes:
         assert fetched_by(node, address(cluster, "web"), 80)
-        assert node.run("curl", "-sk", f"https://{address(cluster, 'kubernetes')}/readyz")
+        assert node.run("curl", "-sk", f"https://{in_url(address(cluster, 'kubernetes'))}/readyz")
 
 
 def test_node_ports_answer_on_each_node_from_elsewhere(cluster: RealCluster) -> None:
     for node in cluster.nodes:
-        url = f"http://{node.address}:30080/"
+        url = f"http://{node.in_url}:30080/"
         ask = ["curl", "-s", "--max-time", "5", url]
         # each goes to one of the pods of all nodes
         for number in range(4 * REPLICAS):
@@ -354,7 +360,7 @@ def test_pods_find_services_by_name(cluster: RealCluster) -> None:
     for node in cluster.nodes:
         said = cluster.kubectl(
             *("exec", f"client-{node.name}", "--"),
-            *("nslookup", "web.default.svc.cluster.local", "10.96.0.10"),
+            *("nslookup", "web.default.svc.cluster.local", cluster.family.dns),
             check=False,
         )
         assert address(cluster, "web") in said, said
@@ -364,12 +370,14 @@ def test_a_label_places_a_pod_in_its_network(cluster: RealCluster) -> None:
     cluster.netctl("tenant", "create", "blue")
     cluster.netctl(
         *("network", "create", "-t", "blue", "--encap", "vxlan"),
-        *("--subnet", "10.77.0.0/24", "--gateway", "10.77.0.254", "sea"),
+        *cluster.family.choose("--subnet=10.77.0.0/24", "--subnetv6=fd00:77::/64"),
+        *cluster.family.choose("--gateway=10.77.0.254", "--gatewayv6=fd00:77::ffff"),
+        "sea",
     )
     labels = {"io.contiv.tenant": "blue", "io.contiv.network": "sea", "role": "blue"}
     cluster.kubectl("apply", "-f", "-", text=pod("blue", cluster.nodes[1], **labels))
     (found,) = started(cluster, "role=blue", 1)
-    assert found["status"]["podIP"].startswith("10.77.0.")
+    assert found["status"]["podIP"].startswith(("10.77.0.", "fd00:77::"))
     target = started(cluster, "app=web", REPLICAS)[0]["status"]["podIP"]
     assert not fetched(cluster, "blue", target, 8080), "tenants do not reach each other"
     cluster.kubectl("delete", "pod", "blue", "--wait")
@@ -403,8 +411,8 @@ def test_scaling_up_and_down_leaves_no_endpoint(cluster: RealCluster) -> None:
     cluster.kubectl("scale", "deployment", "web", "--replicas=12")
     started(cluster, "app=web", 12)
     cluster.kubectl("scale", "deployment", "web", f"--replicas={REPLICAS}")
-    kept = {one["status"]["podIP"] for one in started(cluster, "app=web", REPLICAS)}
-    kept |= {one["status"]["podIP"] for one in started(cluster, "role=client", len(cluster.nodes))}
+    kept = addresses(started(cluster, "app=web", REPLICAS))
+    kept |= addresses(started(cluster, "role=client", len(cluster.nodes)))
     cluster.until(lambda: endpoints(cluster) == kept, "the store has these pods' endpoints")
 
 
@@ -481,7 +489,7 @@ def led_by(cluster: RealCluster) -> str:
     )
     inside = ("exec", "-n", SYSTEM, "deploy/contiv-netmaster", "-c", "netmaster", "--")
     told = cluster.kubectl(*inside, "/opt/contiv/bin/python", "-c", script)
-    return str(json.loads(told)["leader-ip"]).partition(":")[0]
+    return str(json.loads(told)["leader-ip"]).rpartition(":")[0].strip("[]")
 
 
 def test_the_leading_netmaster_is_killed(cluster: RealCluster) -> None:
@@ -594,15 +602,14 @@ def test_a_pod_deleted_by_force_has_a_successor_of_its_name(cluster: RealCluster
     cluster.until(lambda: "1 packets received" in cluster.kubectl(*ping, check=False), "it answers")
     cluster.kubectl("delete", "statefulset", "named")
     cluster.until(lambda: not pods_with(cluster, "app=named"), "its pods are gone")
-    cluster.until(
-        lambda: not {where, old["status"]["podIP"]} & endpoints(cluster), "no endpoint is left"
-    )
+    gone = {where, old["status"]["podIP"]}
+    cluster.until(lambda: not gone & endpoints(cluster), "no endpoint is left")
 
 
 def test_the_api_server_is_away(cluster: RealCluster) -> None:
     where = address(cluster, "web")
     node = cluster.nodes[0]
-    ready = f"https://{node.address}:9090/readyz"
+    ready = f"https://{node.in_url}:9090/readyz"
     cluster.plane.api.kill()
     try:
         kill(node, "/opt/contiv/bin/netplugin")
@@ -631,8 +638,8 @@ def test_a_node_reboots(cluster: RealCluster) -> None:
     started(cluster, "app=web", REPLICAS)
     started(cluster, "role=client", len(cluster.nodes))
     cluster.until(lambda: works(cluster), "services work")
-    kept = {one["status"]["podIP"] for one in started(cluster, "app=web", REPLICAS)}
-    kept |= {one["status"]["podIP"] for one in started(cluster, "role=client", len(cluster.nodes))}
+    kept = addresses(started(cluster, "app=web", REPLICAS))
+    kept |= addresses(started(cluster, "role=client", len(cluster.nodes)))
     cluster.until(lambda: endpoints(cluster) == kept, "no endpoint of before is left")
 
 

@@ -19,7 +19,7 @@ from tests.bed.janitor import Keeper, process_janitor
 from tests.bed.netns import Namespace, tx_checksum_off
 from tests.bed.ovs import SCHEMA
 from tests.bed.waiting import eventually
-from tests.e2e.control_plane import version_of
+from tests.e2e.control_plane import in_url, version_of
 from tests.e2e.images import PAUSE
 from tests.e2e.programs import Machine, containerd_file
 
@@ -33,24 +33,22 @@ _INIT = (
 class Node:
     """One machine; `binaries` has kubelet, `kubeconfig` says where the API server is.
 
-    `address6` gives it a second family. containerd and its runc are those of `RUNTIME_BIN`, a
-    folder by its absolute path, or else of this machine.
+    `addresses` are in the order of the cluster's families. containerd and its runc are those of
+    `RUNTIME_BIN`, a folder by its absolute path, or else of this machine.
     """
 
     def __init__(
         self,
         name: str,
-        address: str,
+        addresses: tuple[str, ...],
         directory: Path,
         *,
         binaries: Path,
         kubeconfig: Path,
-        address6: str = "",
         keeper: Keeper | None = None,
     ) -> None:
         self.name = name
-        self.address = address
-        self.address6 = address6
+        self.addresses = addresses
         self.directory = directory
         self._binaries = binaries
         self._kubeconfig = kubeconfig
@@ -62,9 +60,18 @@ class Node:
         self._programs: list[subprocess.Popen[bytes]] = []
 
     def _machine(self) -> Machine:
-        addresses = (self.address, self.address6) if self.address6 else (self.address,)
         release = version_of(self._binaries / "kubelet")
-        return Machine(release, self.name, addresses, self._kubeconfig, self.cgroup)
+        return Machine(release, self.name, self.addresses, self._kubeconfig, self.cgroup)
+
+    @property
+    def address(self) -> str:
+        """The address that Kubernetes shows first."""
+        return self.addresses[0]
+
+    @property
+    def in_url(self) -> str:
+        """That address as it stands in a URL."""
+        return in_url(self.address)
 
     # -- power -------------------------------------------------------------------------------------
 
@@ -205,15 +212,21 @@ class Node:
         self.run("ip", "address", "flush", "dev", "eth0")
         self.run("sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/eth0/arp_ignore")
         self.run("sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
-        self.run("ip", "address", "replace", f"{self.address}/24", "dev", "br-ex")
-        self.run("ip", "link", "set", "br-ex", "up")
-        if self.address6:
-            self.run("sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding")
-            self.run("ip", "address", "replace", f"{self.address6}/64", "dev", "br-ex", "nodad")
-            self.run("ip", "route", "replace", "default", "via", "fd00:88::254")
-        self.run("ip", "route", "replace", "default", "via", "10.88.0.254")
+        self._address("br-ex")
         # without it kubelet waits for a cloud's metadata server
         self.run("ip", "route", "replace", "unreachable", "169.254.0.0/16")
+
+    def _address(self, card: str) -> None:
+        """Give a card the machine's addresses, and the ways out by it."""
+        self.run("ip", "link", "set", card, "up")
+        for address in self.addresses:
+            if ":" in address:
+                self.run("sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding")
+                self.run("ip", "address", "replace", f"{address}/64", "dev", card, "nodad")
+                self.run("ip", "route", "replace", "default", "via", "fd00:88::254")
+            else:
+                self.run("ip", "address", "replace", f"{address}/24", "dev", card)
+                self.run("ip", "route", "replace", "default", "via", "10.88.0.254")
 
     def remove_switch(self) -> None:
         """End Open vSwitch for good."""
@@ -226,8 +239,7 @@ class Node:
         """Put the machine's address back on its card, without the bridge."""
         self.run("ovs-vsctl", "--timeout=30", "del-br", "br-ex")
         self.run("sh", "-c", "echo 0 > /proc/sys/net/ipv4/conf/eth0/arp_ignore")
-        self.run("ip", "address", "replace", f"{self.address}/24", "dev", "eth0")
-        self.run("ip", "route", "replace", "default", "via", "10.88.0.254")
+        self._address("eth0")
 
     def start_proxy(self, mode: str = "iptables") -> None:
         """Start kube-proxy."""

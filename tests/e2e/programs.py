@@ -8,13 +8,49 @@ has: from 1.20, the first one supported, to those without its flags (1.24, 1.27)
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-SERVICES: Final = "10.96.0.0/16"
-SERVICES6: Final = "fd00:96::/112"
-DNS: Final = "10.96.0.10"
 RUNTIME: Final = "unix:///run/containerd/containerd.sock"
+
+
+class Family(StrEnum):
+    """The families of a cluster's nodes, services and pods; Kubernetes prefers the first of two."""
+
+    V4 = "v4"
+    DUAL = "dual"
+    V6 = "v6"
+    V6_FIRST = "v6-first"
+
+    def choose(self, four: str, six: str) -> tuple[str, ...]:
+        """Return what a cluster of these families has of two, in its order."""
+        return {
+            Family.V4: (four,),
+            Family.DUAL: (four, six),
+            Family.V6: (six,),
+            Family.V6_FIRST: (six, four),
+        }[self]
+
+    @property
+    def is_dual(self) -> bool:
+        """True for both families."""
+        return len(self.choose("", "")) > 1
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """The subnets of services."""
+        return self.choose("10.96.0.0/16", "fd00:96::/112")
+
+    @property
+    def dns(self) -> str:
+        """The address of the cluster's DNS."""
+        return self.choose("10.96.0.10", "fd00:96::a")[0]
+
+    @property
+    def first_services(self) -> tuple[str, ...]:
+        """The addresses of the service `kubernetes`, of which one is given."""
+        return self.choose("10.96.0.1", "fd00:96::1")
 
 
 class Version(NamedTuple):
@@ -56,12 +92,12 @@ class Plane:
     version: Version
     address: str
     directory: Path
-    dual_stack: bool = False
+    family: Family = Family.V4
 
     def api_server(self) -> list[str]:
         """Return the words for kube-apiserver; etcd is on its own machine."""
         pki = self.directory / "pki"
-        ranges = f"{SERVICES},{SERVICES6}" if self.dual_stack else SERVICES
+        ranges = ",".join(self.family.services)
         return [
             *("--etcd-servers=http://127.0.0.1:2379", f"--bind-address={self.address}"),
             *(f"--advertise-address={self.address}", "--secure-port=6443"),
@@ -98,7 +134,7 @@ class Plane:
         return words if self.version >= _ONE_PORT else [*words, "--port=0"]
 
     def _gates(self) -> list[str]:
-        return gates(self.version, dual_stack=self.dual_stack)
+        return gates(self.version, dual_stack=self.family.is_dual)
 
 
 def gates(version: Version, *, dual_stack: bool) -> list[str]:
@@ -109,7 +145,7 @@ def gates(version: Version, *, dual_stack: bool) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A node: `version` is kubelet's, `addresses` are of one family or of two, IPv4 first."""
+    """A node: `version` is kubelet's, `addresses` are in the order of the cluster's families."""
 
     version: Version
     name: str
@@ -117,12 +153,17 @@ class Machine:
     kubeconfig: Path
     cgroup: str
 
+    @property
+    def family(self) -> Family:
+        """The families of its addresses."""
+        return next(one for one in Family if one.choose("", ":") == _colons(self.addresses))
+
     def kubelet(self, file: Path) -> list[str]:
         """Return the words for kubelet, whose configuration is in a file."""
         words = [
             *(f"--config={file}", f"--kubeconfig={self.kubeconfig}"),
             *(f"--hostname-override={self.name}", f"--node-ip={','.join(self.addresses)}", "--v=2"),
-            *gates(self.version, dual_stack=len(self.addresses) > 1),
+            *gates(self.version, dual_stack=self.family.is_dual),
         ]
         if self.version < _RUNTIME_IN_FILE:
             words += ["--container-runtime=remote", f"--container-runtime-endpoint={RUNTIME}"]
@@ -146,7 +187,7 @@ class Machine:
             "oomScoreAdj": 0,
             "makeIPTablesUtilChains": False,
             "resolvConf": "/dev/null",
-            "clusterDNS": [DNS],
+            "clusterDNS": [self.family.dns],
             "clusterDomain": "cluster.local",
             "imageGCHighThresholdPercent": 100,
             "imageGCLowThresholdPercent": 99,
@@ -172,8 +213,12 @@ class Machine:
             # these would be settings of the whole machine
             *("--conntrack-max-per-core=0", "--conntrack-min=0"),
             *("--conntrack-tcp-timeout-established=0s", "--conntrack-tcp-timeout-close-wait=0s"),
-            *gates(self.version, dual_stack=len(self.addresses) > 1),
+            *gates(self.version, dual_stack=self.family.is_dual),
         ]
+
+
+def _colons(addresses: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(":" if ":" in address else "" for address in addresses)
 
 
 def containerd_file(version: Version, pause: str) -> str:

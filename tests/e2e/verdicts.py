@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 from xml.etree import ElementTree as ET
 
-from tests.e2e.programs import GINKGO_2, Version
+from tests.e2e.programs import GINKGO_2, Family, Version
 
 FOCUS: Final = (
     r"\[sig-node\] Probing container.*GRPC|\[sig-network\].*"
@@ -35,7 +35,7 @@ LEFT_OUT: Final[tuple[tuple[str, str], ...]] = (
     (r"node podCIDRs", "asks for subnets of nodes, which this network does not use"),
 )
 """Patterns of names, and why such a test is not run here."""
-DUAL_STACK: Final = (r"DualStack|[Dd]ual-?[Ss]tack", "needs the setting dual-stack")
+DUAL_STACK: Final = (r"DualStack|[Dd]ual-?[Ss]tack", "needs both families")
 
 _SHOWN: Final = 200
 
@@ -55,7 +55,7 @@ class Choice:
     """Which tests are run on a release; `only` is a pattern of names, for some of these."""
 
     version: Version
-    dual_stack: bool = False
+    family: Family = Family.V4
     only: str = ""
 
     @property
@@ -66,7 +66,7 @@ class Choice:
     @property
     def left_out(self) -> tuple[tuple[str, str], ...]:
         """The patterns of the tests that are not run, each with its reason."""
-        return LEFT_OUT if self.dual_stack else (*LEFT_OUT, DUAL_STACK)
+        return LEFT_OUT if self.family.is_dual else (*LEFT_OUT, DUAL_STACK)
 
     @property
     def skip(self) -> str:

@@ -4,6 +4,7 @@ import copy
 import json
 import operator
 import re
+from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -98,22 +99,60 @@ def of_ipv6() -> list[dict[str, Any]]:
     """Return the objects of the overlay `ipv6`: its patches name what they find."""
     overlay, made = DEPLOY / "overlays" / "ipv6", copy.deepcopy(INSTALLED)
     (kustomization,) = documents(overlay / "kustomization.yaml")
-    for patch in kustomization["patches"]:
-        if "target" not in patch:
-            (given,) = documents(overlay / patch["path"])
-            the_one(given["kind"], given["metadata"]["name"], made)["data"] |= given["data"]
-            continue
-        place: Any = the_one(patch["target"]["kind"], patch["target"]["name"], made)
-        for change in json.loads((overlay / patch["path"]).read_text()):
-            *way, last = (
-                int(word) if word.isdecimal() else word for word in change["path"].split("/")[1:]
-            )
-            where: Any = reduce(operator.getitem, way, place)
-            if change["op"] == "test":
-                assert where[last] == change["value"], change["path"]
-            else:
-                where[last] = change["value"]
+    (component,) = kustomization["components"]
+    patch_all(overlay / component, made)
+    patch_all(overlay, made)
     return made
+
+
+def patch_all(folder: Path, made: list[dict[str, Any]]) -> None:
+    """Change objects as the patches of a folder do."""
+    (kustomization,) = documents(folder / "kustomization.yaml")
+    for patch in kustomization["patches"]:
+        if "target" in patch:
+            place = the_one(patch["target"]["kind"], patch["target"]["name"], made)
+            patch_places(place, json.loads((folder / patch["path"]).read_text()))
+            continue
+        (given,) = documents(folder / patch["path"])
+        place = the_one(given["kind"], given["metadata"]["name"], made)
+        if "data" in given:
+            place["data"] |= given["data"]
+        else:
+            patch_variables(place, given)
+
+
+def patch_places(place: Any, changes: Sequence[dict[str, str]]) -> None:
+    for change in changes:
+        *way, last = (
+            int(word) if word.isdecimal() else word for word in change["path"].split("/")[1:]
+        )
+        where: Any = reduce(operator.getitem, way, place)
+        if change["op"] == "test":
+            assert where[last] == change["value"], change["path"]
+        else:
+            where[last] = change["value"]
+
+
+def patch_variables(place: dict[str, Any], given: dict[str, Any]) -> None:
+    """Put a patch's variables before the others of its containers, as kustomize does."""
+    known = {one["name"]: one for one in containers([place])}
+    for container in containers([given]):
+        there = known[container["name"]]
+        named = [one["name"] for one in container["env"]]
+        assert set(named) <= {one["name"] for one in there["env"]}
+        there["env"] = [
+            *container["env"],
+            *(one for one in there["env"] if one["name"] not in named),
+        ]
+
+
+def test_variables_come_after_those_they_name() -> None:
+    for container in containers(of_ipv6()):
+        before: set[str] = set()
+        for one in container.get("env", ()):
+            own = set(re.findall(r"\$\((\w+)\)", one.get("value", "")))
+            assert own - {"CONTIV_ETCD_SERVICE_HOST"} <= before, one
+            before.add(one["name"])
 
 
 def test_nodes_of_ipv6_alone_have_their_addresses_in_brackets() -> None:
@@ -359,6 +398,10 @@ def test_who_mounts_is_not_confined_by_a_profile() -> None:
             {"POD_SUBNET6": "fd00:20::/64", "POD_GATEWAY6": "fd00:20::1"},
             ["--subnetv6", "fd00:20::/64", "--gatewayv6", "fd00:20::1"],
         ),
+        (
+            {"POD_SUBNET6": "fd00:20::/64", "POD_FIRST_FAMILY": "ipv6"},
+            ["--subnetv6", "fd00:20::/64", "--first-family", "ipv6"],
+        ),
     ],
 )
 def test_the_default_network_has_the_subnets_of_the_settings(
@@ -368,7 +411,7 @@ def test_the_default_network_has_the_subnets_of_the_settings(
     usual = "network create -t default --encap vxlan --subnet 10.20.0.0/16 --gateway 10.20.255.254"
     said = default_network.network_words(data | given)
     assert said == [*usual.split(), *words, "default-net"]
-    assert {"POD_SUBNET6", "POD_GATEWAY6"} <= data.keys()
+    assert {"POD_SUBNET6", "POD_GATEWAY6", "POD_FIRST_FAMILY"} <= data.keys()
 
 
 UNCONFINED = {"netplugin": "mounts, and enters namespaces", "openvswitch": "loads a module"}

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.node import make_cgroup, remove_cgroup
-from tests.e2e.programs import Machine, Plane, Version, containerd_file, version_in
+from tests.e2e.programs import Family, Machine, Plane, Version, containerd_file, version_in
 
 FIRST, NOW = Version(1, 20), Version(1, 36)
 CONFIG = Path("/d/kubeconfig")
 
 
-def plane(version: Version, *, dual_stack: bool = False) -> Plane:
-    return Plane(version, "10.88.0.1", Path("/d"), dual_stack)
+def plane(version: Version, family: Family = Family.V4) -> Plane:
+    return Plane(version, "10.88.0.1", Path("/d"), family)
 
 
 def machine(version: Version, *addresses: str) -> Machine:
@@ -62,8 +62,8 @@ def test_the_runtime_is_a_flag_until_it_is_in_the_file(minor: int, asked: bool) 
 def test_no_release_gets_a_flag_that_1_36_does_not_know() -> None:
     """Each of these ended before: the server would not start."""
     words = [
-        *plane(NOW, dual_stack=True).api_server(),
-        *plane(NOW, dual_stack=True).controller_manager(),
+        *plane(NOW, Family.DUAL).api_server(),
+        *plane(NOW, Family.DUAL).controller_manager(),
         *plane(NOW).scheduler(),
         *machine(NOW, "10.88.0.11", "fd00:88::11").kubelet(Path("/k")),
         *machine(NOW).proxy("nftables"),
@@ -88,7 +88,7 @@ def test_two_families_are_a_feature_to_ask_for_before_1_21() -> None:
     gate = "--feature-gates=IPv6DualStack=true"
     both = ("10.88.0.11", "fd00:88::11")
     for version, asked in ((FIRST, True), (Version(1, 21), False), (NOW, False)):
-        server = plane(version, dual_stack=True)
+        server = plane(version, Family.DUAL)
         kubelet = machine(version, *both).kubelet(Path("/k"))
         assert "--node-ip=10.88.0.11,fd00:88::11" in kubelet
         assert "--service-cluster-ip-range=10.96.0.0/16,fd00:96::/112" in server.api_server()
@@ -101,6 +101,26 @@ def test_two_families_are_a_feature_to_ask_for_before_1_21() -> None:
             assert (gate in words) is asked
     assert gate not in plane(FIRST).api_server()
     assert "--service-cluster-ip-range=10.96.0.0/16" in plane(FIRST).api_server()
+
+
+@pytest.mark.parametrize(
+    ("addresses", "ranges", "dns"),
+    [
+        (("fd00:88::11",), "fd00:96::/112", "fd00:96::a"),
+        (("fd00:88::11", "10.88.0.11"), "fd00:96::/112,10.96.0.0/16", "fd00:96::a"),
+    ],
+)
+def test_the_first_of_the_families_is_everywhere_first(
+    addresses: tuple[str, ...], ranges: str, dns: str
+) -> None:
+    node = machine(NOW, *addresses)
+    assert f"--node-ip={','.join(addresses)}" in node.kubelet(Path("/k"))
+    assert (node.kubelet_file()["address"], node.kubelet_file()["clusterDNS"]) == (
+        addresses[0],
+        [dns],
+    )
+    words = plane(NOW, node.family).api_server()
+    assert f"--service-cluster-ip-range={ranges}" in words
 
 
 def test_containerds_file_is_of_its_version() -> None:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.e2e import verdicts
-from tests.e2e.programs import Version
+from tests.e2e.programs import Family, Version
 from tests.e2e.verdicts import Choice, Verdict
 
 FIRST, NOW = Choice(Version(1, 20)), Choice(Version(1, 36))
@@ -84,7 +84,7 @@ def test_what_is_run() -> None:
         assert runs(FIRST, name), name
     for name in (AFFINITY, VOLUME, BOTH):
         assert not runs(FIRST, name), name
-    assert runs(Choice(Version(1, 20), dual_stack=True), BOTH)
+    assert runs(Choice(Version(1, 20), family=Family.DUAL), BOTH)
 
 
 def test_some_of_what_is_run() -> None:
