@@ -288,6 +288,10 @@ class FlowSync:
                     self._acknowledge(pending)
                     self._synced.set()
                     return
+                # Whoever waits for the datapath (`netplugin.masters.progress`) has to wait for
+                # this correction too: megaflows made of the wrong flows may outlast them.
+                self._synced.clear()
+                self.on_change()
                 await self._correct(wanted)
             raise SwitchRefused(
                 f"flows of bridge {self._desired.bridge} did not converge "

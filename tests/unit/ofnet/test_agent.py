@@ -194,6 +194,17 @@ async def test_an_audit_repairs_what_was_tampered_with() -> None:
         await until(lambda: switch.table == agent.desired.flows and not switch.foreign, "repaired")
 
 
+async def test_a_bridge_is_not_synced_while_it_is_corrected() -> None:
+    """The datapath's megaflows are made anew when it is again."""
+    switch = FakeSwitch()
+    async with running(switch, world(here=(local(1),))) as agent:
+        seen: list[bool] = []
+        agent.on_sync_change(lambda: seen.append(agent.sync.fully_synced))
+        switch.table.clear()
+        agent.sync.compare_soon()
+        await until(lambda: seen[-2:] == [False, True], "corrected")
+
+
 async def test_an_unexpected_error_leads_to_a_comparison() -> None:
     switch = FakeSwitch()
     async with running(switch, world(here=(local(1),))) as agent:
