@@ -60,9 +60,10 @@ help:
 	@echo 'make image-check   run both daemons from the image, by containerd'
 	@echo 'make manifests    write deploy/kubernetes/contiv.yaml anew'
 	@echo 'make e2e-k8s K8S_BIN=FOLDER   install on a real Kubernetes cluster of three nodes, use it, break it, uninstall;'
+	@echo '                  FAMILY=v6, dual or v6-first: nodes, services and pods of IPv6 alone, or of both'
 	@echo '                  K8S_NEXT=FOLDER:FOLDER   the next releases of Kubernetes, to which it is upgraded'
-	@echo 'make conformance K8S_BIN=FOLDER E2E_BIN=FOLDER   Kubernetes'"'"' own network tests in five settings;'
-	@echo '                  SETTINGS="replace iptables nftables dual-stack coredns", PROCS=2 tests at a time, ONLY=PATTERN some of them'
+	@echo 'make conformance K8S_BIN=FOLDER E2E_BIN=FOLDER   Kubernetes'"'"' own network tests in seven settings;'
+	@echo '                  SETTINGS="replace iptables nftables dual-stack coredns ipv6 ipv6-first", PROCS=2 tests at a time, ONLY=PATTERN some of them'
 	@echo 'make setup        Debian packages and .venv (the others do this themselves)'
 	@echo 'make lock         write requirements.lock anew'
 	@echo 'make wheels       whether the locks have wheels for each Python, on x86-64 and ARM64, from pypi.org'
@@ -274,11 +275,12 @@ manifests:
 	@scripts/manifests
 
 # minutes on a real cluster; not part of `make test`
+e2e-k8s: export CONTIV_TEST_FAMILY = $(FAMILY)
 e2e-k8s: root image
 	@scripts/setup containerd=containerd runc=runc busybox=busybox-static
-	@$(PY) -m pytest -v -s -p no:cacheprovider --timeout=900 tests/e2e/kubernetes.py tests/e2e/installs.py
+	@$(PY) -m pytest -v -s -p no:cacheprovider --timeout=900 tests/e2e/kubernetes.py $(if $(FAMILY),,tests/e2e/installs.py)
 	@$(PY) -m pytest -v -s -p no:cacheprovider --timeout=1800 tests/e2e/crowd.py
-	@$(PY) -m pytest -v -s -p no:cacheprovider --timeout=900 tests/e2e/upgrades.py
+	@$(if $(FAMILY),,$(PY) -m pytest -v -s -p no:cacheprovider --timeout=900 tests/e2e/upgrades.py)
 
 # half an hour and more for each setting; not part of `make test`
 conformance: root image

@@ -17,7 +17,7 @@ from tests.e2e.programs import Family
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
     if fault := missing():
         pytest.exit(fault, returncode=2)
-    family = Family(os.environ.get("CONTIV_TEST_FAMILY", Family.V4))
+    family = Family(os.environ.get("CONTIV_TEST_FAMILY") or Family.V4)
     cluster = RealCluster(Path(tmp_path_factory.mktemp("e2e")), family=family)
     try:
         cluster.start()
