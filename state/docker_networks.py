@@ -65,9 +65,12 @@ def body_of(place: DockerPlace, network: NetworkRecord) -> dict[str, Any]:
     ipam: dict[str, str] = {TENANT: place.tenant, NETWORK: place.network}
     if place.group:
         ipam[GROUP] = place.group
+    # engines have IPv4 unless told otherwise, which those before 28 do not understand
+    without_ipv4 = {} if network.subnet else {"EnableIPv4": False}
     return {
         "CheckDuplicate": True,
         "Attachable": True,
+        **without_ipv4,
         "EnableIPv6": bool(network.ipv6_subnet),
         "Options": {TENANT: place.tenant, "encap": network.encap, MARK: str(tag)},
         "IPAM": {"Config": list(_subnets(network)), "Options": ipam},

@@ -14,6 +14,7 @@ pools have ids of their own, `node|subnet`.
 from collections import Counter
 from dataclasses import dataclass
 from ipaddress import ip_network
+from typing import Final
 
 from contivmodel.rpc import AllocAddressRequest, ReleaseAddressRequest
 from core.errors import Invalid, NotFound
@@ -37,6 +38,8 @@ from state.records import NetworkRecord, NetworkType
 _BETWEEN = "|"
 _NODE = "node"
 """The first word of the id of a pool that a node of a swarm has."""
+
+_NAME_ONE: Final = "name one with --subnet, or a network with --ipam-opt network="
 
 _Address = tuple[NetworkId | None, str]
 """A network, None where a pool alone names it, and an address of it."""
@@ -222,10 +225,9 @@ class IpamDriver:
         if not call.pool:
             if own:
                 return own
-            family = "IPv6 " if call.v6 else ""
-            raise Invalid(
-                f"no {family}subnet: name one with --subnet, or a network with --ipam-opt network="
-            )
+            if call.v6:
+                raise Invalid(f"no IPv6 subnet: {_NAME_ONE}")
+            raise Invalid(f"no subnet: {_NAME_ONE}; a network of IPv6 alone needs docker 28")
         _check_subnet(call.pool, call.pool)
         if network and own and ip_network(call.pool, strict=False) != ip_network(own):
             raise Invalid(f"network {network.id} has subnet {own}, not {call.pool}")

@@ -37,13 +37,19 @@ def named_servers(said: str) -> tuple[str, ...]:
 
     As docs/docker.md says, servers have to be named to docker itself then.
     """
-    found = re.search(r"version (\d+)", said)
-    return ("--dns", NAME_SERVER) if found and int(found[1]) >= _ASKS_AS_HOST else ()
+    return ("--dns", NAME_SERVER) if release_in(said) >= _ASKS_AS_HOST else ()
 
 
-def _version() -> str:
+def version() -> str:
+    """Return what the engine says of its version."""
     done = subprocess.run(["dockerd", "--version"], check=True, capture_output=True, text=True)
     return done.stdout
+
+
+def release_in(said: str) -> int:
+    """Return the first number of a version, 0 if there is none."""
+    found = re.search(r"version (\d+)", said)
+    return int(found[1]) if found else 0
 
 
 class _Containerd(Daemon):
@@ -86,7 +92,7 @@ class Engine(Dockerd):
         self._watcher = keeper or process_janitor()
         self.mounts = Mounts(host.dir / "plugins", keeper=keeper)
         self._containerd = _Containerd(host, self.mounts, keeper)
-        named = named_servers(_version())
+        named = named_servers(version())
         more = ("--containerd", str(self._containerd.socket), *named, *flags)
         super().__init__(host.dir, host.namespace, mounts=self.mounts, flags=more, keeper=keeper)
 

@@ -21,7 +21,7 @@ import pytest
 
 from tests.bed.cluster import ROOT, Bed
 from tests.bed.docker import ask
-from tests.bed.engines import NAME_SERVER, Engine
+from tests.bed.engines import NAME_SERVER, Engine, release_in, version
 from tests.bed.images import IMAGE
 from tests.bed.waiting import eventually
 from tests.system.conftest import unforeseen
@@ -32,6 +32,8 @@ pytestmark = [pytest.mark.system]
 
 DOCUMENT = ROOT / "docs" / "docker.md"
 GRACE = 3
+IPV6_ALONE = 28
+"""From this release on docker has networks without IPv4."""
 CYCLES = int(os.environ.get("CONTIV_TEST_CYCLES", "10"))
 """Containers that come and go in one test; `make docker-cycles` has more of them."""
 
@@ -103,6 +105,34 @@ def test_containers_of_two_hosts_reach_each_other_by_address_and_name(
     eventually(lambda: one.attempt("exec", "left", "sh", "-c", sent).returncode == 0, "it is sent")
     heard = ("exec", "right", "tail", "-n", "1", "/tmp/heard")
     eventually(lambda: two.docker(*heard) == "20000", "all has arrived")
+
+
+def test_a_network_of_ipv6_alone(bed: Bed, engines: tuple[Engine, Engine]) -> None:
+    create = ("net", "create", "--subnetv6=fd00:9::/64", "--gatewayv6=fd00:9::1", "six")
+    if release_in(version()) < IPV6_ALONE:
+        with pytest.raises(RuntimeError, match="needs docker 28"):
+            bed.netctl(*create)
+        assert "six" not in bed.netctl("net", "ls", "-q").split()
+        return
+    bed.netctl(*create)
+    try:
+        for engine in engines:
+            has(engine, "six")
+        one, two = engines
+        one.run("left", "six")
+        two.run("right", "six", "--ip6", "fd00:9::77")
+        assert (two.address("right", "six"), two.address("right", "six", family=6)) == (
+            "",
+            "fd00:9::77",
+        )
+        reaches(one, "left", "fd00:9::77")
+        reaches(one, "left", "right")
+        one.remove("left")
+        two.remove("right")
+    finally:
+        bed.netctl("net", "rm", "six")
+    for engine in engines:
+        lacks(engine, "six")
 
 
 def test_aliases_are_known_on_all_hosts_and_by_a_server_of_dockers_settings(

@@ -87,10 +87,23 @@ def test_a_network_of_both_families_is_made_in_docker(scene: Scene) -> None:
     assert found.name == "n1/blue"
     assert found.wanted is not None
     assert found.wanted["EnableIPv6"] is True
+    assert "EnableIPv4" not in found.wanted
     assert found.wanted["Options"] == {"tenant": "blue", "encap": "vxlan", "pkt-tag": "1000"}
     assert found.wanted["IPAM"]["Config"] == [
         {"Subnet": "10.1.1.0/24"},
         {"Subnet": "2016:0430::/100", "Gateway": "2016:0430::254"},
+    ]
+
+
+def test_a_network_of_ipv6_alone_is_made_in_docker_without_ipv4(scene: Scene) -> None:
+    found = told_of_network(
+        scene,
+        a_network("n1", "", ipv6_subnet="2016:0430::/100", ipv6_gateway="2016:0430::254"),
+    )
+    assert found.wanted is not None
+    assert (found.wanted["EnableIPv4"], found.wanted["EnableIPv6"]) == (False, True)
+    assert found.wanted["IPAM"]["Config"] == [
+        {"Subnet": "2016:0430::/100", "Gateway": "2016:0430::254"}
     ]
 
 
