@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from ipaddress import ip_address
 from typing import Any
 
 from core.version import VERSION
@@ -309,6 +310,9 @@ def test_a_deployment_with_probes_starts_on_each_node(cluster: RealCluster) -> N
     pods = started(cluster, "app=web", REPLICAS)
     assert {one["spec"]["nodeName"] for one in pods} == {node.name for node in cluster.nodes}
     assert len({one["status"]["podIP"] for one in pods}) == REPLICAS
+    for one in pods:
+        families = tuple(ip_address(each["ip"]).version for each in one["status"]["podIPs"])
+        assert families == tuple(map(int, cluster.family.choose("4", "6"))), one["status"]
 
 
 def test_pods_reach_pods_of_each_node(cluster: RealCluster) -> None:

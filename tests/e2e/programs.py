@@ -224,7 +224,9 @@ def _colons(addresses: tuple[str, ...]) -> tuple[str, ...]:
 def containerd_file(version: Version, pause: str) -> str:
     """Return containerd's configuration, with the image of the pods' sandboxes.
 
-    Version 2 of the file is of containerd 1, whose plugin `cri` was one; version 3 of 2.
+    Version 2 of the file is of containerd 1, whose plugin `cri` was one; version 3 of 2. Of two
+    addresses the network's first is the pod's, which is IPv4 otherwise: kubelets of before do not
+    order them by themselves.
     """
     if version.major < 2:
         return f"""version = 2
@@ -236,6 +238,7 @@ def containerd_file(version: Version, pause: str) -> str:
     bin_dir = "/opt/cni/bin"
     conf_dir = "/etc/cni/net.d"
     max_conf_num = 1
+    ip_pref = "cni"
 """
     return f"""version = 3
 [plugins."io.containerd.cri.v1.images".pinned_images]
@@ -247,4 +250,5 @@ def containerd_file(version: Version, pause: str) -> str:
     bin_dirs = ["/opt/cni/bin"]
     conf_dir = "/etc/cni/net.d"
     max_conf_num = 1
+    ip_pref = "cni"
 """

@@ -132,6 +132,8 @@ def test_containerds_file_is_of_its_version() -> None:
     assert new.startswith("version = 3\n")
     assert f'pinned_images]\n  sandbox = "{pause}"' in new
     assert 'bin_dirs = ["/opt/cni/bin"]' in new
+    assert 'ip_pref = "cni"' in old
+    assert 'ip_pref = "cni"' in new
 
 
 def test_cgroups_of_version_1_get_what_a_process_needs(tmp_path: Path) -> None:
