@@ -294,7 +294,7 @@ def _subnet_of(network: NetworkRecord, *, v6: bool) -> str:
     if v6:
         text = f"{network.ipv6_subnet}/{network.ipv6_subnet_len}" if network.ipv6_subnet else ""
     else:
-        text = f"{network.subnet}/{network.subnet_len}"
+        text = f"{network.subnet}/{network.subnet_len}" if network.subnet else ""
     return str(ip_network(text, strict=False)) if text else ""
 
 

@@ -32,6 +32,8 @@ pytestmark = [pytest.mark.system]
 
 DOCUMENT = ROOT / "docs" / "docker.md"
 GRACE = 3
+NAME_SERVER6 = "2001:db8::53"
+"""As `NAME_SERVER`, for those who cannot ask that one."""
 IPV6_ALONE = 28
 """From this release on docker has networks without IPv4."""
 CYCLES = int(os.environ.get("CONTIV_TEST_CYCLES", "10"))
@@ -119,7 +121,7 @@ def test_a_network_of_ipv6_alone(bed: Bed, engines: tuple[Engine, Engine]) -> No
         for engine in engines:
             has(engine, "six")
         one, two = engines
-        one.run("left", "six")
+        one.run("left", "six", "--dns", NAME_SERVER6)
         two.run("right", "six", "--ip6", "fd00:9::77")
         assert (two.address("right", "six"), two.address("right", "six", family=6)) == (
             "",

@@ -84,6 +84,8 @@ def _named(view: View, request: AllocNetworkRequest) -> DockerPlace:
     found = view.networks.get(nid)
     if found is None:
         raise NotFound(f"network {request.network_name} of tenant {tenant} not found")
+    if request.subnet and not found.subnet:
+        raise Invalid(f"network {nid} has no IPv4 subnet, and cannot have {request.subnet}")
     own = f"{found.subnet}/{found.subnet_len}"
     if request.subnet and _base(request.subnet) != _base(own):
         raise Invalid(f"network {nid} has subnet {own}, not {request.subnet}")

@@ -205,7 +205,7 @@ class Infra:
             yield self._services
         for other in self._world.underlay.routable(self._world.networks.all()):
             reached = other.encap is Encap.VXLAN and other.type is not NetworkType.INFRA
-            if reached and other.tenant == network.tenant:
+            if reached and other.tenant == network.tenant and other.subnet:
                 yield _subnet(other)
 
     async def _remove(self, key: EndpointKey, row: PortRow) -> None:

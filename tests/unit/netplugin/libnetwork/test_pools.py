@@ -96,6 +96,17 @@ async def test_a_subnet_of_two_networks_is_nobodys(ipam: IpamDriver, world: Worl
         await pool(ipam, Pool="10.1.0.0/16")
 
 
+async def test_a_subnet_is_looked_for_beside_networks_of_ipv6_alone(
+    ipam: IpamDriver, world: WorldBuilder
+) -> None:
+    six = replace(network("six", tag=2), subnet="", subnet_len=0, first="", last="", gateway="")
+    world.put(replace(six, ipv6_subnet="fd00:9::", ipv6_subnet_len=64))
+    assert await pool(ipam, Pool="10.1.0.0/16") == "n1.default|10.1.0.0/16"
+    assert await pool(ipam, Pool="fd00:9::/64", V6=True) == "six.default|fd00:9::/64"
+    with pytest.raises(NotFound, match=r"no network has subnet 10.7.0.0/24"):
+        await pool(ipam, Pool="10.7.0.0/24")
+
+
 @pytest.mark.parametrize("text", ["", "n1.default", "a|b|c|d", "n1.default|x", "10.1.0.0", "|"])
 async def test_ids_that_are_none(ipam: IpamDriver, text: str) -> None:
     with pytest.raises(BadBody):

@@ -47,6 +47,12 @@ def free(scene: Scene, docker_id: str = ID) -> Any:
     return scene.do(swarm_network.free, FreeNetworkRequest(docker_id=docker_id))
 
 
+def test_a_network_of_ipv6_alone_has_no_other_subnet(scene: Scene) -> None:
+    scene.network("six", "", ipv6_subnet="fd00:9::/64")
+    said = refused(scene, network_name="six", subnet="10.1.0.0/16")
+    assert said == "network six.default has no IPv4 subnet, and cannot have 10.1.0.0/16"
+
+
 def test_a_network_is_created_and_deleted_with_its_reservations(scene: Scene) -> None:
     before = dict(scene.store)
     subnets = {"subnet": POOL, "gateway": "10.79.0.254"}

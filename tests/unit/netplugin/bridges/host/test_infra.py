@@ -83,6 +83,7 @@ async def test_by_contivh1_the_host_reaches_the_vxlan_networks_of_its_tenant(
             another("wire", "10.3.0.0", encap=Encap.VLAN),
             another("theirs", "10.4.0.0", tenant="red"),
             replace(infra("other", tag=6), subnet="10.8.0.0"),
+            replace(another("six", ""), subnet_len=0, ipv6_subnet="fd00:9::", ipv6_subnet_len=64),
         )
         granted(outside, agent, infra(), "10.9.0.1")
         granted(outside, agent, replace(infra("other"), subnet="10.8.0.0"), "10.8.0.1")
