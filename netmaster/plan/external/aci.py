@@ -29,6 +29,7 @@ from netmaster.indexes.backlinks import Place, policy_key, references
 from netmaster.plan.objects.contracts import CONSUMED
 from netmaster.stored import PendingProfile, Write
 from netmaster.view import View
+from state.records import NetworkRecord
 
 API_VERSION: Final = "v1.2"
 CONSUME: Final = "CONSUME"
@@ -194,6 +195,13 @@ def _body(planned: _PlannedObjects, key: str) -> str:
     return wire.dumps({name: value for name, value in spec.items() if value}).decode()
 
 
+def _gateway(network: NetworkRecord) -> str:
+    """Return the gateway with its prefix length; of IPv6 if there is no other."""
+    if network.subnet:
+        return f"{network.gateway}/{network.subnet_len}"
+    return f"{network.ipv6_gateway}/{network.ipv6_subnet_len}"
+
+
 def _group(planned: _PlannedObjects, group: EndpointGroup) -> dict[str, Any]:
     tenant = TenantName(group.tenant_name)
     record = planned.view.groups.get(ids.group_key(GroupName(group.group_name), tenant))
@@ -204,7 +212,7 @@ def _group(planned: _PlannedObjects, group: EndpointGroup) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "name": group.group_name,
         "nw-name": group.network_name,
-        "gw-cidr": f"{network.gateway}/{network.subnet_len}",
+        "gw-cidr": _gateway(network),
         "vlan-tag": str(record.pkt_tag),
     }
     if links:

@@ -63,6 +63,15 @@ def links(scene: Scene) -> dict[str, list[tuple[str, str]]]:
     }
 
 
+def test_the_gateway_of_a_network_of_ipv6_alone_is_of_ipv6(scene: Scene) -> None:
+    scene.do(group.delete, "default:web")
+    six = {"ipv6_subnet": "fd00:9::/64", "ipv6_gateway": "fd00:9::1"}
+    scene.network("six", "", encap="vlan", pkt_tag=9, **six)
+    scene.group("web", "six")
+    gateways = {epg["name"]: epg["gw-cidr"] for epg in body(scene)["epgs"]}
+    assert gateways == {"web": "fd00:9::1/64", "db": "10.1.1.254/24"}
+
+
 def test_each_group_has_a_vlan_of_its_own(scene: Scene) -> None:
     vlans = [scene.view.groups[GroupKey(f"{name}:default")].pkt_tag for name in ("web", "db")]
     assert vlans == [2, 3]
