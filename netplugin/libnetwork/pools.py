@@ -154,7 +154,8 @@ class IpamDriver:
                 raise BadBody(f"pool {pool}: a manager of the swarm chooses the addresses")
             return {"Address": f"{address}/{pool.length}", "Data": None}
         given = await self.reserve(pool, address)
-        self._owed[pool.network, address_of(given)] += 1
+        if not self._in_swarm:
+            self._owed[pool.network, address_of(given)] += 1
         return {"Address": given, "Data": None}
 
     async def release_address(self, body: bytes) -> dict[str, object]:
@@ -193,9 +194,10 @@ class IpamDriver:
     def given_back(self, network: NetworkId, *addresses: str) -> None:
         """Note that an endpoint ends, before netmaster knows: docker releases its addresses next.
 
-        That matters for an endpoint of the agent before, which took what docker owes with it.
+        That matters for an endpoint of the agent before, which took what docker owes with it. A
+        node of a swarm is owed nothing: a manager releases.
         """
-        for address in addresses:
+        for address in () if self._in_swarm else addresses:
             self._owed[network, address] = max(self._owed[network, address], 1)
 
     def _ends(self, pool: PoolId, address: str) -> bool:
@@ -291,11 +293,7 @@ def known(world: WorldBuilder, place: DockerPlace) -> bool:
 
 
 def _subnet_of(network: NetworkRecord, *, v6: bool) -> str:
-    if v6:
-        text = f"{network.ipv6_subnet}/{network.ipv6_subnet_len}" if network.ipv6_subnet else ""
-    else:
-        text = f"{network.subnet}/{network.subnet_len}" if network.subnet else ""
-    return str(ip_network(text, strict=False)) if text else ""
+    return str((network.v6 if v6 else network.v4) or "")
 
 
 def _gateway_of(network: NetworkRecord, *, v6: bool) -> str:
