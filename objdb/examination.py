@@ -10,8 +10,8 @@ tells what to do. Used only while the store does not answer.
 
 import asyncio
 import ssl
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -72,19 +72,17 @@ async def strict_fault(member: str, context: ssl.SSLContext) -> str:
     """
     try:
         async with asyncio.timeout(TIMEOUT):
-            _, writer = await _connect(member, tls_trust.strict(context))
+            async with _connected(member, tls_trust.strict(context)):
+                return ""
     except ssl.SSLCertVerificationError as exc:
         return exc.verify_message
     except (OSError, TimeoutError) as exc:
         raise StoreUnavailable(f"store {member}: {exc!s:.200}") from exc
-    # Not closed in good order, here and below: with TLS that takes a word of the member, else half
-    # a minute.
-    writer.transport.abort()
-    return ""
 
 
 async def _request_plain(kind: StoreProduct, member: str) -> bytes:
-    answer = await _request(kind, *await _connect(member, None))
+    async with _connected(member, None) as streams:
+        answer = await _request(kind, *streams)
     if not answer.startswith(b"HTTP/1.0 200") and await _speaks_tls(member):
         raise StoreDenied(
             f"store http://{member} speaks TLS: name it with https://, and its authority's "
@@ -94,25 +92,29 @@ async def _request_plain(kind: StoreProduct, member: str) -> bytes:
 
 
 async def _request_tls(kind: StoreProduct, member: str, context: ssl.SSLContext) -> bytes:
-    try:
-        opened = await _connect(member, context)
-    except ssl.SSLCertVerificationError as exc:
-        raise StoreDenied(
-            f"store https://{member}: its certificate is not accepted, "
-            f"{tls_trust.failed_check(exc)}: is {kind.ca} its authority's, and does the "
-            "certificate name this host or address?"
-        ) from exc
-    except (ssl.SSLError, ConnectionResetError) as exc:
-        if not await _request(kind, *await _connect(member, None)):
-            raise
-        raise StoreDenied(f"store https://{member} speaks no TLS: name it with http://") from exc
-    try:
-        return await _request(kind, *opened)
-    except (ssl.SSLError, ConnectionResetError) as exc:
-        raise StoreDenied(
-            f"store https://{member} does not accept our certificate: name one that its authority "
-            f"has signed with {kind.own}"
-        ) from exc
+    async with AsyncExitStack() as closed_at_the_end:
+        try:
+            streams = await closed_at_the_end.enter_async_context(_connected(member, context))
+        except ssl.SSLCertVerificationError as exc:
+            raise StoreDenied(
+                f"store https://{member}: its certificate is not accepted, "
+                f"{tls_trust.failed_check(exc)}: is {kind.ca} its authority's, and does the "
+                "certificate name this host or address?"
+            ) from exc
+        except (ssl.SSLError, ConnectionResetError) as exc:
+            async with _connected(member, None) as plain:
+                if not await _request(kind, *plain):
+                    raise
+            raise StoreDenied(
+                f"store https://{member} speaks no TLS: name it with http://"
+            ) from exc
+        try:
+            return await _request(kind, *streams)
+        except (ssl.SSLError, ConnectionResetError) as exc:
+            raise StoreDenied(
+                f"store https://{member} does not accept our certificate: name one that its "
+                f"authority has signed with {kind.own}"
+            ) from exc
 
 
 def _check_etcd(member: str, status: str, body: bytes) -> None:
@@ -148,34 +150,39 @@ CONSUL: Final = StoreProduct(
 )
 
 
-async def _connect(
+@asynccontextmanager
+async def _connected(
     member: str, context: ssl.SSLContext | None
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Connect, with TLS if there is a context; give up the connection at the end."""
     host, _, port = member.rpartition(":")
     host = host.strip("[]")
     reader, writer = await asyncio.open_connection(host, int(port))
-    if context is None:
-        return reader, writer
-    # Not cancelled half-way: the loop prints a traceback of a handshake whose failure was not
-    # awaited, as in a process that was late for both, the failure and the end of its time.
-    handshake = writer.start_tls(context, server_hostname=host, ssl_handshake_timeout=TIMEOUT)
-    with ExitStack() as undo:
-        undo.callback(writer.transport.abort)
-        await unbroken(handshake)
-        undo.pop_all()
-    return reader, writer
+    try:
+        if context is not None:
+            # Not cancelled half-way: the loop prints a traceback of a handshake whose failure was
+            # not awaited, as in a process that was late for both, the failure and the end of its
+            # time.
+            await unbroken(
+                writer.start_tls(context, server_hostname=host, ssl_handshake_timeout=TIMEOUT)
+            )
+        yield reader, writer
+    finally:
+        # Not closed in good order: with TLS that takes a word of the member, else half a minute.
+        writer.transport.abort()
+        # A server's alert may come when nobody reads any more. The garbage collector prints the
+        # traceback of a failure that nobody fetched, after the message that says what to do.
+        with suppress(OSError):
+            await writer.wait_closed()
 
 
 async def _request(
     kind: StoreProduct, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> bytes:
     """Send the request; return b"" if the server closes the connection."""
-    try:
-        writer.write(f"GET {kind.path} HTTP/1.0\r\n\r\n".encode())
-        await writer.drain()
-        return await _read(reader)
-    finally:
-        writer.transport.abort()
+    writer.write(f"GET {kind.path} HTTP/1.0\r\n\r\n".encode())
+    await writer.drain()
+    return await _read(reader)
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes:
@@ -194,10 +201,9 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
 
 async def _speaks_tls(member: str) -> bool:
     try:
-        _, writer = await _connect(member, tls_trust.unverifying_context())
+        async with _connected(member, tls_trust.unverifying_context()):
+            return True
     except ssl.SSLError as exc:
         return "ALERT" in str(exc)  # it requires a client certificate
     except ConnectionError:
         return False
-    writer.transport.abort()
-    return True
