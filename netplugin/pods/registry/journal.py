@@ -34,8 +34,8 @@ T = TypeVar("T")
 _SUFFIX: Final = ".json"
 _ASIDE: Final = ".unreadable"
 _HALF: Final = ".tmp"
-_PROBE: Final = "probe"
-"""The stem of a file that is written to see whether files can be."""
+PROBE: Final = f"probe{_HALF}"
+"""The file that tells whether an entry could be written: there for a moment now and then."""
 _PROBE_SIZE: Final = 4096
 """Bytes, more than an entry has: a disk that takes fewer takes no entry."""
 _REMOVING: Final = ".removing"
@@ -162,7 +162,7 @@ class Journal:
 
     def _probe(self) -> None:
         # Its name ends as that of a half-written entry: the next agent removes one that is left.
-        path = f"{self._directory}/{_PROBE}{_HALF}"
+        path = f"{self._directory}/{PROBE}"
         try:
             _write_synced(path, bytes(_PROBE_SIZE))
         finally:
