@@ -76,9 +76,14 @@ class EndpointConfig(WireModel):
 
 
 class EndpointReply(WireModel):
-    """The answer of createEndpoint and deleteEndpoint."""
+    """The answer of createEndpoint and deleteEndpoint.
+
+    `source`, which the original does not have, is the endpoint id of the pod that a machine runs in
+    while another pod awaits it: then there is no endpoint yet (`CreateEndpointRequest`).
+    """
 
     endpoint: EndpointConfig = field("EndpointConfig", default_factory=EndpointConfig)
+    source: str = field("SourceEndpoint")
 
 
 class AddressReply(WireModel):
@@ -137,12 +142,13 @@ T = TypeVar("T")
 class CreatedEndpoint(NamedTuple):
     """The created endpoint, the revisions of `REVISIONS_HEADER` by prefix, and their history.
 
-    The history is "" from a netmaster of a release without it.
+    The history is "" from a netmaster of a release without it. `source` is as in `EndpointReply`.
     """
 
     endpoint: EndpointConfig
     revisions: dict[str, int]
     history: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,9 +284,10 @@ def _revisions(text: str) -> dict[str, int]:
 
 
 def _created(answer: bytes, headers: Mapping[str, str]) -> CreatedEndpoint:
-    endpoint = _read(EndpointReply, answer).endpoint
+    reply = _read(EndpointReply, answer)
     revisions = _revisions(headers.get(REVISIONS_HEADER, "{}"))
-    return CreatedEndpoint(endpoint, revisions, headers.get(HISTORY_HEADER, ""))
+    history = headers.get(HISTORY_HEADER, "")
+    return CreatedEndpoint(reply.endpoint, revisions, history, reply.source)
 
 
 def _nothing(_answer: bytes, _headers: Mapping[str, str]) -> None:

@@ -28,7 +28,8 @@ class CreateEndpointRequest(WireModel):
     `claim`, which the original does not have, is "true" if a pod runs with the addresses asked for.
     Nor does the original have `labels`, those of a new endpoint, nor `block`, the token by which
     its host holds the addresses (`AddressBlocksRequest`), nor `keep`, the pod or machine that they
-    are kept for.
+    are kept for. Nor has it live migrations: `awaits_machine` is "true" for the pod that a machine
+    migrates to, `replaces` is the endpoint id of the pod that the machine has left.
     """
 
     go_package: ClassVar[str] = "master"
@@ -43,6 +44,8 @@ class CreateEndpointRequest(WireModel):
     labels: dict[str, str] = field("Labels", default_factory=dict)
     block: CallText = field("Block")
     keep: CallText = field("Keep")
+    awaits_machine: str = field("AwaitsMachine")
+    replaces: CallText = field("Replaces")
 
 
 class DeleteEndpointRequest(WireModel):

@@ -28,16 +28,19 @@ class Usable:
     """The grants of others that a new owner takes over.
 
     Those of a kind of owner but what is kept for somebody else, what is kept for the name `keep`,
-    and the block of a host with this `token`.
+    the block of a host with this `token`, and those of the endpoint that is `leaving`.
     """
 
     owner: GrantOwner | None = None
     token: str = ""
     keep: str = ""
+    leaving: EndpointRecord | None = None
 
     def allows(self, grant: GrantRecord) -> bool:
         """Return whether a grant is taken over."""
         match grant.owner:
+            case GrantOwner.ENDPOINT:
+                return self.leaving is not None and grant.owner_id == self.leaving.key
             case GrantOwner.BLOCK:
                 return grant.owner_id == self.token
             case GrantOwner.RESERVATION if grant.kept_for:

@@ -50,8 +50,9 @@ class InterfaceSpec:
     `delivery` is a `Delivery`, or a word of a newer agent's.
 
     What is not compared changes nothing of an interface that is there: `labels` are those of its
-    creation, `keep` is whom its addresses are kept for, `network_name` (of the network
-    configuration) and `attachment_id` (CNI_CONTAINERID) are what a GC names it by. `mac` is ""
+    creation, `keep` is whom its addresses are kept for, `awaits_machine` is true for a pod that a
+    machine may migrate to, `network_name` (of the network configuration) and `attachment_id`
+    (CNI_CONTAINERID) are what a GC names it by. `mac` is ""
     where any will do; netmaster's answer is compared with it instead (`netplugin.pods.add`).
     """
 
@@ -69,6 +70,7 @@ class InterfaceSpec:
     delivery: str = Delivery.INSIDE
     mac: str = field(default="", compare=False)
     keep: str = field(default="", compare=False)
+    awaits_machine: bool = field(default=False, compare=False)
     network_name: str = field(default="", compare=False)
     attachment_id: str = field(default="", compare=False)
     labels: Mapping[str, str] = field(default_factory=dict, compare=False)

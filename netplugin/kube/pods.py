@@ -203,6 +203,7 @@ def placed(
         labels=labels,
         mac=request.spec.mac or wishes.mac,
         keep=wishes.keep,
+        awaits_machine=wishes.awaits_machine,
     )
     return replace(
         request, spec=spec, ipv4=request.ipv4 or wishes.ipv4, ipv6=request.ipv6 or wishes.ipv6

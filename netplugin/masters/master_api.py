@@ -41,11 +41,14 @@ class Granted(NamedTuple):
 
     At these revisions the policies that netmaster knew when it granted the endpoint are in force.
     `history` is the leader's term (`state.lineage`), in whose history they are; "" if unknown.
+    `source` is the endpoint id of the pod that has the addresses while the machine runs there, ""
+    for an endpoint that is there.
     """
 
     record: EndpointRecord
     revisions: Mapping[str, int]
     history: str = ""
+    source: str = ""
 
     @property
     def position(self) -> Position:
@@ -65,7 +68,9 @@ class WantedEndpoint:
     """A request for an endpoint: its network, its group, its id, its addresses.
 
     `claim` says that a pod runs with these addresses, and the store does not know it; `block` is
-    the token by which this host held them ahead of it, `keep` whom they are kept for.
+    the token by which this host held them ahead of it, `keep` whom they are kept for. A pod that
+    `awaits_machine` has its endpoint once the machine runs in it, and then `replaces` that of the
+    pod with this endpoint id.
     """
 
     def __init__(
@@ -82,6 +87,8 @@ class WantedEndpoint:
         labels: Mapping[str, str] | None = None,
         block: str = "",
         keep: str = "",
+        awaits_machine: bool = False,
+        replaces: str = "",
     ) -> None:
         self.request = CreateEndpointRequest(
             tenant_name=tenant,
@@ -93,6 +100,8 @@ class WantedEndpoint:
             labels=dict(labels or {}),
             block=block,
             keep=keep,
+            awaits_machine="true" if awaits_machine else "",
+            replaces=replaces,
             config=ConfigEP(
                 container=endpoint_id,
                 host=host,
@@ -115,12 +124,13 @@ class MasterApi:
         await self._leader.ready()
 
     async def create_endpoint(self, wanted: WantedEndpoint) -> Granted:
-        """Return the endpoint, created now or by an earlier request.
+        """Return the endpoint, created now or by an earlier request, or not yet (`Granted.source`).
 
         Raises MasterUnavailable when no leader answered in time, or the ContivError of a refusal.
         """
         reply = await self._leader.call(client.CREATE_ENDPOINT, wanted.request)
-        return Granted(record_of(reply.endpoint), reply.revisions, reply.history)
+        record = record_of(reply.endpoint)
+        return Granted(record, reply.revisions, reply.history, reply.source)
 
     async def delete_endpoint(
         self, tenant: TenantName, network: NetworkName, endpoint_id: str

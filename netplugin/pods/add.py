@@ -24,7 +24,7 @@ from netplugin.kernel.links.pod_links import PodLink
 from netplugin.masters.address_blocks import HeldAddress
 from netplugin.masters.master_api import Addresses, Granted, WantedEndpoint
 from netplugin.pods.addressing import addresses_of, gateways_of, result_of
-from netplugin.pods.claims import at_position, with_addresses
+from netplugin.pods.claims import at_position, claim_of, with_addresses
 from netplugin.pods.host_interfaces import HostInterfaces
 from netplugin.pods.host_port_mappings.port_mappings import PortMappings
 from netplugin.pods.mtu import PodMtus
@@ -110,7 +110,10 @@ class PodAdd:
             return self._result(entry, port.record, given)  # netmaster does not know it yet
         granted, network = await self._request_endpoint(entry, request)
         record = granted.record
-        if port is None or _identity(port.record) != _identity(record):
+        if entry.source:
+            is_same = granted.source == entry.source and _has_addresses(entry, record)
+            return self._result(entry, record, network) if is_same else None
+        if port is None or granted.source or _identity(port.record) != _identity(record):
             return None
         if _not_granted(request, record):
             return None
@@ -126,12 +129,18 @@ class PodAdd:
         await self._save(entry)
         granted, network = await self._grant(entry, request)
         record = granted.record
-        entry = replace(entry, bridge=BRIDGE_OF[network.encap])
+        entry = replace(entry, bridge=BRIDGE_OF[network.encap], source=granted.source)
         known_at = at_position(with_addresses(entry, record), granted.position)
+        if granted.source:
+            # Another pod has the addresses. This one has a link with nothing at its other end, and
+            # may send and receive nothing, until the machine runs in it (`arrive`).
+            await self._connect(entry, record, network)
+            await self._save(replace(known_at, state=EntryState.PRESENT))
+            return self._result(entry, record, network)
         try:
             async with asyncio.TaskGroup() as steps:
                 linked = steps.create_task(self._connect(entry, record, network))
-                configured = steps.create_task(self._configure_access(linked, entry, network))
+                configured = steps.create_task(self._configure(linked, entry, network))
                 forwarded = steps.create_task(self._program_flows(entry, record))
                 steps.create_task(self._journal_present(known_at, configured))
                 # On bridged VLANs the switch delivers to ports that have no flows. There the flows
@@ -144,6 +153,21 @@ class PodAdd:
         if entry.block:
             self._check_lease()
         return self._result(entry, record, network)
+
+    async def arrive(self, entry: JournalEntry) -> None:
+        """Connect a pod, as its machine runs in it now, in place of the pod that it has left.
+
+        Raises ContivError. Once netmaster has made the endpoint, what failed is repeated by
+        `netplugin.pods.pod_ports`, as for any pod.
+        """
+        wanted = claim_of(entry, self._host.settings.label)
+        granted, network = await self._granted(wanted)
+        record = granted.record
+        arrived = replace(at_position(with_addresses(entry, record), granted.position), source="")
+        await self._save(arrived)
+        await self._program_flows(arrived, record)
+        await self._attach_port(arrived, network)
+        await self._configure_access(arrived, network)
 
     async def _grant(
         self, entry: JournalEntry, request: PodRequest
@@ -205,16 +229,20 @@ class PodAdd:
             addresses=_asked(request),
             labels=entry.spec.labels,
             keep=entry.spec.keep,
+            awaits_machine=request.spec.awaits_machine,
         )
         try:
-            # Cancelling must not abandon the request: it could reach netmaster after the release
-            # that undoes this ADD, and the address would stay allocated without an endpoint.
-            with self._timed("grant"):
-                granted = await unbroken(self._host.master.create_endpoint(wanted))
+            return await self._granted(wanted)
         except NotFound as exc:  # netmaster's text does not name what was not found
             spec = entry.spec
             group = f", group {spec.group}" if spec.group else ""
             raise NotFound(f"{exc}: tenant {spec.tenant}, network {spec.network}{group}") from exc
+
+    async def _granted(self, wanted: WantedEndpoint) -> tuple[Granted, NetworkRecord]:
+        # Cancelling must not abandon the request: it could reach netmaster after the release
+        # that undoes this ADD, and the address would stay allocated without an endpoint.
+        with self._timed("grant"):
+            granted = await unbroken(self._host.master.create_endpoint(wanted))
         # Of any two pods, the host of the younger one has the record of the older one before the
         # younger one may send. So at least one of both hosts can apply the policies between them.
         with self._timed("records"):
@@ -255,6 +283,9 @@ class PodAdd:
         self, linked: asyncio.Task[None], entry: JournalEntry, network: NetworkRecord
     ) -> None:
         await linked
+        await self._attach_port(entry, network)
+
+    async def _attach_port(self, entry: JournalEntry, network: NetworkRecord) -> None:
         with self._timed("port"):
             await self._ports.attach(entry, network)
         # On bridged VLANs the flows came first. A switch learns nothing of a port that it has not.
@@ -283,11 +314,14 @@ class PodAdd:
         )
         await self._host.links.passing(port_names.switch_name(entry.port))
 
-    async def _configure_access(
+    async def _configure(
         self, linked: asyncio.Task[None], entry: JournalEntry, network: NetworkRecord
     ) -> None:
-        """Route a pod by its host to everything but services, if it is (`driver.go: addPod`)."""
         await linked
+        await self._configure_access(entry, network)
+
+    async def _configure_access(self, entry: JournalEntry, network: NetworkRecord) -> None:
+        """Route a pod by its host to everything but services, if it is (`driver.go: addPod`)."""
         if entry.spec.handed_over or not entry.spec.default_route or not network.by_host:
             return
         await self._host_interfaces.attach(entry, self._mtus.of(Bridge.VXLAN))
@@ -340,6 +374,10 @@ def _not_granted(request: PodRequest, record: EndpointRecord) -> str:
     granted = Addresses(record.ip_address, record.ipv6_address, record.mac_address.lower())
     pairs = zip(_asked(request), granted, strict=True)
     return next((asked for asked, given in pairs if asked not in {"", given}), "")
+
+
+def _has_addresses(entry: JournalEntry, record: EndpointRecord) -> bool:
+    return (entry.ip_address, entry.ipv6_address) == (record.ip_address, record.ipv6_address)
 
 
 def _identity(record: EndpointRecord) -> tuple[str, str, str]:

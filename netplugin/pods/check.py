@@ -73,6 +73,8 @@ class PodCheck:
         if entry is None or entry.state is not EntryState.PRESENT:
             yield "this host has no such interface: delete the pod"
             return
+        if entry.source:  # it has nothing but its link, which is KubeVirt's by now
+            return
         record = self._host.world.endpoint_records.get(entry.key)
         network = self._host.world.networks.get(entry.spec.network_id)
         if record is None or network is None:

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Final
 
 from core.errors import Conflict, ContivError, HostError, MasterUnavailable
-from core.ids import EndpointKey
+from core.ids import EndpointKey, HostLabel
 from core.logs import fields
 from core.retry import REMOTE, Loop, Pace, retry
 from core.tasks import background, unbroken
@@ -107,7 +107,7 @@ class Claims:
         all_missing = self._records.rewinds != self._rewinds
         self._rewinds = self._records.rewinds
         for entry in self._registry.entries():
-            if entry.state is not EntryState.PRESENT or entry.claiming:
+            if entry.state is not EntryState.PRESENT or entry.claiming or entry.source:
                 continue
             if self._is_known(entry.key):
                 if now.term and not self._records.lineage.has(entry.position):
@@ -186,7 +186,8 @@ class Claims:
             try:
                 record = self._endpoints.get(key)
                 if record is None:
-                    await unbroken(self._host.master.create_endpoint(self._wanted(entry)))
+                    wanted = claim_of(entry, self._host.settings.label)
+                    await unbroken(self._host.master.create_endpoint(wanted))
                     self._refused.pop(key, None)  # the store's event ends the claim
                 else:
                     await self._compare(entry, record)
@@ -231,21 +232,6 @@ class Claims:
     def _is_open(self, key: EndpointKey) -> bool:
         return key in self._registry.claiming()
 
-    def _wanted(self, entry: JournalEntry) -> WantedEndpoint:
-        return WantedEndpoint(
-            host=self._host.settings.label,
-            tenant=entry.spec.tenant,
-            network=entry.spec.network,
-            group=entry.spec.group or None,
-            endpoint_id=entry.spec.endpoint,
-            common_name=entry.name,
-            addresses=Addresses(entry.ip_address, entry.ipv6_address, entry.spec.mac),
-            claim=True,
-            labels=entry.spec.labels,
-            block=entry.block,
-            keep=entry.spec.keep,
-        )
-
     async def _save(self, entry: JournalEntry) -> None:
         self._registry.put(entry)
         try:
@@ -261,6 +247,24 @@ async def _first_of(*events: asyncio.Event) -> None:
             await stack.enter_async_context(background("event", event.wait())) for event in events
         ]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+
+
+def claim_of(entry: JournalEntry, host: HostLabel) -> WantedEndpoint:
+    """Return the request for the endpoint of a pod that runs."""
+    return WantedEndpoint(
+        host=host,
+        tenant=entry.spec.tenant,
+        network=entry.spec.network,
+        group=entry.spec.group or None,
+        endpoint_id=entry.spec.endpoint,
+        common_name=entry.name,
+        addresses=Addresses(entry.ip_address, entry.ipv6_address, entry.spec.mac),
+        claim=True,
+        labels=entry.spec.labels,
+        block=entry.block,
+        keep=entry.spec.keep,
+        replaces=entry.source,
+    )
 
 
 def at_position(entry: JournalEntry, position: Position) -> JournalEntry:

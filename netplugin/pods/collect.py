@@ -47,7 +47,7 @@ class PodCollect:
         # is that of an older agent: it may be another network's.
         return [
             entry
-            for entry in self._registry.idle()
+            for entry in (*self._registry.idle(), *self._registry.awaiting())
             if entry.spec.attachment_id
             and entry.spec.network_name == request.network_name
             and (entry.spec.attachment_id, entry.spec.ifname) not in request.keep

@@ -116,7 +116,8 @@ class GarbageCollector:
     async def _entries_without_pod(self, links: frozenset[str]) -> list[JournalEntry]:
         """Return the endpoints whose link and namespace are both gone."""
         # A link alone proves nothing: an operator may have deleted it from a running pod.
-        linkless = [e for e in self._registry.idle() if port_names.switch_name(e.port) not in links]
+        complete = (*self._registry.idle(), *self._registry.awaiting())
+        linkless = [e for e in complete if port_names.switch_name(e.port) not in links]
         return [entry for entry in linkless if not await self._links.netns_alive(entry.netns)]
 
     def _sources_readable(self, links: Iterable[str]) -> bool:

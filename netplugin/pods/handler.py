@@ -156,6 +156,15 @@ class Pods:
                 await self._journal.write(entry)
             return entry
 
+    async def arrive(self, entry: JournalEntry) -> None:
+        """Connect a pod that awaited its machine, unless it has been replaced or removed.
+
+        Raises ContivError.
+        """
+        async with self._registry.lock(entry.spec.container_id):
+            if self._registry.get(entry.key) is entry:
+                await unbroken(self._pod_add.arrive(entry))
+
     def find(self, container_id: str) -> JournalEntry | None:
         """Return the endpoint of a container's first interface."""
         return self._registry.find(container_id, FIRST_INTERFACE)
@@ -203,11 +212,17 @@ class Pods:
         made = fields(
             address=result.ipv4 or result.ipv6,
             port=result.host_ifname,
+            awaits=self._awaited(entry.key) or None,
             seconds=round(time.monotonic() - began, 4),
             stages=add_stages.shown(times),
         )
         log.info("pod added", extra={**about, **made})
         return result
+
+    def _awaited(self, key: EndpointKey) -> str:
+        """Return the endpoint id of the pod in which an endpoint's machine runs, "" for none."""
+        entry = self._registry.get(key)
+        return entry.source if entry is not None else ""
 
     # -- DEL -----------------------------------------------------------------------------------
 

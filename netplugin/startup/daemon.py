@@ -169,7 +169,7 @@ async def _build(
     )
     host, kubernetes = pod_services.host, None
     if followed is not None:
-        kubernetes = build_kubernetes(context, clients, dataplane, host, followed)
+        kubernetes = build_kubernetes(context, clients, dataplane, pod_services, followed)
     return Agent(
         clients=clients,
         dataplane=dataplane,

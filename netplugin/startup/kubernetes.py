@@ -29,12 +29,13 @@ from netplugin.kube.policy_kinds import PolicyKinds
 from netplugin.kube.resources import NAMESPACES, NODES, POLICIES, SERVICES, SLICES, pods_of
 from netplugin.kube.services import ServiceHandler
 from netplugin.pods.labels import PodLabels
-from netplugin.pods.registry.pod_host import PodHost
+from netplugin.pods.live_migrations import LiveMigrations
 from netplugin.settings import KubeProxy, TenantLabels
 from netplugin.startup import metric_names as names
 from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context, Subsystem, Tasks
 from netplugin.startup.dataplane import Dataplane
+from netplugin.startup.pod_services import PodServices
 from netplugin.world.builder import WorldBuilder
 
 log = logging.getLogger(__name__)
@@ -60,10 +61,15 @@ class Kubernetes(Subsystem):
     feed: KubeFeed
     access: ServiceAccess
     labels: PodLabels
+    live_migrations: LiveMigrations
 
     def tasks(self) -> Tasks:
-        """Return what keeps the rules of services, and labels."""
-        return {"rules of services": self.access.run, "labels of pods": self.labels.run}
+        """Return what keeps the rules of services, and labels, and what follows machines."""
+        return {
+            "rules of services": self.access.run,
+            "labels of pods": self.labels.run,
+            "live migrations": self.live_migrations.run,
+        }
 
     def checks(self) -> Mapping[str, Check]:
         """Return whether the API is followed."""
@@ -155,7 +161,7 @@ def build_kubernetes(
     context: Context,
     clients: Clients,
     dataplane: Dataplane,
-    host: PodHost,
+    pod_services: PodServices,
     followed: FollowedKubernetes,
 ) -> Kubernetes:
     """Return what acts on services and pods; it runs after the resync, which finds the pods."""
@@ -178,5 +184,10 @@ def build_kubernetes(
         board=dataplane.progress,
         firewall=clients.watches.firewall,
     )
-    labels = PodLabels(host, followed.pods, interval)
-    return Kubernetes(feed=followed.feed, access=access, labels=labels)
+    host = pod_services.host
+    return Kubernetes(
+        feed=followed.feed,
+        access=access,
+        labels=PodLabels(host, followed.pods, interval),
+        live_migrations=LiveMigrations(host, pod_services.pods, followed.pods, interval),
+    )

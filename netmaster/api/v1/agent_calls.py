@@ -25,6 +25,7 @@ from netmaster.api.v1.objects import SWARM
 from netmaster.hosts.claim_window import refusal
 from netmaster.plan.endpoints import address, address_blocks, endpoint
 from netmaster.plan.endpoints.address_blocks import BlocksReply, Renewal
+from netmaster.plan.endpoints.live_migration import Awaiting
 from netmaster.plan.external import swarm_network
 from netmaster.plan.model import Plan
 from netmaster.view import View
@@ -85,13 +86,14 @@ def create_endpoint(body: bytes, at: CallContext) -> AgentCall:
 
     def decide(view: View) -> Plan:
         plan = endpoint.create(view, request, at.now, in_swarm=at.mode == SWARM)
-        if plan.writes and claims_only:  # without writes it is an endpoint that exists
+        # Without writes it is an endpoint that exists, or one that awaits its machine.
+        if plan.writes and claims_only:
             raise refusal()
         return plan
 
     return AgentCall(
         decide,
-        _endpoint_config,
+        _created_endpoint,
         tells_revisions=True,
         hosts=lambda view: endpoint.hosts_of_create(view, request),
         event="endpoint created",
@@ -201,6 +203,13 @@ def _check_swarm(at: CallContext) -> None:
 
 ReadCall = Callable[[bytes, CallContext], AgentCall]
 """Turns a body into a call; raises Invalid for a body that cannot be decoded."""
+
+
+def _created_endpoint(reply: EndpointRecord | Awaiting) -> bytes:
+    if isinstance(reply, EndpointRecord):
+        return _endpoint_config(reply)
+    head = _endpoint_config(reply.endpoint).removesuffix(b"}")
+    return head + b',"SourceEndpoint":' + dumps(reply.source.endpoint_id) + b"}"
 
 
 def _endpoint_config(record: EndpointRecord) -> bytes:

@@ -13,7 +13,7 @@ from core import ids, keys
 from core.addresses import ipv4, ipv6
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import EndpointKey, GroupName, HostLabel, NetworkName, TenantName
-from netmaster.plan.endpoints import drain, kept, mac
+from netmaster.plan.endpoints import drain, kept, live_migration, mac
 from netmaster.plan.grants import (
     AddressSource,
     Usable,
@@ -45,6 +45,9 @@ def create(
     reserved, too. So is one that the endpoint's host holds ahead, by the token of its grant. A
     requested MAC address is the endpoint's, if it is free. With a name to keep the addresses for,
     it has those that are kept already, unless it asks for others.
+
+    That of a pod which awaits its machine is not created while the machine runs in another pod: the
+    reply is what it will be. Once it runs here, it replaces that one (`live_migration`).
     """
     config = request.config
     tenant = TenantName(request.tenant_name)
@@ -73,10 +76,16 @@ def create(
     source = address_source(view, network, group_key)
     member = source.group if network.type is not NetworkType.INFRA else None
     token = _own_token(request)
-    found = kept.find(view, nid, request.keep)
+    source_pod = live_migration.source(view, nid, request)
+    found = kept.find(view, nid, request.keep, source_pod)
     # A report of an address that a host gave may come late, when the pod is gone and the address is
     # reserved for somebody else by now.
-    usable = Usable(None if token else GrantOwner.RESERVATION, token=token, keep=request.keep)
+    usable = Usable(
+        None if token else GrantOwner.RESERVATION,
+        token=token,
+        keep=request.keep,
+        leaving=source_pod,
+    )
     running = bool(request.claim)
     address = address6 = ""
     if network.subnet:
@@ -85,7 +94,8 @@ def create(
     if network.ipv6_subnet:
         asked = config.ipv6_address or _still_good6(source, found.ipv6)
         address6 = choose6(source, asked, usable=usable, running=running)
-    config = config.model_copy(update={"mac_address": config.mac_address or found.mac})
+    mac_address = config.mac_address or found.mac or (source_pod.mac_address if source_pod else "")
+    config = config.model_copy(update={"mac_address": mac_address})
     endpoint = EndpointRecord(
         key=key,
         network=nid,
@@ -95,7 +105,9 @@ def create(
         group_key=member.key if member else "",
         ip_address=address,
         ipv6_address=address6,
-        mac_address=mac.choose(view, nid, config, address, address6, keep=request.keep),
+        mac_address=mac.choose(
+            view, nid, config, address, address6, keep=request.keep, leaving=source_pod
+        ),
         homing_host=HostLabel(config.host),
         intf_name="",
         vtep_ip="",
@@ -103,9 +115,16 @@ def create(
         container_id="",
         common_name=request.common_name,
     )
+    if source_pod is not None and request.awaits_machine:
+        return Plan((), reply=live_migration.Awaiting(endpoint, source_pod))
     writes = _create_writes(view, source, endpoint, now, stays_reserved=in_swarm, keep=request.keep)
     left = kept.not_taken(found, nid, (address, address6))
-    return Plan((*writes, *left), reply=endpoint)
+    if source_pod is None:
+        return Plan((*writes, *left), reply=endpoint)
+    # One write for each key: the new owner of an address is the last word on it.
+    gone = {write.key: write for write in remove(view, source_pod).writes}
+    by_key = {**gone, **{write.key: write for write in (*left, *writes)}}
+    return Plan(tuple(by_key.values()), reply=endpoint)
 
 
 def delete(view: View, request: DeleteEndpointRequest) -> Plan:

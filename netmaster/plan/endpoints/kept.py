@@ -41,10 +41,11 @@ class Kept:
 NOTHING: Final = Kept()
 
 
-def find(view: View, nid: NetworkId, name: str) -> Kept:
+def find(view: View, nid: NetworkId, name: str, leaving: EndpointRecord | None = None) -> Kept:
     """Return what is kept for a name that an endpoint is to have; nothing for "".
 
-    Raises Invalid for text that is no name, Conflict while another endpoint has the addresses.
+    Raises Invalid for text that is no name, Conflict while an endpoint but the one that is
+    `leaving` has the addresses.
     """
     if not name:
         return NOTHING
@@ -53,7 +54,7 @@ def find(view: View, nid: NetworkId, name: str) -> Kept:
     grants = view.kept.get((nid, name), {})
     addresses = {keys.parse_grant(key)[1]: grant for key, grant in grants.items()}
     for address, grant in addresses.items():
-        if grant.owner is GrantOwner.ENDPOINT:
+        if grant.owner is GrantOwner.ENDPOINT and not _is_of(grant, leaving):
             there = view.endpoints.get(EndpointKey(grant.owner_id))
             has_it = endpoint_text(there) if there else f"endpoint {grant.owner_id}"
             raise Conflict(
@@ -68,6 +69,13 @@ def find(view: View, nid: NetworkId, name: str) -> Kept:
     )
 
 
+def holder(view: View, nid: NetworkId, name: str) -> EndpointRecord | None:
+    """Return the endpoint that has what is kept for a name, None if there is none."""
+    grants = view.kept.get((nid, name), {}).values()
+    owners = (one.owner_id for one in grants if one.owner is GrantOwner.ENDPOINT)
+    return next((view.endpoints[EndpointKey(one)] for one in owners if one in view.endpoints), None)
+
+
 def after(endpoint: EndpointRecord, grant: GrantRecord) -> GrantRecord:
     """Return what an endpoint leaves of a grant that is kept: a reservation for its name."""
     derived = derived_mac(endpoint.ip_address, endpoint.ipv6_address)
@@ -78,6 +86,10 @@ def after(endpoint: EndpointRecord, grant: GrantRecord) -> GrantRecord:
         mac="" if endpoint.mac_address == derived else endpoint.mac_address,
         reserved=False,
     )
+
+
+def _is_of(grant: GrantRecord, endpoint: EndpointRecord | None) -> bool:
+    return endpoint is not None and grant.owner_id == endpoint.key
 
 
 def not_taken(kept: Kept, nid: NetworkId, taken: Iterable[str]) -> tuple[Write, ...]:

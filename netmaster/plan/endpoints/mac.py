@@ -12,6 +12,7 @@ from core.addresses import MAC6_PREFIX, MAC_PREFIX, derived_mac
 from core.errors import Conflict, Invalid
 from core.ids import NetworkId
 from netmaster.view import View
+from state.records import EndpointRecord
 
 _MAC: Final = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _MULTICAST: Final = 0x01
@@ -26,11 +27,19 @@ _RESERVED: Final = (
 
 
 def choose(
-    view: View, nid: NetworkId, asked: ConfigEP, address: str, address6: str, *, keep: str = ""
+    view: View,
+    nid: NetworkId,
+    asked: ConfigEP,
+    address: str,
+    address6: str,
+    *,
+    keep: str = "",
+    leaving: EndpointRecord | None = None,
 ) -> str:
     """Return the MAC address of a new endpoint with an IPv4 or an IPv6 address, or both.
 
-    One that is kept for somebody else than `keep` is in use while that one is away.
+    One that is kept for somebody else than `keep` is in use while that one is away. That of the
+    endpoint which is `leaving` is free.
 
     Raises Invalid for a request that is no unicast MAC address, Conflict for one that is in use or
     reserved.
@@ -40,7 +49,7 @@ def choose(
     mac = requested.lower()
     if mac in {"", derived}:
         # Of addresses of IPv6 that are given in turn no two have the same one.
-        if asked.ipv6_address and not address and _is_on(view, nid, derived):
+        if asked.ipv6_address and not address and _is_on(view, nid, derived, leaving):
             raise Conflict(f"MAC address {derived}, which goes with {address6}, is in use")
         return derived
     if not _MAC.fullmatch(mac) or int(mac[:2], 16) & _MULTICAST:
@@ -51,7 +60,7 @@ def choose(
             f"{MAC6_PREFIX}:*"
         )
     for endpoint in view.endpoints.values():
-        if endpoint.mac_address.lower() == mac:
+        if endpoint.mac_address.lower() == mac and endpoint != leaving:
             # whose it is stays untold: MAC addresses of all tenants are compared
             raise Conflict(f"MAC address {mac} is in use")
     if any(one.mac == mac and one.kept_for != keep for one in view.reservations.values()):
@@ -59,7 +68,6 @@ def choose(
     return mac
 
 
-def _is_on(view: View, nid: NetworkId, mac: str) -> bool:
-    return any(
-        view.endpoints[key].mac_address == mac for key in view.network_endpoints.get(nid, ())
-    )
+def _is_on(view: View, nid: NetworkId, mac: str, leaving: EndpointRecord | None) -> bool:
+    others = (view.endpoints[key] for key in view.network_endpoints.get(nid, ()))
+    return any(one.mac_address == mac and one != leaving for one in others)

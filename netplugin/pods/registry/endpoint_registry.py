@@ -7,9 +7,10 @@ journal (`netplugin.pods.registry.journal`) survives the agent.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
+from core.change_notifier import ChangeNotifier
 from core.ids import EndpointKey
 from netplugin.pods.registry.journal_entry import EntryState, JournalEntry
 
@@ -21,11 +22,14 @@ class EndpointRegistry:
         self._clock = clock
         self._entries: dict[EndpointKey, JournalEntry] = {}
         self._answered: dict[EndpointKey, float] = {}
+        self._awaiting = ChangeNotifier()
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
 
     def put(self, entry: JournalEntry) -> None:
         """Add an endpoint, or replace its entry."""
         self._entries[entry.key] = entry
+        if entry.source:
+            self._awaiting.notify()
 
     def remove(self, key: EndpointKey) -> None:
         """Remove an endpoint. Raises KeyError."""
@@ -75,12 +79,23 @@ class EndpointRegistry:
     def idle(self) -> list[JournalEntry]:
         """Return the complete endpoints that no call is working on."""
         # Reconcile loops act on these only: a missing link or port of an endpoint in an ADD or DEL
-        # is no fault.
+        # is no fault, nor is one of a pod that awaits its machine.
         return [
             entry
-            for entry in self._entries.values()
-            if entry.state is EntryState.PRESENT and entry.spec.container_id not in self._locks
+            for entry in self._present()
+            if not entry.source and entry.spec.container_id not in self._locks
         ]
+
+    def awaiting(self) -> list[JournalEntry]:
+        """Return the complete pods whose machines still run in other pods."""
+        return [entry for entry in self._present() if entry.source]
+
+    def awaiting_changed(self) -> asyncio.Event:
+        """Return the event that the next pod sets which awaits its machine."""
+        return self._awaiting.next
+
+    def _present(self) -> Iterator[JournalEntry]:
+        return (one for one in self._entries.values() if one.state is EntryState.PRESENT)
 
     @asynccontextmanager
     async def lock(self, container_id: str) -> AsyncIterator[None]:

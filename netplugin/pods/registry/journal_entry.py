@@ -35,7 +35,9 @@ class JournalEntry:
     addresses are empty until netmaster granted them, and in entries of older agents. `claiming`
     says that the store does not know the endpoint: it went back, or this host gave the address (see
     `claims`); `block` is the token by which it held it then, else "". `term` and `rev` are the
-    position in the store's lineage at which it knew the endpoint.
+    position in the store's lineage at which it knew the endpoint. `source` is the endpoint id of
+    the pod that this pod's machine runs in, "" if it runs here: until then this pod has no
+    endpoint, no port and no flows.
     """
 
     key: EndpointKey
@@ -51,6 +53,7 @@ class JournalEntry:
     term: str = ""
     rev: int = 0
     block: str = ""
+    source: str = ""
 
     @property
     def netns(self) -> str:
@@ -84,6 +87,7 @@ _DEFAULTS: Final[dict[str, object]] = {
     "receive_burst": 0,
     "delivery": Delivery.INSIDE,
     "block": "",
+    "source": "",
 }
 """Members that files of older agents lack."""
 
@@ -151,6 +155,7 @@ def _members(entry: JournalEntry) -> dict[str, object]:
         "receive_burst": spec.receive_limit.burst,
         "delivery": spec.delivery,
         "block": entry.block,
+        "source": entry.source,
     }
 
 
@@ -177,7 +182,7 @@ def _entry(members: Mapping[str, Any]) -> JournalEntry:
         labels=members["labels"],
     )
     own = ("key", "port", "bridge", "name", "ip_address", "ipv6_address")
-    lineage = ("claiming", "term", "rev", "block")
+    lineage = ("claiming", "term", "rev", "block", "source")
     return JournalEntry(
         spec=spec,
         state=EntryState(members["state"]),

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from core.ids import POD_NAME, POD_NAMESPACE
 from core.numbers import bounded
 from netplugin.world.kubernetes.kube_objects import KubeObject, Part, parse, read_address
-from netplugin.world.kubernetes.pod_annotations import ANNOTATIONS, Wishes, wishes
+from netplugin.world.kubernetes.pod_annotations import ANNOTATIONS, MACHINE_RUNS, Wishes, wishes
 from netplugin.world.kubernetes.policy_objects import PROTOCOLS
 from netplugin.world.kubernetes.rules import PolicyNode
 
@@ -55,6 +55,11 @@ class KubePod:
     def key(self) -> str:
         """`<namespace>/<name>`."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def machine_runs(self) -> bool:
+        """Whether a machine that migrated to this pod runs in it."""
+        return bool(self.annotations.get(MACHINE_RUNS))
 
     @property
     def wishes(self) -> Wishes:

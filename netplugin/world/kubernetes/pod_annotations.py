@@ -16,13 +16,18 @@ IP: Final = "io.contiv.ip"
 IP6: Final = "io.contiv.ip6"
 MAC: Final = "io.contiv.mac"
 STICKY: Final = "io.contiv.sticky"
-ANNOTATIONS: Final = (IP, IP6, MAC, STICKY)
+MACHINE_RUNS: Final = "kubevirt.io/migration-target-ready-timestamp"
+"""Since when a machine of KubeVirt runs in the pod that it migrated to."""
+ANNOTATIONS: Final = (IP, IP6, MAC, STICKY, MACHINE_RUNS)
 
 MACHINES: Final = ("vm.kubevirt.io/name", "kubevirt.io/domain")
 """Labels of the pods of a machine of KubeVirt that name it, the newer one first."""
+MIGRATION: Final = "kubevirt.io/migrationJobUID"
+"""Label of a pod that a machine of KubeVirt migrates to, or has migrated to."""
 RETURNING: Final = frozenset({"", "StatefulSet"})
 """The kinds of controllers whose pods come back under their names; "" is a pod without one."""
 
+_VM: Final = "@vm"
 _MAC: Final = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _MULTICAST: Final = 0x01
 _SHOWN: Final = 80
@@ -30,12 +35,16 @@ _SHOWN: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What a pod asks for, None and "" where nothing; `keep` is whom its addresses are kept for."""
+    """What a pod asks for, None and "" where nothing; `keep` is whom its addresses are kept for.
+
+    A pod that `awaits_machine` is the target of a live migration.
+    """
 
     ipv4: IPv4Address | None = None
     ipv6: IPv6Address | None = None
     mac: str = ""
     keep: str = ""
+    awaits_machine: bool = False
 
 
 def wishes(
@@ -68,14 +77,15 @@ def wishes(
     if sticky not in {"", "true", "false"}:
         raise _wrong(pod, STICKY, sticky, "true or false")
     keep = _name(pod, labels, controller) if sticky == "true" else ""
-    return Wishes(ipv4, ipv6, mac, keep)
+    awaits_machine = keep.endswith(_VM) and bool(labels.get(MIGRATION))
+    return Wishes(ipv4, ipv6, mac, keep, awaits_machine)
 
 
 def _name(pod: str, labels: Mapping[str, str], controller: str) -> str:
     """Return whom a pod's addresses are kept for."""
     machine = next((labels[label] for label in MACHINES if labels.get(label)), "")
     if machine:
-        return f"{pod.partition('/')[0]}/{machine}@vm"
+        return f"{pod.partition('/')[0]}/{machine}{_VM}"
     if controller not in RETURNING:
         raise Invalid(
             f"pod {pod}: annotation {STICKY}: a {controller[:_SHOWN]} makes pods under names that "

@@ -1,0 +1,60 @@
+"""Hears a virtual machine that begins to run in a pod: qemu announces it by RARP (RFC 903).
+
+In come the links of pods that await their machines; out go those on which a frame came. After a
+live migration qemu sends some from the machine's MAC address, so that switches learn where it is. A
+pod's own kernel sends none.
+"""
+
+import asyncio
+from collections.abc import Callable, Set
+from typing import TYPE_CHECKING, Final
+
+from core.errors import HostError
+from netplugin.kernel.packets.packet_socket import Instruction, filtered
+
+if TYPE_CHECKING:
+    import socket
+
+ETH_P_RARP: Final = 0x8035
+_WHOLE_FRAMES: Final[tuple[Instruction, ...]] = ((0x06, 0, 0, 64),)
+
+
+class MachineAnnouncements:
+    """Listens on links, each until its first announcement; `heard` is called with the link.
+
+    What pods send is theirs to choose. So only links that are waited for have a socket, and one
+    frame ends it: no pod keeps the agent busy.
+    """
+
+    def __init__(self, heard: Callable[[str], None]) -> None:
+        self._heard = heard
+        self._sockets: dict[str, socket.socket] = {}
+
+    def listen(self, links: Set[str]) -> list[HostError]:
+        """Listen on these links, and on no other; return why not on some."""
+        failures = []
+        for link in self._sockets.keys() - links:
+            self._close(link)
+        for link in sorted(links - self._sockets.keys()):
+            try:
+                made = filtered(_WHOLE_FRAMES, link=link, protocol=ETH_P_RARP)
+            except HostError as exc:
+                failures.append(exc)
+                continue
+            self._sockets[link] = made
+            asyncio.get_running_loop().add_reader(made.fileno(), self._announced, link)
+        return failures
+
+    def close(self) -> None:
+        """Listen no more."""
+        for link in tuple(self._sockets):
+            self._close(link)
+
+    def _announced(self, link: str) -> None:
+        self._close(link)
+        self._heard(link)
+
+    def _close(self, link: str) -> None:
+        closed = self._sockets.pop(link)
+        asyncio.get_running_loop().remove_reader(closed.fileno())
+        closed.close()
