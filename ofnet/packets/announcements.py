@@ -5,8 +5,8 @@ bridge mode announces. In come Worlds with what changed; out go frames for one w
 uplink. An endpoint with IPv6 alone is announced by an unsolicited neighbour advertisement.
 
 * A new endpoint is announced on its network's VLAN, when its flows are there and again when its
-  port is. This host's switch learns its port as well: the announcement leaves by the uplink, and
-  does not pass the switch's own MAC table.
+  port is, and then `REPEATS` times. This host's switch learns its port as well: the announcement
+  leaves by the uplink, and does not pass the switch's own MAC table.
 * The endpoints of a group are announced on the group's own VLAN, in `ROUNDS` rounds: after one of
   them came, and after the group's application profile was launched.
 * All endpoints are announced when an uplink works again and when ARP begins to be flooded.
@@ -16,7 +16,7 @@ Pure: `ofnet.packets.garp_sender` has the clock.
 Source: docs/original/ofnet-pipelines.md §8.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from ipaddress import IPv4Address
 from typing import Final, NamedTuple
 
@@ -30,6 +30,7 @@ from ofnet.tables import Mode, mode_of
 from ofnet.world import ArpMode, Bridge, LocalEndpoint, World
 
 ROUNDS: Final = 15
+REPEATS: Final = 4
 _NO_ADDRESS: Final = IPv4Address(0)
 
 
@@ -54,11 +55,16 @@ class Announcements:
     # A pod may have an address that another host's pod had a moment ago. The switch learned its MAC
     # at the uplink then, and would drop what comes for the pod from there (NORMAL sends nothing
     # back) for five minutes, or until the pod sends a frame of its own.
+    #
+    # One announcement is not enough for the switch of the other pod's host: from packets that its
+    # cache has forwarded it learns when it counts them, each half second. What the other pod sent
+    # last is learned after the announcement then, and a pod that only answers stays unreachable.
 
     def __init__(self, bridge: Bridge, world: World) -> None:
         self._bridge = bridge
         self._world = world
         self._new: set[EndpointKey] = set()
+        self._again: dict[EndpointKey, int] = {}
         self._rounds: dict[int, int] = {}
 
     def update(self, world: World, changes: Changes) -> None:
@@ -66,6 +72,7 @@ class Announcements:
         before, self._world = self._world, world
         if mode_of(self._bridge, world.fwd_mode) is not Mode.VLAN:
             self._new.clear()
+            self._again.clear()
             self._rounds.clear()
         elif _must_announce_all(before, world):
             self._add(set(world.local))
@@ -76,6 +83,11 @@ class Announcements:
             for group, number in world.launches.items():
                 if before.launches.get(group, 0) != number:
                     self._rounds[group] = ROUNDS
+
+    @property
+    def repeats_left(self) -> bool:
+        """True while endpoints are to be announced again."""
+        return bool(self._again)
 
     @property
     def rounds_left(self) -> bool:
@@ -93,8 +105,15 @@ class Announcements:
     def take_new(self) -> NewEndpoints:
         """Return what is to be sent for new endpoints; it is not due any more."""
         keys, self._new = self._new, set()
-        endpoints = [self._world.local[key] for key in sorted(keys & self._world.local.keys())]
-        return NewEndpoints([_learned(one) for one in endpoints], list(self._frames(endpoints)))
+        self._again |= dict.fromkeys(keys, REPEATS)
+        return self._of(keys)
+
+    def take_repeat(self) -> NewEndpoints:
+        """Return what is sent for them again; they have one repeat less to go."""
+        keys = self._again.keys() - self._new  # those are about to be announced
+        self._again = {key: left - (key in keys) for key, left in self._again.items()}
+        self._again = {key: left for key, left in self._again.items() if left}
+        return self._of(keys)
 
     def take_round(self) -> list[PacketOut]:
         """Return the next round of announcements of groups; they have one round less to go."""
@@ -103,6 +122,10 @@ class Announcements:
         members = (one for one in self._world.local.values() if one.group_id in groups)
         sent = (self._announce(one, one.group_vlan) for one in members if one.group_vlan)
         return [frame for frame in sent if frame is not None]
+
+    def _of(self, keys: Set[EndpointKey]) -> NewEndpoints:
+        endpoints = [self._world.local[key] for key in sorted(keys & self._world.local.keys())]
+        return NewEndpoints([_learned(one) for one in endpoints], list(self._frames(endpoints)))
 
     def _add(self, keys: set[EndpointKey]) -> None:
         self._new |= keys

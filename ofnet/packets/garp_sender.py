@@ -15,12 +15,15 @@ from core.ids import EndpointKey
 from core.patience import patient
 from ofnet.changes import Changes
 from ofnet.channel.switch import Switch
-from ofnet.packets.announcements import Announcements
+from ofnet.packets.announcements import Announcements, NewEndpoints
 from ofnet.packets.packetin import PacketOut
 from ofnet.world import Bridge, World
 
 PERIOD: Final = 3.0
 """Seconds between two rounds."""
+
+REPEAT: Final = 0.4
+"""Seconds between two announcements of a new endpoint."""
 
 PATIENCE: Final = patient(1.0)
 """Seconds that an ADD may wait for its announcement."""
@@ -39,9 +42,10 @@ class GarpSender:
     # Nothing is announced before the switch is in sync: an announcement draws traffic to this host
     # at once, and the flows that deliver it to the pod must be there first.
     #
-    # An announcement may be lost and nothing acknowledges it, so groups are announced in rounds.
-    # One loop paces the rounds of all groups. The original starts another loop with each call
-    # (`vlanBridge.go: InjectGARPs`), which sends the same number in bursts.
+    # An announcement may be lost and nothing acknowledges it, so new endpoints are announced some
+    # times, and groups in rounds. One loop paces the rounds of all groups. The original starts
+    # another loop with each call (`vlanBridge.go: InjectGARPs`), which sends the same number in
+    # bursts.
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class GarpSender:
         self._announcements = Announcements(bridge, world)
         self._new = asyncio.Event()
         self._rounds_due = asyncio.Event()
+        self._repeats_due = asyncio.Event()
 
     def update(self, world: World, changes: Changes) -> None:
         """Take over a changed World."""
@@ -81,10 +86,11 @@ class GarpSender:
         if self._announcements.rounds_left:
             self._rounds_due.set()
 
-    async def run(self, *, period: float = PERIOD) -> None:
+    async def run(self, *, period: float = PERIOD, repeat: float = REPEAT) -> None:
         """Send announcements, for ever."""
         async with asyncio.TaskGroup() as sending:
             sending.create_task(self._send_new())
+            sending.create_task(self._send_repeats(repeat))
             sending.create_task(self._send_rounds(period))
 
     async def _send_new(self) -> None:
@@ -95,9 +101,22 @@ class GarpSender:
 
     async def _send_due(self) -> None:
         await self._sync.wait_synced()
-        new = self._announcements.take_new()
-        self._send(new.learned)
-        self._announce(new.announced)
+        self._send_endpoints(self._announcements.take_new())
+        if self._announcements.repeats_left:
+            self._repeats_due.set()
+
+    async def _send_repeats(self, pause: float) -> None:
+        while True:
+            await self._repeats_due.wait()
+            await asyncio.sleep(pause)
+            await self._sync.wait_synced()
+            self._send_endpoints(self._announcements.take_repeat())
+            if not self._announcements.repeats_left:
+                self._repeats_due.clear()
+
+    def _send_endpoints(self, endpoints: NewEndpoints) -> None:
+        self._send(endpoints.learned)
+        self._announce(endpoints.announced)
 
     async def _send_rounds(self, period: float) -> None:
         while True:

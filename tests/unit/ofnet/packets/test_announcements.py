@@ -10,7 +10,7 @@ from ofnet.changes import EVERYTHING, Changes, ObjectKind
 from ofnet.openflow import packets
 from ofnet.openflow.actions import PORT_NORMAL, Output, SetField
 from ofnet.openflow.packets import Neighbour
-from ofnet.packets.announcements import ROUNDS, Announcements
+from ofnet.packets.announcements import REPEATS, ROUNDS, Announcements
 from ofnet.packets.packetin import PacketOut
 from ofnet.world import ArpMode, Bridge, FwdMode, LocalEndpoint, Uplink, World
 from tests.unit.ofnet.announcements import EMPTY, GROUP_VLAN, UPLINKS, grouped, holding, of
@@ -51,6 +51,18 @@ def test_a_new_endpoint_is_announced_on_its_networks_vlan(book: Announcements) -
     assert heard(book.take_new().announced) == {(address(1), 1, 30)}
     assert book.take_new() == ([], [])
     assert rounds(book) == []
+
+
+def test_a_new_endpoint_is_announced_again_while_it_is_there(book: Announcements) -> None:
+    book.update(holding(local(1), local(2)), of(local(1), local(2)))
+    first = book.take_new()
+    assert book.take_repeat() == first
+    book.update(holding(local(1)), of(local(2)))
+    for _ in range(REPEATS - 1):
+        assert book.repeats_left
+        assert heard(book.take_repeat().announced) == {(address(1), 1, 30)}
+    assert book.take_repeat() == ([], [])
+    assert not book.repeats_left
 
 
 def test_an_endpoint_of_ipv6_alone_advertises_itself(book: Announcements) -> None:

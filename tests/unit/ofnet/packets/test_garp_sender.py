@@ -9,7 +9,7 @@ import pytest
 from core.errors import SwitchUnavailable
 from core.tasks import background
 from ofnet.agent import BridgeAgent
-from ofnet.packets.announcements import ROUNDS
+from ofnet.packets.announcements import REPEATS, ROUNDS
 from ofnet.world import Bridge
 from tests.unit.ofnet.announcements import EMPTY, grouped, holding, of
 from tests.unit.ofnet.conditions import until
@@ -18,11 +18,13 @@ from tests.unit.ofnet.worlds import local
 
 
 @asynccontextmanager
-async def announcing(switch: FakeSwitch, *, period: float = 0.001) -> AsyncIterator[BridgeAgent]:
+async def announcing(
+    switch: FakeSwitch, *, period: float = 0.001, repeat: float = 1000.0
+) -> AsyncIterator[BridgeAgent]:
     agent = BridgeAgent(switch, Bridge.VLAN, EMPTY)
     async with (
         background("bridge", agent.run()),
-        background("announcements", agent.garp_sender.run(period=period)),
+        background("announcements", agent.garp_sender.run(period=period, repeat=repeat)),
     ):
         yield agent
 
@@ -47,6 +49,18 @@ async def test_an_endpoint_is_announced_again_behind_its_port() -> None:
         await until(lambda: len(switch.packets) == 2, "behind its flows")
         await agent.garp_sender.announce(local(1).key)
         assert switch.packets[2:] == switch.packets[:2]
+
+
+async def test_a_new_endpoint_is_announced_some_times_more() -> None:
+    switch = FakeSwitch()
+    async with announcing(switch, repeat=0.001) as agent:
+        await agent.update(holding(local(1)), of(local(1)))
+        await until(lambda: len(switch.packets) == 2 * (1 + REPEATS), "all of them")
+        assert agent.stats["GarpPktSent"] == 1 + REPEATS
+        first = switch.packets[:2]
+        assert switch.packets == first * (1 + REPEATS)
+        await agent.update(holding(local(1), local(2)), of(local(2)))
+        await until(lambda: len(switch.packets) == 4 * (1 + REPEATS), "the second one's, no more")
 
 
 async def test_without_a_switch_announcements_wait_for_it() -> None:
