@@ -73,6 +73,9 @@ class PodCheck:
         if entry is None or entry.state is not EntryState.PRESENT:
             yield "this host has no such interface: delete the pod"
             return
+        if entry.cut_off:
+            yield "another endpoint has its addresses: delete the pod"
+            return
         if entry.source:  # it has nothing but its link, which is KubeVirt's by now
             return
         record = self._host.world.endpoint_records.get(entry.key)

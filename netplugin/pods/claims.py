@@ -107,7 +107,9 @@ class Claims:
         all_missing = self._records.rewinds != self._rewinds
         self._rewinds = self._records.rewinds
         for entry in self._registry.entries():
-            if entry.state is not EntryState.PRESENT or entry.claiming or entry.source:
+            if entry.state is not EntryState.PRESENT or entry.claiming:
+                continue
+            if entry.source or entry.cut_off:
                 continue
             if self._is_known(entry.key):
                 if now.term and not self._records.lineage.has(entry.position):

@@ -165,6 +165,15 @@ class Pods:
             if self._registry.get(entry.key) is entry:
                 await unbroken(self._pod_add.arrive(entry))
 
+    async def cut_off(self, entry: JournalEntry) -> None:
+        """Remove flows and host ports of a pod whose addresses another endpoint has.
+
+        Not if it has been replaced or removed. Raises ContivError.
+        """
+        async with self._registry.lock(entry.spec.container_id):
+            if self._registry.get(entry.key) is entry:
+                await unbroken(self._cut_off(replace(entry, cut_off=True)))
+
     def find(self, container_id: str) -> JournalEntry | None:
         """Return the endpoint of a container's first interface."""
         return self._registry.find(container_id, FIRST_INTERFACE)
@@ -234,6 +243,12 @@ class Pods:
         await self._journal.write(removing)
         await self._withdraw(removing)
         await self.teardown.release(removing)
+
+    async def _cut_off(self, entry: JournalEntry) -> None:
+        await self._journal.write(entry)
+        self._registry.put(entry)
+        await self._reconciler.remove_port(entry.key)
+        await self._mappings.apply(entry)
 
     async def _undo(self, entry: JournalEntry, reason: BaseException) -> None:
         removing = replace(entry, state=EntryState.REMOVING)

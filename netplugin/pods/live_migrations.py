@@ -4,12 +4,18 @@ A target pod is made without a port and without an endpoint (`netplugin.pods.add
 machine runs in the source pod, which has the addresses. Three things say that it runs here: the
 machine announces itself (`netplugin.kernel.packets.machine_announcements`), which comes first;
 KubeVirt says so by an annotation of the pod; or the source pod's endpoint is gone. Netmaster then
-gives the addresses to the target pod (ADR 46), and the source pod's host cuts that one off.
+gives the addresses to the target pod (ADR 46).
+
+The source pod is cut off on its host, once the store has no record of it and one of another pod
+with its address. Its port goes, too: Open vSwitch has learned the machine's MAC address there, and
+would send bridged packets to it for five minutes.
 """
 
 import logging
+from collections.abc import Callable, Sequence, Set
 from contextlib import closing
-from typing import Final
+from ipaddress import ip_address
+from typing import Final, Protocol
 
 from core.change_notifier import ChangeNotifier
 from core.errors import ContivError
@@ -31,16 +37,33 @@ ANNOTATED: Final = "KubeVirt says so"
 ALONE: Final = "its source pod is gone"
 
 
+class Announcements(Protocol):
+    """Tells of each link on which a machine announces itself."""
+
+    def listen(self, links: Set[str]) -> Sequence[ContivError]:
+        """Listen on these links, and on no other; return why not on some."""
+
+    def close(self) -> None:
+        """Listen no more."""
+
+
 class LiveMigrations:
     """The target pods of this host. One per agent in a cluster of Kubernetes."""
 
-    def __init__(self, host: PodHost, pods: Pods, known: KnownPods, interval: float) -> None:
+    def __init__(
+        self,
+        host: PodHost,
+        pods: Pods,
+        known: KnownPods,
+        interval: float,
+        announcements: Callable[[Callable[[str], None]], Announcements] = MachineAnnouncements,
+    ) -> None:
         self._host = host
         self._pods = pods
         self._known = known
         self._interval = interval
         self._announced: set[str] = set()
-        self._announcements = MachineAnnouncements(self._note)
+        self._announcements = announcements(self._note)
         self._changed = ChangeNotifier()
 
     async def run(self) -> None:
@@ -77,16 +100,58 @@ class LiveMigrations:
                     "machine runs in its target pod",
                     extra=fields(endpoint=entry.key, address=entry.ip_address, reason=reason),
                 )
+        failures += await self._cut_off()
         if failures:
             raise failures[0]
         return self._facts()
+
+    async def _cut_off(self) -> list[ContivError]:
+        """Cut off the pods whose addresses others have; return what failed."""
+        failures = []
+        for entry in self._replaced():
+            log.info("pod cut off, its machine runs elsewhere", extra=fields(endpoint=entry.key))
+            try:
+                await self._pods.cut_off(entry)
+            except ContivError as exc:
+                failures.append(exc)
+        if ports := self._ports_cut_off():
+            try:
+                await self._host.ovsdb.delete_ports(ports)
+            except ContivError as exc:
+                failures.append(exc)
+        return failures
+
+    def _replaced(self) -> list[JournalEntry]:
+        """Return the pods without a record, whose addresses other records have."""
+        records = self._host.world.endpoint_records
+        return [
+            entry
+            for entry in (self._host.registry.idle() if self._records_known() else ())
+            if not entry.claiming and records.get(entry.key) is None
+            if any(
+                row.record.network == entry.spec.network_id
+                for address in filter(None, (entry.ip_address, entry.ipv6_address))
+                for row in records.at(str(ip_address(address)))
+            )
+        ]
+
+    def _ports_cut_off(self) -> dict[str, str]:
+        """Return the ports that pods have which are cut off, and the bridge of each."""
+        rows = self._host.ovsdb.ports()
+        return {
+            name: rows[name].bridge
+            for entry in self._host.registry.cut_off()
+            for name in (_link(entry), port_names.access_name(entry.port))
+            if name in rows
+        }
 
     def _note(self, link: str) -> None:
         self._announced.add(link)
         self._changed.notify()
 
     def _facts(self) -> object:
-        return {entry.key: self._reason(entry) for entry in self._host.registry.awaiting()}
+        awaiting = {entry.key: self._reason(entry) for entry in self._host.registry.awaiting()}
+        return awaiting, [entry.key for entry in self._replaced()], self._ports_cut_off()
 
     def _reason(self, entry: JournalEntry) -> str:
         """Return what says that a pod's machine runs in it, "" for nothing."""
@@ -97,10 +162,14 @@ class LiveMigrations:
         pod = self._known.pod(name, labels.get(POD_UID, ""))
         if pod is not None and pod.machine_runs:
             return ANNOTATED
-        # Absence proves nothing while records are being read.
-        known = self._host.world.complete and self._host.reconciler.records.endpoints_position
         source = endpoint_key(entry.spec.network_id, entry.source)
-        return ALONE if known and self._host.world.endpoint_records.get(source) is None else ""
+        is_gone = self._host.world.endpoint_records.get(source) is None
+        return ALONE if is_gone and self._records_known() else ""
+
+    def _records_known(self) -> bool:
+        # Absence proves nothing while records are being read.
+        records = self._host.reconciler.records
+        return self._host.world.complete and records.endpoints_position is not None
 
 
 def _link(entry: JournalEntry) -> str:

@@ -79,16 +79,21 @@ class EndpointRegistry:
     def idle(self) -> list[JournalEntry]:
         """Return the complete endpoints that no call is working on."""
         # Reconcile loops act on these only: a missing link or port of an endpoint in an ADD or DEL
-        # is no fault, nor is one of a pod that awaits its machine.
+        # is no fault, nor is one of a pod that awaits its machine, or is cut off.
         return [
             entry
             for entry in self._present()
-            if not entry.source and entry.spec.container_id not in self._locks
+            if not entry.source and not entry.cut_off
+            if entry.spec.container_id not in self._locks
         ]
 
     def awaiting(self) -> list[JournalEntry]:
         """Return the complete pods whose machines still run in other pods."""
         return [entry for entry in self._present() if entry.source]
+
+    def cut_off(self) -> list[JournalEntry]:
+        """Return the pods whose addresses other endpoints have."""
+        return [entry for entry in self._present() if entry.cut_off]
 
     def awaiting_changed(self) -> asyncio.Event:
         """Return the event that the next pod sets which awaits its machine."""

@@ -37,7 +37,8 @@ class JournalEntry:
     `claims`); `block` is the token by which it held it then, else "". `term` and `rev` are the
     position in the store's lineage at which it knew the endpoint. `source` is the endpoint id of
     the pod that this pod's machine runs in, "" if it runs here: until then this pod has no
-    endpoint, no port and no flows.
+    endpoint, no port and no flows. Nor has one that is `cut_off`, as another endpoint has its
+    addresses for good: the machine migrated away.
     """
 
     key: EndpointKey
@@ -54,6 +55,7 @@ class JournalEntry:
     rev: int = 0
     block: str = ""
     source: str = ""
+    cut_off: bool = False
 
     @property
     def netns(self) -> str:
@@ -88,6 +90,7 @@ _DEFAULTS: Final[dict[str, object]] = {
     "delivery": Delivery.INSIDE,
     "block": "",
     "source": "",
+    "cut_off": False,
 }
 """Members that files of older agents lack."""
 
@@ -156,6 +159,7 @@ def _members(entry: JournalEntry) -> dict[str, object]:
         "delivery": spec.delivery,
         "block": entry.block,
         "source": entry.source,
+        "cut_off": entry.cut_off,
     }
 
 
@@ -182,7 +186,7 @@ def _entry(members: Mapping[str, Any]) -> JournalEntry:
         labels=members["labels"],
     )
     own = ("key", "port", "bridge", "name", "ip_address", "ipv6_address")
-    lineage = ("claiming", "term", "rev", "block", "source")
+    lineage = ("claiming", "term", "rev", "block", "source", "cut_off")
     return JournalEntry(
         spec=spec,
         state=EntryState(members["state"]),

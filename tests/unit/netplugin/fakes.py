@@ -732,9 +732,18 @@ class FakeMaster(MasterApi):
         self.lease_seconds = 1000.0
         self.held: set[str] = set()
         """Addresses that the host holds ahead of its pods, or has named as those of pods."""
+        self.source = ""
+        """The endpoint id of the pod in which the machine runs that pods await."""
+        self.replaced: list[str] = []
+        self._promised: dict[EndpointKey, EndpointRecord] = {}
 
     async def create_endpoint(self, wanted: WantedEndpoint) -> Granted:
         record = await self._faults.work("create", lambda: self._create(wanted))
+        if self.source and wanted.request.awaits_machine:
+            promised = self._promised.setdefault(record.key, self.endpoints.pop(record.key))
+            return Granted(promised, dict(self.revisions), self.history, self.source)
+        if wanted.request.replaces:
+            self.replaced.append(wanted.request.replaces)
         return Granted(record, dict(self.revisions), self.history)
 
     async def delete_endpoint(
