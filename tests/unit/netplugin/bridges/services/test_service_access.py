@@ -87,7 +87,7 @@ async def serving(outside: Outside) -> AsyncIterator[ServedHost]:
     async with running(outside) as agent:
         followed = build_feed(agent.context, agent.dataplane, config, {})
         assert followed is not None
-        parts = agent.context, agent.clients, agent.dataplane, agent.pod_services.host
+        parts = agent.context, agent.clients, agent.dataplane, agent.pod_services
         served = ServedHost(agent, followed.feed, build_kubernetes(*parts, followed).access)
         yield served
         served.list_services()
