@@ -168,17 +168,17 @@ def _of_local(world: World, _names: Set[str]) -> Iterator[ObjectId]:
         yield from _present(ObjectKind.FLOOD, world)
 
 
-class Route(NamedTuple):
+class BgpRoute(NamedTuple):
     """A prefix learned by BGP, and the MAC address of its next hop."""
 
     prefix: IPv4Network | IPv6Network
     mac: str
 
 
-def _route(world: World, name: str) -> Route | None:
+def _route(world: World, name: str) -> BgpRoute | None:
     prefix = ip_network(name)
     mac = world.routes.get(prefix)
-    return None if mac is None else Route(prefix, mac)
+    return None if mac is None else BgpRoute(prefix, mac)
 
 
 KINDS: Final[Mapping[ObjectKind, KindSpec]] = {

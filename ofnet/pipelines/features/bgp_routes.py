@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final
 
-from ofnet.changes import ObjectKind, Route
+from ofnet.changes import BgpRoute, ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import (
@@ -127,7 +127,7 @@ def _neighbour_discovery(own: Sequence[IPv6Address], world: World) -> Iterator[F
     yield neighbours.advertisement_beyond_host(ObjectKind.ROUTER, OUTSIDE, mac)
 
 
-def route(hop: Route, world: World) -> Iterator[Flow]:
+def route(hop: BgpRoute, world: World) -> Iterator[Flow]:
     """Yield the flows of a learned prefix."""
     prefix, mac = hop
     length = prefix.prefixlen

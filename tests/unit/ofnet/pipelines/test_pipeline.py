@@ -4,7 +4,7 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 
 from core.ids import EndpointKey
-from ofnet.changes import KINDS, ObjectId, ObjectKind, Route, held
+from ofnet.changes import KINDS, BgpRoute, ObjectId, ObjectKind, held
 from ofnet.pipelines import PIPELINES
 from tests.unit.ofnet.worlds import NET, local, world
 
@@ -30,6 +30,6 @@ def test_an_object_is_held_as_its_rules_take_it() -> None:
     routed = replace(WORLD, routes={PREFIX: "02:02:00:00:00:01"})
     assert held(ObjectId(ObjectKind.LOCAL, pod), WORLD) is WORLD.local[pod]
     assert held(ObjectId(ObjectKind.PIPELINE), WORLD) is WORLD
-    assert held(ObjectId(ObjectKind.ROUTE, str(PREFIX)), routed) == Route(
+    assert held(ObjectId(ObjectKind.ROUTE, str(PREFIX)), routed) == BgpRoute(
         PREFIX, "02:02:00:00:00:01"
     )
