@@ -49,8 +49,8 @@ def _unread(host: str, what: str, body: bytes, why: str) -> AgentUnavailable:
     return AgentUnavailable(f"host {host}: not {what}: {why[: _SHOWN * 2]}: {body[:_SHOWN]!r}")
 
 
-@with_config(ConfigDict(extra="allow", title="TraceStep"))
-class Step(TypedDict):
+@with_config(ConfigDict(extra="allow"))
+class TraceStep(TypedDict):
     """A table that a packet passed; what else is in it is shown as it is."""
 
     kind: Name
@@ -62,8 +62,8 @@ class Step(TypedDict):
     does: NotRequired[Text]
 
 
-@with_config(ConfigDict(extra="allow", title="TraceExit"))
-class Exit(TypedDict):
+@with_config(ConfigDict(extra="allow"))
+class TraceExit(TypedDict):
     """Where a packet left a host's switch."""
 
     kind: Name
@@ -73,8 +73,8 @@ class Exit(TypedDict):
     answer: NotRequired[dict[str, Any]]
 
 
-@with_config(ConfigDict(extra="allow", title="TraceHop"))
-class Hop(TypedDict):
+@with_config(ConfigDict(extra="allow"))
+class TraceHop(TypedDict):
     """What a host does with a packet (`netplugin.trace.tracer`)."""
 
     host: Name
@@ -82,8 +82,8 @@ class Hop(TypedDict):
     bridge: NotRequired[Name]
     mode: NotRequired[Name]
     packet: NotRequired[dict[str, Any]]
-    steps: NotRequired[Annotated[list[Step], Field(max_length=MOST_STEPS)]]
-    exits: NotRequired[Annotated[list[Exit], Field(max_length=MOST_STEPS)]]
+    steps: NotRequired[Annotated[list[TraceStep], Field(max_length=MOST_STEPS)]]
+    exits: NotRequired[Annotated[list[TraceExit], Field(max_length=MOST_STEPS)]]
     notes: NotRequired[
         Annotated[
             list[Text],
@@ -95,4 +95,4 @@ class Hop(TypedDict):
     ]
 
 
-HOP: Final = TypeAdapter(Hop)
+HOP: Final = TypeAdapter(TraceHop)

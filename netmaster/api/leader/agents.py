@@ -35,7 +35,7 @@ from daemons.certificates.tls import TlsContexts
 from daemons.certificates.tls_faults import cause
 from daemons.http_client import Connector
 from netmaster import agent_answers
-from netmaster.agent_answers import HOP, Hop
+from netmaster.agent_answers import HOP, TraceHop
 from netmaster.auth.forwarding import FORWARDED_IDENTITY
 from netmaster.hosts import host_inventory
 from netmaster.hosts.host_inventory import HostInventory
@@ -118,7 +118,7 @@ class RegisteredAgents:
         except (TypeError, AttributeError, LookupError) as exc:
             raise AgentUnavailable(f"host {host}: not a BGP state: {body[:80]!r}") from exc
 
-    async def trace(self, host: str, question: Mapping[str, Any]) -> Hop:
+    async def trace(self, host: str, question: Mapping[str, Any]) -> TraceHop:
         """Return what a host would do with a packet (`netplugin.trace`).
 
         Raises Invalid for a question that the agent cannot answer.

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from core.errors import AgentUnavailable, Invalid
 from core.numbers import bounded
 from core.patience import patient
-from netmaster.agent_answers import Hop
+from netmaster.agent_answers import TraceHop
 from netmaster.api.http.queries import parameters
 from netmaster.api.http.replies import json_reply
 from netmaster.api.http.routes import OperationDoc
@@ -44,8 +44,8 @@ class Trace(TypedDict):
     names: dict[str, str]
     outcome: str
     verdict: str
-    hops: list[Hop]
-    answer: list[Hop]
+    hops: list[TraceHop]
+    answer: list[TraceHop]
 
 
 QUERY: Final = {
@@ -60,7 +60,7 @@ QUERY: Final = {
 
 OPERATION: Final = OperationDoc(summary="trace a packet", tag="trace", answer=Trace, query=QUERY)
 
-Ask = Callable[[str, Mapping[str, Any]], Awaitable[Hop]]
+Ask = Callable[[str, Mapping[str, Any]], Awaitable[TraceHop]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,10 +200,10 @@ async def _follow(
     host: str,
     question: dict[str, Any],
     destination: TraceEnd,
-    before: list[Hop] | None = None,
-) -> list[Hop]:
+    before: list[TraceHop] | None = None,
+) -> list[TraceHop]:
     """Return the hops of a packet; `before` are those of the packet it answers."""
-    hops: list[Hop] = []
+    hops: list[TraceHop] = []
     while len(hops) < MOST_HOPS:
         known = [one for one in before or () if one["host"] == host and "packet" in one]
         try:
@@ -244,7 +244,7 @@ def _family(source: TraceEnd, destination: TraceEnd, asked: TraceQuery) -> int:
 
 async def _asked(
     leader: LeaderContext, until: float, host: str, question: Mapping[str, Any]
-) -> Hop:
+) -> TraceHop:
     try:
         async with asyncio.timeout_at(until):
             return await leader.agents.trace(host, question)

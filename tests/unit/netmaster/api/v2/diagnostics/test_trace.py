@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from core.errors import AgentUnavailable, Invalid
-from netmaster.agent_answers import Exit, Hop
+from netmaster.agent_answers import TraceExit, TraceHop
 from netmaster.api.v2.diagnostics.trace import TraceQuery, _redacted, read_query, trace
 from netmaster.plan.show.trace_ends import TraceEnd
 
@@ -34,12 +34,12 @@ class Agents:
         self.away = away
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
-    async def ask(self, host: str, question: Mapping[str, Any]) -> Hop:
+    async def ask(self, host: str, question: Mapping[str, Any]) -> TraceHop:
         self.asked.append((host, dict(question)))
         if host in self.away:
             raise AgentUnavailable(f"host {host}: 192.0.2.2:9090 does not answer")
         target, key = (question["towards"].get(name, "") for name in ("host", "endpoint"))
-        found: Exit = {"kind": "tunnel", "name": target, "port": 2, "packet": FRAME}
+        found: TraceExit = {"kind": "tunnel", "name": target, "port": 2, "packet": FRAME}
         if host == target:
             found = {"kind": "endpoint", "name": key, "port": 7, "packet": {}, "answer": {"x": 1}}
         packet = {"of": host}
