@@ -87,7 +87,7 @@ async def list_objects(
     model = kind.model
     wanted = queries.list_query(request.query, fields_of(model), filters_of(model))
 
-    def page(view: View) -> queries.Page:
+    def page(view: View) -> queries.ListPage:
         objects = view.objects[model.kind]
         keys = (key for key, obj in objects.items() if _may_see(request, obj))
         return queries.page(keys, lambda key: shown(objects[key]), wanted)
@@ -190,7 +190,7 @@ async def list_address_use(leader: LeaderContext, request: ApiRequest) -> web.Re
     wanted = queries.list_query(request.query, AddressUse.__annotations__, NETWORK_FILTERS)
     tenants = request.access.tenants if request.access else None
 
-    def page(view: View) -> queries.Page:
+    def page(view: View) -> queries.ListPage:
         networks = address_use.keys(view)
         keys = (
             key
@@ -218,8 +218,8 @@ async def list_changes(leader: LeaderContext, request: ApiRequest) -> web.Respon
         tenants=request.access.tenants if request.access else None,
     )
 
-    def page(view: View) -> queries.Page:
-        return queries.Page(*change_pages.page(view, wanted))
+    def page(view: View) -> queries.ListPage:
+        return queries.ListPage(*change_pages.page(view, wanted))
 
     return page_reply(leader, await leader.committer.read(page))
 
@@ -274,7 +274,7 @@ def _answer(kind: ObjectClass, answer: Answer) -> web.Response:
     return web.Response(status=answer.status, body=text.encode() if text else None, headers=headers)
 
 
-def page_reply(leader: LeaderContext, page: queries.Page) -> web.Response:
+def page_reply(leader: LeaderContext, page: queries.ListPage) -> web.Response:
     """Return the answer that a page of a list is."""
     shown: ShownPage = {
         "items": page.items,

@@ -27,7 +27,7 @@ async def show(leader: LeaderContext, request: ApiRequest) -> web.Response:
     wanted = queries.list_query(request.query, KeptAddress.__annotations__, FILTERS)
     tenants = request.access.tenants if request.access else None
 
-    def page(view: View) -> queries.Page:
+    def page(view: View) -> queries.ListPage:
         held = kept_addresses.keys_of(view)
         keys = (
             key

@@ -28,7 +28,7 @@ class ListQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     """Items in the order of their keys, and the token of the next page; "" at the end."""
 
     items: Sequence[Mapping[str, Any]]
@@ -46,14 +46,16 @@ def list_query(query: str, shown: Mapping[str, Any], filters: Collection[str]) -
     )
 
 
-def page(keys: Iterable[str], show: Callable[[str], Mapping[str, Any]], wanted: ListQuery) -> Page:
+def page(
+    keys: Iterable[str], show: Callable[[str], Mapping[str, Any]], wanted: ListQuery
+) -> ListPage:
     """Return the first of the items that are wanted; `show` returns the one of a key."""
     behind = (key for key in sorted(keys) if key > wanted.after)
     items = ((key, show(key)) for key in behind)
     found = list(islice(((k, item) for k, item in items if _fits(item, wanted)), wanted.limit + 1))
     more = len(found) > wanted.limit
     found = found[: wanted.limit]
-    return Page(
+    return ListPage(
         [selected(item, wanted.fields) for _, item in found],
         paging.token(found[-1][0]) if more else "",
     )

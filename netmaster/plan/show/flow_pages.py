@@ -70,7 +70,8 @@ class _Answer(Recording):
 _ANSWER: Final = TypeAdapter(_Answer)
 
 
-class Flow(_Record):
+@with_config(ConfigDict(title="Flow"))
+class ObservedFlow(_Record):
     """A connection that a host forwarded, or what it dropped of one."""
 
     host: str
@@ -92,7 +93,7 @@ class FlowGaps(TypedDict):
 class FlowList(FlowGaps):
     """A page of records of flows."""
 
-    items: list[Flow]
+    items: list[ObservedFlow]
     next: Annotated[str, Field(description="`after` of the next page; empty at the end")]
 
 
@@ -115,7 +116,7 @@ class FlowPage:
     `short` are the hosts that may have more of the page's records than they were asked for.
     """
 
-    items: list[Flow]
+    items: list[ObservedFlow]
     next: RecordPlace | None
     gaps: FlowGaps
     positions: dict[str, int]
@@ -141,7 +142,7 @@ def page(
             answers[host] = agent_answers.read(host, "records of flows", body, _ANSWER)
         except AgentUnavailable as exc:
             failed[host] = str(exc)
-    placed: list[tuple[RecordPlace, Flow]] = []
+    placed: list[tuple[RecordPlace, ObservedFlow]] = []
     oldest: dict[str, RecordPlace] = {}
     for host, answer in answers.items():
         try:
@@ -164,13 +165,13 @@ def page(
     )
 
 
-def _place(one: tuple[RecordPlace, Flow]) -> RecordPlace:
+def _place(one: tuple[RecordPlace, ObservedFlow]) -> RecordPlace:
     return one[0]
 
 
 def _placed(
     host: str, records: Iterable[_Record], tenants: Collection[str] | None
-) -> list[tuple[RecordPlace, Flow]]:
+) -> list[tuple[RecordPlace, ObservedFlow]]:
     """Return the records that may be seen, with their places. Raises ValueError."""
     found = []
     for one in records:
@@ -181,12 +182,12 @@ def _placed(
     return found
 
 
-def _shown(one: Flow, tenants: Collection[str] | None) -> Flow:
+def _shown(one: ObservedFlow, tenants: Collection[str] | None) -> ObservedFlow:
     """Return a record, without the names of what is of tenants that the client may not see."""
     if tenants is None:
         return one
     source, destination = (_hidden(end, tenants) for end in (one["source"], one["destination"]))
-    shown: Flow = {**one, "source": source, "destination": destination}
+    shown: ObservedFlow = {**one, "source": source, "destination": destination}
     if one["destination"]["tenant"] not in tenants:
         # whose policy has dropped it is the business of whoever it protects
         shown |= {"policy": "", "rule": "", "because": ""}

@@ -81,7 +81,8 @@ class UnrecordedPackets(_Unrecorded):
     host: str
 
 
-class PolicyLog(TypedDict):
+@with_config(ConfigDict(title="PolicyLog"))
+class PolicyLogList(TypedDict):
     """A page of what rules with `log` decided."""
 
     items: list[LogEntry]

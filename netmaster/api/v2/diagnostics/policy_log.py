@@ -29,7 +29,7 @@ _QUERY: Final = {**policy_log.FILTERS, **paging.PAGED}
 OPERATION: Final = OperationDoc(
     summary="list what rules with log decided",
     tag="rule",
-    answer=policy_log.PolicyLog,
+    answer=policy_log.PolicyLogList,
     query=_QUERY,
 )
 
@@ -47,7 +47,7 @@ async def answer(leader: LeaderContext, request: ApiRequest) -> web.Response:
     # of many hosts these are many megabytes
     found = await asyncio.to_thread(policy_log.page, answers.replies, answers.unreachable, wanted)
     await leader.committer.read(_nothing)  # only who still leads answers
-    shown: policy_log.PolicyLog = {
+    shown: policy_log.PolicyLogList = {
         "items": found.items,
         "next": "" if found.next is None else paging.token(" ".join(map(str, found.next))),
         "unrecorded": found.unrecorded,
