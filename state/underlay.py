@@ -57,7 +57,7 @@ class UnderlayAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class NetworkRange:
     """Addresses that a network takes: `what` names them.
 
     `free` is its gateway, where that may be the router of the physical network: a next hop.
@@ -140,7 +140,7 @@ class Underlay:
         for members in self._sorted.values():
             yield from (one for one in members if one.kind is kind)
 
-    def within(self, part: Part) -> Iterator[UnderlayAddress]:
+    def within(self, part: NetworkRange) -> Iterator[UnderlayAddress]:
         """Yield the addresses that a part of a network must not have, in their order."""
         among = self._sorted[part.bits]
         at = bisect_left(among, part.first, key=lambda one: int(one.address))
@@ -151,25 +151,27 @@ class Underlay:
             at += 1
 
 
-def parts(network: NetworkRecord) -> Iterator[Part]:
+def parts(network: NetworkRecord) -> Iterator[NetworkRange]:
     """Yield what must not hold an address of the underlay. Raises ValueError."""
     beside = network.encap is Encap.VLAN and network.type is not NetworkType.INFRA
     if network.v4 is not None:
         yield from _parts4(network, network.v4, beside=beside)
     if network.v6 is not None:
         gateway6 = ipv6(network.ipv6_gateway) if beside and network.ipv6_gateway else None
-        yield Part(f"subnet {network.v6}", IPV6_BITS, network.v6.base, network.v6.last, gateway6)
+        yield NetworkRange(
+            f"subnet {network.v6}", IPV6_BITS, network.v6.base, network.v6.last, gateway6
+        )
 
 
-def _parts4(network: NetworkRecord, subnet: Subnet, *, beside: bool) -> Iterator[Part]:
+def _parts4(network: NetworkRecord, subnet: Subnet, *, beside: bool) -> Iterator[NetworkRange]:
     gateway = ipv4(network.gateway) if beside and network.gateway else None
     first, last = ipv4(network.first), ipv4(network.last)
     if beside and (network.bounded or last != subnet.last):
-        yield Part(f"range {network.first}-{network.last}", IPV4_BITS, first, last, gateway)
+        yield NetworkRange(f"range {network.first}-{network.last}", IPV4_BITS, first, last, gateway)
         if gateway is not None and not first <= gateway <= last:
-            yield Part(f"gateway {network.gateway}", IPV4_BITS, gateway, gateway, gateway)
+            yield NetworkRange(f"gateway {network.gateway}", IPV4_BITS, gateway, gateway, gateway)
     else:
-        yield Part(f"subnet {subnet}", IPV4_BITS, subnet.base, subnet.last, gateway)
+        yield NetworkRange(f"subnet {subnet}", IPV4_BITS, subnet.base, subnet.last, gateway)
 
 
 def overlaps(

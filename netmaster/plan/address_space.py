@@ -31,7 +31,7 @@ from state.records import DEFAULT_PRIVATE_SUBNET, Encap, NetworkRecord, NetworkT
 from state.underlay import (
     Address,
     AddressKind,
-    Part,
+    NetworkRange,
     Underlay,
     UnderlayAddress,
     UnderlayFinding,
@@ -194,7 +194,7 @@ def _refuse(findings: tuple[UnderlayFinding, ...]) -> None:
 
 
 def _within(underlay: Underlay, subnet: Subnet) -> Iterator[UnderlayAddress]:
-    return underlay.within(Part("", subnet.bits, subnet.base, subnet.last))
+    return underlay.within(NetworkRange("", subnet.bits, subnet.base, subnet.last))
 
 
 def _infra(view: View) -> Iterator[NetworkRecord]:
