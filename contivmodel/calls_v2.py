@@ -1,9 +1,9 @@
 """What clients of API v2 send and how they read the answers: calls as values. Pure.
 
 In come models of `contivmodel.objects` and what a user asks for; out come `Call`s, which
-`contivmodel.client_v2` sends blocking and `contivmodel.client_async` awaits. A `Change` is what is
-to be made; it can be previewed (a dry run) and made, and has an idempotency key of its own, so that
-making it again after an unknown outcome makes it once. Errors are those of `core.errors`, with
+`contivmodel.client_v2` sends blocking and `contivmodel.client_async` awaits. An `ApiChange` is what
+is to be made; it can be previewed (a dry run) and made, and has an idempotency key of its own, so
+that making it again after an unknown outcome makes it once. Errors are those of `core.errors`, with
 netmaster's detail and remedy.
 """
 
@@ -126,7 +126,7 @@ class Packet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change(Generic[M]):
+class ApiChange(Generic[M]):
     """A change of one object, to be previewed or made; made again, it is made once."""
 
     model: type[M]
@@ -168,30 +168,30 @@ class Events:
     reset: bool = False
 
 
-def creation(obj: M) -> Change[M]:
+def creation(obj: M) -> ApiChange[M]:
     """Return the change that creates an object."""
-    return Change(
+    return ApiChange(
         model=type(obj), method="POST", path=f"{API}/{obj.plural}", body=_without_key(obj)
     )
 
 
-def replacement(obj: M, *, etag: str = "") -> Change[M]:
+def replacement(obj: M, *, etag: str = "") -> ApiChange[M]:
     """Return the change that creates an object or replaces the one with the ETag."""
     path = _item(type(obj), obj.object_key())
-    return Change(
+    return ApiChange(
         model=type(obj), method="PUT", path=path, body=_without_key(obj), headers=_if_match(etag)
     )
 
 
-def patch(model: type[M], key: str, fields: Json, *, etag: str = "") -> Change[M]:
+def patch(model: type[M], key: str, fields: Json, *, etag: str = "") -> ApiChange[M]:
     """Return the change of some fields, by their names in JSON; None stands for the default."""
     path = _item(model, key)
-    return Change(model=model, method="PATCH", path=path, body=fields, headers=_if_match(etag))
+    return ApiChange(model=model, method="PATCH", path=path, body=fields, headers=_if_match(etag))
 
 
-def deletion(model: type[M], key: str, *, etag: str = "") -> Change[M]:
+def deletion(model: type[M], key: str, *, etag: str = "") -> ApiChange[M]:
     """Return the change that deletes an object."""
-    return Change(model=model, method="DELETE", path=_item(model, key), headers=_if_match(etag))
+    return ApiChange(model=model, method="DELETE", path=_item(model, key), headers=_if_match(etag))
 
 
 def reading(model: type[M], key: str) -> Call[Versioned[M]]:
@@ -257,7 +257,7 @@ def kubernetes_rules(namespace: str = "", pod: str = "") -> Call[Json]:
     return Call(path=f"{API}/kubernetes-rules?{query}", read=_json)
 
 
-def making(change: Change[M]) -> Call[Versioned[M] | None]:
+def making(change: ApiChange[M]) -> Call[Versioned[M] | None]:
     """Return the call that makes a change; its answer is the object, None if it was deleted."""
 
     def made(answered: Answered) -> Versioned[M] | None:
@@ -275,7 +275,7 @@ def making(change: Change[M]) -> Call[Versioned[M] | None]:
     )
 
 
-def preview(change: Change[M]) -> Call[DryRunResult[M]]:
+def preview(change: ApiChange[M]) -> Call[DryRunResult[M]]:
     """Return the call that tells what a change would do. It raises what making it would."""
 
     def result(answered: Answered) -> DryRunResult[M]:

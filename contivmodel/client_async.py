@@ -14,8 +14,8 @@ import aiohttp
 
 from contivmodel import calls_v2
 from contivmodel.calls_v2 import (
+    ApiChange,
     Call,
-    Change,
     DryRunResult,
     EventReader,
     Events,
@@ -98,14 +98,14 @@ class AsyncApiClient:
         """Yield the objects whose fields, by their names in JSON, have these values."""
         return self.each(calls_v2.objects(model, having))
 
-    async def make(self, change: Change[M]) -> Versioned[M] | None:
+    async def make(self, change: ApiChange[M]) -> Versioned[M] | None:
         """Make a change; return the object, None if it was deleted.
 
         After MasterUnavailable with `outcome_unknown`, make the same change again.
         """
         return await self.ask(calls_v2.making(change))
 
-    async def preview(self, change: Change[M]) -> DryRunResult[M]:
+    async def preview(self, change: ApiChange[M]) -> DryRunResult[M]:
         """Return what a change would do. Raises what making it would."""
         return await self.ask(calls_v2.preview(change))
 

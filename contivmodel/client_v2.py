@@ -9,8 +9,8 @@ from typing import Final, TypeVar
 
 from contivmodel import calls_v2
 from contivmodel.calls_v2 import (
+    ApiChange,
     Call,
-    Change,
     DryRunResult,
     EventReader,
     Events,
@@ -70,14 +70,14 @@ class ApiClient:
         """Yield the objects whose fields, by their names in JSON, have these values."""
         return self.each(calls_v2.objects(model, having))
 
-    def make(self, change: Change[M]) -> Versioned[M] | None:
+    def make(self, change: ApiChange[M]) -> Versioned[M] | None:
         """Make a change; return the object, None if it was deleted.
 
         After MasterUnavailable with `outcome_unknown`, make the same change again.
         """
         return self.ask(calls_v2.making(change))
 
-    def preview(self, change: Change[M]) -> DryRunResult[M]:
+    def preview(self, change: ApiChange[M]) -> DryRunResult[M]:
         """Return what a change would do. Raises what making it would."""
         return self.ask(calls_v2.preview(change))
 

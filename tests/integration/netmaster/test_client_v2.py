@@ -8,8 +8,8 @@ import pytest
 
 from contivmodel import calls_v2
 from contivmodel.calls_v2 import (
+    ApiChange,
     Call,
-    Change,
     DryRunResult,
     Events,
     Listing,
@@ -64,10 +64,10 @@ class Awaited:
     def list_all(self, model: type[M], having: Mapping[str, str] | None = None) -> Iterator[M]:
         return self._all(self._client.list_all(model, having))
 
-    def make(self, change: Change[M]) -> Versioned[M] | None:
+    def make(self, change: ApiChange[M]) -> Versioned[M] | None:
         return self._runner.run(self._client.make(change))
 
-    def preview(self, change: Change[M]) -> DryRunResult[M]:
+    def preview(self, change: ApiChange[M]) -> DryRunResult[M]:
         return self._runner.run(self._client.preview(change))
 
     def events(self, after: str | None = None) -> Iterator[Events]:

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 import pytest
 
-from contivmodel.calls_v2 import Change, Events, creation, deletion, patch
+from contivmodel.calls_v2 import ApiChange, Events, creation, deletion, patch
 from contivmodel.client_async import AsyncApiClient
 from contivmodel.client_v2 import ApiClient
 from contivmodel.objects import Netprofile, RestObject, Tenant
@@ -100,7 +100,7 @@ class Writer:
         self.done: list[Seen] = []
         self._number = 0
 
-    def make(self, change: Change[M]) -> None:
+    def make(self, change: ApiChange[M]) -> None:
         """Make a change, with any master; the same key makes it once."""
 
         def made() -> bool:
