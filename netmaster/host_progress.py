@@ -23,7 +23,7 @@ from typing_extensions import TypedDict
 from contivmodel.answers import Count
 from core import keys
 from core.version import VERSION
-from ofnet.rpc.control import Node, Report
+from ofnet.rpc.control import AgentReport, Node
 from state.records import HostRecord
 from state.watch import AGENT_PREFIXES
 
@@ -92,7 +92,7 @@ class ObservedHost:
     record: HostRecord
     faults: Sequence[str] = ()
     registered: bool
-    reports: Mapping[Node, Report | None]
+    reports: Mapping[Node, AgentReport | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class Applicable:
     history: str = ""
 
 
-def unapplied_reason(wanted: Applicable, reports: Collection[Report | None]) -> str:
+def unapplied_reason(wanted: Applicable, reports: Collection[AgentReport | None]) -> str:
     """Return why a host with an agent has not applied all that was changed; "" if it has."""
     if not reports or any(report is None or not report.host for report in reports):
         return NOT_REPORTED
@@ -194,7 +194,7 @@ def shown_host(
     return shown
 
 
-def _applied(report: Report | None, prefix: str) -> int:
+def _applied(report: AgentReport | None, prefix: str) -> int:
     return 0 if report is None else report.revisions.get(prefix, 0)
 
 
@@ -207,7 +207,7 @@ def _errors(host: ObservedHost, now: float) -> Iterator[str]:
     yield from reported_errors(host.reports.values(), now)
 
 
-def reported_errors(reports: Collection[Report | None], now: float) -> Iterator[str]:
+def reported_errors(reports: Collection[AgentReport | None], now: float) -> Iterator[str]:
     """Yield what the agents of a host report, and whether their reports are old."""
     if any(report is not None and report.is_overdue(now) for report in reports):
         yield OVERDUE

@@ -58,7 +58,7 @@ from netmaster.plan.objects.globals import StartupFlags
 from netmaster.reservations import STICKY_FOR, Reservations
 from netmaster.view import View
 from objdb.api import Backend, Entry, Fence, Lock, Snapshot
-from ofnet.rpc.control import Node, Report
+from ofnet.rpc.control import AgentReport, Node
 from state import schema
 from state.lineage import Term
 
@@ -110,7 +110,7 @@ class ExternalParties:
     """
 
     agents: RegisteredAgents
-    reports: Mapping[Node, Report]
+    reports: Mapping[Node, AgentReport]
     gateway: GatewayApi
     docker: DockerApi
     announce: Callable[[str], None]

@@ -27,7 +27,7 @@ from netmaster.plan import quotas
 from netmaster.view import View
 from objdb.api import StoreCondition
 from objdb.registration import Registration
-from ofnet.rpc.control import Node, Report
+from ofnet.rpc.control import AgentReport, Node
 
 _C, _G, _H = MetricKind.COUNTER, MetricKind.GAUGE, MetricKind.HISTOGRAM
 _REQUEST = ("method", "route")
@@ -216,7 +216,7 @@ class MasterMetrics:
     commits: CommitStats
     leadership: Leadership
     registrations: Mapping[str, Registration]
-    reports: Mapping[Node, Report]
+    reports: Mapping[Node, AgentReport]
     condition: Callable[[], Awaitable[StoreCondition]]
     loops: Loops
     tls: TlsContexts | None = None
@@ -279,7 +279,7 @@ class MasterMetrics:
         yield from _quotas(view)
 
 
-def _agents(reports: Iterable[Report], wanted: Applicable) -> dict[str, float]:
+def _agents(reports: Iterable[AgentReport], wanted: Applicable) -> dict[str, float]:
     known = list(reports)
     return {
         "known": len(known),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from core.errors import StoreUnavailable
-from ofnet.rpc.control import Node, Report
+from ofnet.rpc.control import AgentReport, Node
 
 CLAIM_WINDOW: Final = 3.0
 """Seconds. Agents notice a restore about when masters do, and claim as soon as one leads; an ADD
@@ -32,7 +32,7 @@ class ClaimWindow:
 
     def __init__(
         self,
-        reports: Mapping[Node, Report],
+        reports: Mapping[Node, AgentReport],
         seconds: float = CLAIM_WINDOW,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

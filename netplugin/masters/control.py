@@ -27,7 +27,7 @@ from netplugin.masters.spread import Spread
 from objdb.api import Backend, Entry, Snapshot
 from objdb.registration import TTL
 from ofnet.rpc import control
-from ofnet.rpc.control import Node, OfnetAgent, Report
+from ofnet.rpc.control import AgentReport, Node, OfnetAgent
 from ofnet.rpc.jsonrpc import RpcClient, RpcFailed, RpcServer
 from ofnet.world import Bridge
 from state import codec
@@ -172,7 +172,7 @@ class ControlChannel:
             repeat = self._spread.repeat_after(self._timing.repeat_after)
             if now != reported:
                 for node in self._nodes():
-                    report = Report(
+                    report = AgentReport(
                         node=node,
                         host=self._host,
                         revisions=now.revisions,

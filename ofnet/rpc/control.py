@@ -69,7 +69,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class AgentReport:
     """The progress of an agent, and the faults on its host.
 
     `revisions` has for each watched prefix of the store the revision up to which the switches have
@@ -107,7 +107,7 @@ class Report:
         }
 
     @classmethod
-    def from_json(cls, value: Any) -> "Report":
+    def from_json(cls, value: Any) -> "AgentReport":
         """Read the wire form. Raises Invalid."""
         match value:
             case {"Host": str(host), "Revisions": dict(revisions), "Errors": [*errors]} if (
@@ -156,7 +156,7 @@ _REVISION: Final = 110
 """Bytes of a revision and of its place in a dictionary, without its prefix."""
 
 
-def _size(report: Report) -> int:
+def _size(report: AgentReport) -> int:
     """Return about how many bytes a master needs to keep a report."""
     # measured, not counted in characters: a single one beyond Latin makes all of a text wider
     texts = (report.node.host, report.host, report.history, *report.revisions, *report.errors)
@@ -178,7 +178,7 @@ class OfnetMaster:
     reported, as the original's, stays. `clock` counts seconds.
     """
 
-    nodes: dict[Node, Report] = field(default_factory=dict)
+    nodes: dict[Node, AgentReport] = field(default_factory=dict)
     clock: Callable[[], float] = time.monotonic
     changed: Callable[[], None] = lambda: None
     """Called when an agent reports something new, is overdue, or is not known any more."""
@@ -200,7 +200,7 @@ class OfnetMaster:
 
     async def _register(self, argument: Any) -> bool:
         """Register an agent without a report: an earlier one may be of another process there."""
-        self._keep(Report(node=Node.from_json(argument)))
+        self._keep(AgentReport(node=Node.from_json(argument)))
         return True
 
     async def _unregister(self, argument: Any) -> bool:
@@ -208,7 +208,7 @@ class OfnetMaster:
         return True
 
     async def _report(self, argument: Any) -> bool:
-        self._keep(Report.from_json(argument))
+        self._keep(AgentReport.from_json(argument))
         return True
 
     def look(self) -> None:
@@ -219,7 +219,7 @@ class OfnetMaster:
             self._overdue = overdue
             self.changed()
 
-    def _keep(self, report: Report) -> None:
+    def _keep(self, report: AgentReport) -> None:
         """Keep a report as the newest; forget silent nodes, and the oldest beyond the limits."""
         node, now, size = report.node, self.clock(), _size(report)
         self._expire(now)
@@ -308,7 +308,7 @@ async def unregister(client: RpcClient, own: Node) -> None:
     await client.call(UNREGISTER_NODE, own.to_json())
 
 
-async def report(client: RpcClient, state: Report) -> None:
+async def report(client: RpcClient, state: AgentReport) -> None:
     """Report an agent's progress to a master. Raises RpcFailed."""
     await client.call(REPORT, state.to_json())
 

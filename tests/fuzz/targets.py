@@ -691,7 +691,7 @@ TOKEN_KEYS: Final = {
 def report_of(raw: bytes) -> object:
     """Read an agent's call of the control channel."""
     asked = jsonrpc._request(raw)
-    return control.Report.from_json(asked.argument)
+    return control.AgentReport.from_json(asked.argument)
 
 
 def answer_of(raw: bytes) -> object:

@@ -27,7 +27,7 @@ from netmaster.plan.show import conditions
 from netmaster.plan.show.conditions import Conditions
 from netmaster.view import View
 from objdb.api import Backend
-from ofnet.rpc.control import Node, Report
+from ofnet.rpc.control import AgentReport, Node
 
 MOST: Final = 10_000
 """Objects of which is known since when they are as they are."""
@@ -40,7 +40,7 @@ class ConditionsApi:
         self,
         backend: Backend,
         committer: Committer,
-        reports: Mapping[Node, Report],
+        reports: Mapping[Node, AgentReport],
         *,
         now: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,

@@ -27,7 +27,7 @@ from netmaster.plan.endpoints import drain
 from netmaster.plan.endpoints.cleanup import FORCE_HINT
 from netmaster.view import View
 from objdb.api import Backend
-from ofnet.rpc.control import Node, Report
+from ofnet.rpc.control import AgentReport, Node
 from state.records import HostRecord
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class HostsApi:
         backend: Backend,
         committer: Committer,
         cleanups: Cleanups,
-        reports: Mapping[Node, Report],
+        reports: Mapping[Node, AgentReport],
         *,
         now: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,

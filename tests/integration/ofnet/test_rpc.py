@@ -11,7 +11,7 @@ import pytest
 from core.errors import Invalid
 from core.net.connections import ConnectionLimits
 from ofnet.rpc import control, jsonrpc
-from ofnet.rpc.control import Node, OfnetAgent, OfnetMaster, Report
+from ofnet.rpc.control import AgentReport, Node, OfnetAgent, OfnetMaster
 from tests.bed.waiting import WITHIN
 
 
@@ -182,8 +182,8 @@ async def test_an_agent_registers_with_a_master_and_reports() -> None:
         await down.call(control.ADD_MASTER, Node("127.0.0.1", masters.port).to_json())
         assert joined.get_nowait() == Node("127.0.0.1", masters.port)
         await control.register(up, own)
-        await control.report(up, Report(node=own, host="h1", revisions={"/a/": 3}))
-        assert master.nodes == {own: Report(node=own, host="h1", revisions={"/a/": 3})}
+        await control.report(up, AgentReport(node=own, host="h1", revisions={"/a/": 3}))
+        assert master.nodes == {own: AgentReport(node=own, host="h1", revisions={"/a/": 3})}
         assert await control.inspect(down) == {"vxlan": {"DpName": "vrouter"}}
         await control.unregister(up, own)
         assert not master.nodes

@@ -21,7 +21,7 @@ from netmaster.host_progress import (
     shown_host,
     unapplied_reason,
 )
-from ofnet.rpc.control import Node, Report
+from ofnet.rpc.control import AgentReport, Node
 from state.records import HostRecord
 
 VXLAN, VLAN = Node("192.0.2.1", 9002), Node("192.0.2.1", 9003)
@@ -29,8 +29,8 @@ CHANGED = {keys.NETWORKS: 7, keys.ENDPOINTS: 9}
 BOTH = {keys.NETWORKS: 7, keys.ENDPOINTS: 9}
 
 
-def says(node: Node, revisions: dict[str, int], *errors: str) -> Report:
-    return Report(node=node, host="h1", revisions=revisions, errors=errors)
+def says(node: Node, revisions: dict[str, int], *errors: str) -> AgentReport:
+    return AgentReport(node=node, host="h1", revisions=revisions, errors=errors)
 
 
 def test_revisions_are_the_highest_of_what_agents_watch() -> None:
@@ -56,7 +56,7 @@ def test_a_new_pod_waits_for_the_revisions_of_policies() -> None:
     [
         ([], NOT_REPORTED),
         ([None], NOT_REPORTED),
-        ([Report(node=VXLAN)], NOT_REPORTED),
+        ([AgentReport(node=VXLAN)], NOT_REPORTED),
         ([says(VXLAN, BOTH), None], NOT_REPORTED),
         ([says(VXLAN, BOTH)], ""),
         ([says(VXLAN, BOTH), says(VLAN, {keys.NETWORKS: 8, keys.ENDPOINTS: 12})], ""),
@@ -67,7 +67,7 @@ def test_a_new_pod_waits_for_the_revisions_of_policies() -> None:
     ],
 )
 def test_a_host_is_behind_until_all_its_reports_reach_every_revision(
-    reports: list[Report | None], why: str
+    reports: list[AgentReport | None], why: str
 ) -> None:
     assert unapplied_reason(Applicable(CHANGED), reports) == why
 

@@ -32,7 +32,7 @@ from netmaster.stored import Write
 from netmaster.view import View
 from objdb.api import Change, Delete, Delta, Fence, Parts, Put, Snapshot
 from objdb.memory import Faults, LostAnswer, MemoryBackend, MemoryStore
-from ofnet.rpc.control import Node, Report
+from ofnet.rpc.control import AgentReport, Node
 from state.records import GrantOwner, GrantRecord
 from state.watch import RecordFeed, SyncedTo
 from tests.unit.netmaster.scene import a_group, a_policy, shown
@@ -453,8 +453,8 @@ async def test_our_own_writes_are_not_taken_for_foreign(faults: Faults) -> None:
         assert shown(lead.stored()) == shown(lead.view)
 
 
-def said(revisions: dict[str, int]) -> Report:
-    return Report(node=Node("192.0.2.1", 9002), host="h1", revisions=revisions)
+def said(revisions: dict[str, int]) -> AgentReport:
+    return AgentReport(node=Node("192.0.2.1", 9002), host="h1", revisions=revisions)
 
 
 async def test_revisions_are_those_that_agents_reach(lead: Term) -> None:

@@ -13,7 +13,7 @@ from netmaster.api.http.server import RestServer
 from netmaster.api.v1.agent_calls import CallContext, allocate_address, create_endpoint
 from netmaster.hosts.claim_window import ClaimWindow
 from objdb.memory import MemoryStore
-from ofnet.rpc.control import Node, Report
+from ofnet.rpc.control import AgentReport, Node
 from tests.bed.waiting import eventually_async
 from tests.unit.netmaster.leadership import Master, candidate
 from tests.unit.netmaster.scene import NOW, Scene, wanted
@@ -28,14 +28,14 @@ class Scenes:
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.reports: dict[Node, Report] = {}
+        self.reports: dict[Node, AgentReport] = {}
         self.window = ClaimWindow(self.reports, 3.0, lambda: self.now)
 
     def begins(self, history: str, *agents: Node, restored: bool = False) -> None:
         self.window.term_begins(history, restored=restored, agents=agents)
 
     def says(self, agent: Node, history: str | None) -> None:
-        self.reports[agent] = Report(node=agent, host="h", history=history)
+        self.reports[agent] = AgentReport(node=agent, host="h", history=history)
 
     def lasts(self) -> float:
         """Let the time of the window pass; return how long it was, at most 9 seconds."""

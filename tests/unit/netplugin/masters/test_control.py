@@ -18,7 +18,7 @@ from netplugin.masters.progress import Progress
 from netplugin.masters.spread import Spread
 from objdb.api import Change, Delete, Put
 from objdb.memory import MemoryBackend
-from ofnet.rpc.control import REGISTER_NODE, REPORT, UNREGISTER_NODE, Node, Report
+from ofnet.rpc.control import REGISTER_NODE, REPORT, UNREGISTER_NODE, AgentReport, Node
 from ofnet.rpc.jsonrpc import RpcFailed, RpcServer
 from ofnet.world import Bridge
 from state import codec
@@ -48,7 +48,7 @@ class Net:
 
     silent: set[Node] = field(default_factory=set)
     known: dict[Node, list[tuple[str, int]]] = field(default_factory=dict)
-    told: dict[Node, list[Report]] = field(default_factory=dict)
+    told: dict[Node, list[AgentReport]] = field(default_factory=dict)
     refused: set[Node] = field(default_factory=set)
     left: dict[Node, list[tuple[str, int]]] = field(default_factory=dict)
 
@@ -73,7 +73,7 @@ class FakeClient:
             self.net.refused.add(self.master)
             raise RpcFailed("no answer")
         if method == REPORT:
-            self.net.told.setdefault(self.master, []).append(Report.from_json(argument))
+            self.net.told.setdefault(self.master, []).append(AgentReport.from_json(argument))
             return True
         node = Node.from_json(argument)
         lists = {REGISTER_NODE: self.net.known, UNREGISTER_NODE: self.net.left}

@@ -20,10 +20,10 @@ from ofnet.rpc.control import (
     REPORT,
     SILENCE,
     UNREGISTER_NODE,
+    AgentReport,
     Node,
     OfnetAgent,
     OfnetMaster,
-    Report,
 )
 
 VLAN, VXLAN = Node("10.77.0.1", 9003), Node("10.77.0.1", 9002)
@@ -48,10 +48,10 @@ def test_what_is_no_node_is_refused(value: Any) -> None:
 
 
 def test_records_survive_their_wire_form() -> None:
-    report = Report(node=VXLAN, host="h1", revisions={"/a/": 7}, errors=("flow refused",))
+    report = AgentReport(node=VXLAN, host="h1", revisions={"/a/": 7}, errors=("flow refused",))
     assert Node.from_json(VXLAN.to_json()) == VXLAN
-    assert Report.from_json(report.to_json()) == report
-    assert Report.from_json(report.to_json() | {"Later": [1]}) == report
+    assert AgentReport.from_json(report.to_json()) == report
+    assert AgentReport.from_json(report.to_json() | {"Later": [1]}) == report
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_records_survive_their_wire_form() -> None:
 )
 def test_what_is_no_report_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(Invalid, match="not a report"):
-        Report.from_json(VXLAN.to_json() | fields)
+        AgentReport.from_json(VXLAN.to_json() | fields)
 
 
 async def test_a_master_has_the_registered_agents_and_their_progress() -> None:
@@ -84,8 +84,8 @@ async def test_a_master_has_the_registered_agents_and_their_progress() -> None:
     methods = master.methods()
     for node in (VLAN, VXLAN):
         assert await methods[REGISTER_NODE](node.to_json())
-    assert master.nodes == {VLAN: Report(node=VLAN), VXLAN: Report(node=VXLAN)}
-    report = Report(node=VXLAN, host="h1", revisions={"/a/": 12}, errors=("table full",))
+    assert master.nodes == {VLAN: AgentReport(node=VLAN), VXLAN: AgentReport(node=VXLAN)}
+    report = AgentReport(node=VXLAN, host="h1", revisions={"/a/": 12}, errors=("table full",))
     await methods[REPORT](report.to_json())
     await methods[UNREGISTER_NODE](VLAN.to_json())
     await methods[UNREGISTER_NODE](VLAN.to_json())
@@ -102,8 +102,8 @@ async def test_a_master_has_the_registered_agents_and_their_progress() -> None:
 
 
 def test_a_report_keeps_so_many_errors_of_so_many_characters() -> None:
-    sent = Report(node=VXLAN, host="h1").to_json() | {"Errors": ["x" * 100_000] * 1000}
-    kept = Report.from_json(sent).errors
+    sent = AgentReport(node=VXLAN, host="h1").to_json() | {"Errors": ["x" * 100_000] * 1000}
+    kept = AgentReport.from_json(sent).errors
     assert kept == ("x" * MAX_ERROR,) * (MAX_ERRORS - 1) + (f"and {1001 - MAX_ERRORS} more",)
 
 
@@ -129,7 +129,7 @@ async def test_there_is_room_for_the_agents_of_10_000_hosts() -> None:
         for port in (9002, 9003):
             node = Node(f"10.77.{host // 250}.{host % 250}", port)
             await report(
-                Report(
+                AgentReport(
                     node=node,
                     host=f"host-{host}",
                     revisions=revisions,
@@ -148,7 +148,7 @@ async def test_reports_take_no_more_than_so_much_memory() -> None:
     most = MAX_MEMORY // each
     for number in range(most + 10):
         node = Node(f"host-{number}", 9002)
-        await methods[REPORT](Report(node=node, host="h", errors=wide).to_json())
+        await methods[REPORT](AgentReport(node=node, host="h", errors=wide).to_json())
     assert most * 0.9 < len(master.nodes) < most
     assert Node("host-0", 9002) not in master.nodes
     assert Node(f"host-{most + 9}", 9002) in master.nodes, "the newest is kept"
@@ -160,7 +160,7 @@ async def test_reports_take_no_more_than_so_much_memory() -> None:
     kept = set(master.nodes)
     for number in range(390):
         node = Node(f"other-{number}", 9002)
-        await methods[REPORT](Report(node=node, host="h", errors=wide).to_json())
+        await methods[REPORT](AgentReport(node=node, host="h", errors=wide).to_json())
     assert kept < set(master.nodes)
 
 
@@ -169,8 +169,8 @@ async def test_an_agent_that_stops_to_report_is_forgotten() -> None:
     master = OfnetMaster(clock=lambda: now)
     methods = master.methods()
     await methods[REGISTER_NODE](VLAN.to_json())  # as an agent of the original: it never reports
-    await methods[REPORT](Report(node=VXLAN, host="h1").to_json())
-    other = Report(node=Node("10.77.0.2", 9002), host="h2")
+    await methods[REPORT](AgentReport(node=VXLAN, host="h1").to_json())
+    other = AgentReport(node=Node("10.77.0.2", 9002), host="h2")
     now = SILENCE - 1
     await methods[REPORT](other.to_json())
     assert set(master.nodes) == {VLAN, VXLAN, other.node}
@@ -183,10 +183,10 @@ async def test_a_new_registration_clears_the_report() -> None:
     master = OfnetMaster()
     methods = master.methods()
     await methods[REGISTER_NODE](VXLAN.to_json())
-    await methods[REPORT](Report(node=VXLAN, host="h1", revisions={"/a/": 12}).to_json())
+    await methods[REPORT](AgentReport(node=VXLAN, host="h1", revisions={"/a/": 12}).to_json())
     # its host was started anew, and its switch is empty
     await methods[REGISTER_NODE](VXLAN.to_json())
-    assert master.nodes == {VXLAN: Report(node=VXLAN)}
+    assert master.nodes == {VXLAN: AgentReport(node=VXLAN)}
 
 
 async def test_an_agent_takes_masters_and_answers_inspection() -> None:
@@ -204,8 +204,8 @@ async def test_an_agent_takes_masters_and_answers_inspection() -> None:
 
 @pytest.mark.parametrize("period", [0, -1, True, "3", 1e9, None])
 async def test_a_period_that_is_none_is_never_overdue(period: object) -> None:
-    said = Report(node=VXLAN, host="h1").to_json() | {"Repeat": period}
-    read = Report.from_json(said)
+    said = AgentReport(node=VXLAN, host="h1").to_json() | {"Repeat": period}
+    read = AgentReport.from_json(said)
     assert read.repeat is None
     assert not read.is_overdue(1e9)
 
@@ -213,7 +213,7 @@ async def test_a_period_that_is_none_is_never_overdue(period: object) -> None:
 async def test_a_report_is_overdue_after_some_of_its_periods() -> None:
     now = 100.0
     master = OfnetMaster(clock=lambda: now)
-    report = Report(node=VXLAN, host="h1", repeat=2.0)
+    report = AgentReport(node=VXLAN, host="h1", repeat=2.0)
     await master.methods()[REPORT](report.to_json())
     (kept,) = master.nodes.values()
     assert kept == report
@@ -224,8 +224,8 @@ async def test_a_master_tells_that_a_report_is_new() -> None:
     told: list[int] = []
     master = OfnetMaster(changed=lambda: told.append(1))
     methods = master.methods()
-    report = Report(node=VXLAN, host="h1", errors=("table full",))
-    for sent, times in ((report, 1), (report, 1), (Report(node=VXLAN, host="h1"), 2)):
+    report = AgentReport(node=VXLAN, host="h1", errors=("table full",))
+    for sent, times in ((report, 1), (report, 1), (AgentReport(node=VXLAN, host="h1"), 2)):
         await methods[REPORT](sent.to_json())
         assert len(told) == times
     await methods[UNREGISTER_NODE](VXLAN.to_json())
@@ -236,7 +236,7 @@ async def test_a_master_tells_that_a_report_is_overdue() -> None:
     told: list[int] = []
     now = 100.0
     master = OfnetMaster(clock=lambda: now, changed=lambda: told.append(1))
-    await master.methods()[REPORT](Report(node=VXLAN, host="h1", repeat=2.0).to_json())
+    await master.methods()[REPORT](AgentReport(node=VXLAN, host="h1", repeat=2.0).to_json())
     master.look()
     assert len(told) == 1  # the report
     now = 106.1

@@ -15,7 +15,7 @@ from netmaster.host_progress import NO_AGENT, NOT_REPORTED, OVERDUE
 from netmaster.plan.objects import group, policy, rule
 from netmaster.plan.show.conditions import Condition
 from objdb.api import Change, Put
-from ofnet.rpc.control import Node, Report
+from ofnet.rpc.control import AgentReport, Node
 from state import codec
 from state.records import HostRecord, ServiceInstance
 from tests.unit.netmaster.scene import a_group, a_policy
@@ -31,7 +31,7 @@ class Leading:
     """A leader, and what two hosts report to it."""
 
     lead: Term
-    reports: dict[Node, Report] = field(default_factory=dict)
+    reports: dict[Node, AgentReport] = field(default_factory=dict)
     now: float = 1000.0
     most: int = conditions_api.MOST
     api: ConditionsApi = field(init=False)
@@ -62,7 +62,7 @@ class Leading:
     def reach(self, label: HostLabel, *errors: str, **more: float) -> None:
         """Have a host report that it has applied all that is stored now."""
         revisions = dict.fromkeys(PREFIXES, self.lead.committer.revision)
-        self.reports[NODES[label]] = Report(
+        self.reports[NODES[label]] = AgentReport(
             node=NODES[label],
             host=label,
             revisions=revisions,
@@ -109,7 +109,7 @@ async def test_each_kind_is_realised_where_its_last_change_is_applied(
 ) -> None:
     found = await there.of(kind, key)
     assert (found["status"], found["hosts"], found["of"], found["reason"]) == (True, 2, 2, "")
-    there.reports[NODES[H2]] = Report(node=NODES[H2], host=H2, revisions={})
+    there.reports[NODES[H2]] = AgentReport(node=NODES[H2], host=H2, revisions={})
     found = await there.of(kind, key)
     assert (found["status"], found["hosts"], found["of"], found["host"]) == (False, 1, 2, "h2")
     assert " at 0 of " in found["reason"]
@@ -144,7 +144,7 @@ async def test_since_when_it_is_so_is_kept_until_it_changes(there: Leading) -> N
     assert first == "1970-01-01T00:16:40+00:00"
     there.now += 60
     assert (await there.of("network", "default:n1"))["since"] == first
-    there.reports[NODES[H2]] = Report(node=NODES[H2], host=H2, revisions={})
+    there.reports[NODES[H2]] = AgentReport(node=NODES[H2], host=H2, revisions={})
     assert (await there.of("network", "default:n1"))["since"] == "1970-01-01T00:17:40+00:00"
 
 

@@ -15,7 +15,7 @@ from netmaster.plan.change_log import LEADER
 from netmaster.plan.endpoints import dead_hosts
 from netmaster.plan.endpoints.dead_hosts import Observed
 from objdb.api import Change, Put
-from ofnet.rpc.control import Node, Report
+from ofnet.rpc.control import AgentReport, Node
 from state import codec
 from state.records import EndpointRecord, HostRecord, ServiceInstance
 from tests.unit.netmaster.term import Term, outcome, term
@@ -34,7 +34,7 @@ class Leading:
     """A leader's answers about hosts."""
 
     lead: Term
-    reports: dict[Node, Report] = field(default_factory=dict)
+    reports: dict[Node, AgentReport] = field(default_factory=dict)
 
     async def put(self, key: str, value: bytes) -> None:
         await self.lead.backend.commit([Change((), (Put(key, value),))])
@@ -53,7 +53,7 @@ class Leading:
         await self.put(keys.service(end.service, node.host, node.port), codec.encode(end))
 
     def report(self, node: Node, label: HostLabel) -> None:
-        self.reports[node] = Report(node=node, host=label, revisions=AHEAD)
+        self.reports[node] = AgentReport(node=node, host=label, revisions=AHEAD)
 
     @property
     def hosts(self) -> HostsApi:
