@@ -59,7 +59,7 @@ from netmaster.leadership import (
 from netmaster.master_metrics import MasterMetrics
 from netmaster.plan.objects.globals import StartupFlags
 from netmaster.registrations import Registrations
-from netmaster.settings import Settings
+from netmaster.settings import MasterSettings
 from objdb.api import Backend, Lock
 from objdb.connect import StoreAddress, connect
 from objdb.wait_for_store import wait_for_store
@@ -78,7 +78,7 @@ SERVED: Final = patient(10.0)
 """Seconds that the service manager waits for a leader; its own limit is 90."""
 
 
-async def run(settings: Settings, version: str) -> None:
+async def run(settings: MasterSettings, version: str) -> None:
     """Run netmaster until it is told to stop. Raises ContivError or OSError if it cannot run."""
     loops = begin_loops()
     async with AsyncExitStack() as undo:
@@ -211,7 +211,7 @@ def _access_control(backend: Backend, stack: AsyncExitStack) -> AccessControl:
     )
 
 
-def _leader_settings(settings: Settings) -> LeaderSettings:
+def _leader_settings(settings: MasterSettings) -> LeaderSettings:
     return LeaderSettings(
         mode=settings.mode,
         flags=StartupFlags(fwd_mode=settings.fwd_mode, infra_type=settings.infra),
@@ -260,7 +260,9 @@ async def _look_for_overdue(agents: control.OfnetMaster) -> None:
         agents.look()
 
 
-async def _listen(server: RestServer, settings: Settings, tls: TlsContexts | None) -> ListenAddress:
+async def _listen(
+    server: RestServer, settings: MasterSettings, tls: TlsContexts | None
+) -> ListenAddress:
     """Open the listeners; return the address at which masters and agents reach this one."""
     context = tls.server(certificate_optional=True) if tls else None
     external = await server.listen(settings.external, context)

@@ -14,10 +14,10 @@ from daemons.program import Program
 from netmaster import settings
 from netmaster.commands import dispatch
 from netmaster.daemon import run
-from netmaster.settings import Settings
+from netmaster.settings import MasterSettings
 
 
-def _serve(resolved: Settings) -> None:
+def _serve(resolved: MasterSettings) -> None:
     uvloop.run(run(resolved, VERSION))
 
 

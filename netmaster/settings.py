@@ -1,8 +1,8 @@
 """The settings of the daemon, checked in the original's order.
 
-In come the values that `daemons.flags` read; out comes a valid `Settings`, or a UsageError with the
-original's text (docs/original/netmaster-daemon.md §1). Does no I/O: the host's own address is an
-argument.
+In come the values that `daemons.flags` read; out comes a valid `MasterSettings`, or a
+UsageError with the original's text (docs/original/netmaster-daemon.md §1). Does no I/O: the host's
+own address is an argument.
 """
 
 import json
@@ -128,7 +128,7 @@ FLAGS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class MasterSettings:
     """The settings of the daemon.
 
     `internal` is where other masters and the agents reach this one; its host is never empty or
@@ -166,7 +166,7 @@ class Settings:
         return covered and self.external.port == self.internal.port
 
 
-def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
+def resolve(values: Values, host_address: Callable[[], str]) -> MasterSettings:
     """Return the settings, or raise UsageError for the first flag that is wrong.
 
     `host_address` returns the host's default address; it is called only if the internal address
@@ -184,7 +184,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
     infra = values["infra"].lower()
     if infra not in INFRA_TYPES:
         raise UsageError(f"Unknown netmaster infra type: {infra}")
-    return Settings(
+    return MasterSettings(
         mode=modes.mode,
         net_mode=modes.net_mode,
         fwd_mode=modes.fwd_mode,

@@ -13,11 +13,11 @@ from core.version import VERSION
 from daemons.program import Program
 from netplugin import settings
 from netplugin.commands import cleanup, cni_files, preflight
-from netplugin.settings import Settings
+from netplugin.settings import AgentSettings
 from netplugin.startup.daemon import run
 
 
-def _serve(resolved: Settings) -> None:
+def _serve(resolved: AgentSettings) -> None:
     uvloop.run(run(resolved, VERSION))
 
 

@@ -1,8 +1,8 @@
 """The agent's command line, validated once and in the original's order.
 
-In come the values that `daemons.flags` read; out comes a valid `Settings`, or a UsageError with the
-original's text (docs/original/netplugin-agent.md §1.1). Unlike in the original, every path and port
-can be set, since several agents run on one test machine (ADR 16).
+In come the values that `daemons.flags` read; out comes a valid `AgentSettings`, or a
+UsageError with the original's text (docs/original/netplugin-agent.md §1.1). Unlike in the original,
+every path and port can be set, since several agents run on one test machine (ADR 16).
 """
 
 import re
@@ -444,7 +444,7 @@ class DockerSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class AgentSettings:
     """What the agent runs with."""
 
     mode: str
@@ -533,7 +533,7 @@ class Settings:
         return self.journal.parent / HOST_ID
 
 
-def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
+def resolve(values: Values, host_address: Callable[[], str]) -> AgentSettings:
     """Return the settings, or raise UsageError for the first flag that is wrong.
 
     `host_address` gives the host's default address; asked for only where a flag does not name one.
@@ -548,7 +548,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
     uplinks = tuple(dict.fromkeys(named))
     if modes.net_mode == "vlan" and not uplinks:
         raise UsageError("vlan-uplinks must be set when using VLAN mode")
-    return Settings(
+    return AgentSettings(
         mode=modes.mode,
         fwd_mode=FwdMode(modes.fwd_mode) if modes.fwd_mode else None,
         store=store,

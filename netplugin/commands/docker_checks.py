@@ -17,7 +17,7 @@ from core.errors import HostError
 from core.patience import patient
 from netplugin.commands.findings import Note
 from netplugin.dns.upstream import Address, servers_of_host
-from netplugin.settings import Settings
+from netplugin.settings import AgentSettings
 
 DAEMON_JSON: Final = Path("/etc/docker/daemon.json")
 """The engine's settings, where its package looks for them."""
@@ -35,7 +35,7 @@ REMEDY: Final = (
 )
 
 
-async def engine(wanted: Settings) -> str | Note:
+async def engine(wanted: AgentSettings) -> str | Note:
     """Return how the engine of this host asks; one that is away is no fault: agents wait for it.
 
     Raises HostError for settings that cannot be read.

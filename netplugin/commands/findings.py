@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from core.errors import ContivError
-from netplugin.settings import Settings
+from netplugin.settings import AgentSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,11 @@ class Finding:
         return f"{line}\n       -> {self.remedy}" if self.remedy else line
 
 
-Check = Callable[[Settings], Awaitable[str | Note]]
+Check = Callable[[AgentSettings], Awaitable[str | Note]]
 """Returns what it found; raises ContivError or OSError for a fault."""
 
 
-async def finding(subject: str, check: Check, remedy: str, wanted: Settings) -> Finding:
+async def finding(subject: str, check: Check, remedy: str, wanted: AgentSettings) -> Finding:
     """Run a check and return its finding."""
     try:
         found = await check(wanted)

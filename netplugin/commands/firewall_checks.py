@@ -17,7 +17,7 @@ from netplugin.kernel.firewall import iptables
 from netplugin.kernel.firewall.foreign_chains import FIREWALLD, in_the_way
 from netplugin.kernel.firewall.foreign_rules import refusals
 from netplugin.kernel.firewall.iptables import Chain
-from netplugin.settings import Settings
+from netplugin.settings import AgentSettings
 from netplugin.world.bridges.port_names import HOST_LINKS
 
 INPUT: Final = "INPUT"
@@ -47,7 +47,7 @@ class FirewallPort:
         return f"{self.protocol.upper()} {self.number}"
 
 
-def needed(wanted: Settings) -> list[FirewallPort]:
+def needed(wanted: AgentSettings) -> list[FirewallPort]:
     """Return the ports that other hosts and masters must reach; 0 is none that can be named."""
     numbers = (wanted.rest.port, wanted.vxlan_rpc_port, wanted.vlan_rpc_port)
     ports = [
@@ -57,7 +57,7 @@ def needed(wanted: Settings) -> list[FirewallPort]:
     return [port for port in ports if port.number]
 
 
-async def firewall(wanted: Settings) -> str | Note:
+async def firewall(wanted: AgentSettings) -> str | Note:
     """Check that no firewall drops what pods send by this host, or what other hosts send to it."""
     versions = sorted({one.version for one in (wanted.ctrl_ip, *wanted.vtep_ips)})
     for found in await refusals([*forward_check.ways((), versions)], HOST_LINKS):

@@ -42,7 +42,7 @@ from netplugin.kube.discovery import access_of
 from netplugin.kube.resources import NAMESPACES, SERVICES, SLICES, pods_of
 from netplugin.ovsdb.control_socket import ControlSocket, rundir_of
 from netplugin.pods.mtu import underlay_of
-from netplugin.settings import SMALLEST_MTU, Settings
+from netplugin.settings import SMALLEST_MTU, AgentSettings
 from ofnet.world import Bridge, FwdMode
 
 NAME: Final = "preflight"
@@ -80,14 +80,14 @@ def run(arguments: Sequence[str], environ: Mapping[str, str], checks: Checks | N
         raise HostError(f"this host lacks {lacking} of {len(findings)} things an agent needs")
 
 
-async def findings_of(wanted: Settings, checks: Checks) -> list[Finding]:
+async def findings_of(wanted: AgentSettings, checks: Checks) -> list[Finding]:
     """Return the findings of all checks, in order."""
     looks = (finding(subject, *check, wanted) for subject, check in checks.items())
     with read_once():
         return await asyncio.gather(*looks)
 
 
-async def _rights(_wanted: Settings) -> str:
+async def _rights(_wanted: AgentSettings) -> str:
     held = _effective_capabilities()
     lacking = [name for name, bit in _CAPABILITIES.items() if not held >> bit & 1]
     if lacking:
@@ -101,12 +101,12 @@ def _effective_capabilities() -> int:
     return int(line.split()[1], 16)
 
 
-async def _switch(wanted: Settings) -> str:
+async def _switch(wanted: AgentSettings) -> str:
     bridges = sorted((await switch_state(wanted)).ports)
     return f"database at {wanted.ovsdb}, bridges: {', '.join(bridges) or 'none'}"
 
 
-async def _datapath(wanted: Settings) -> str:
+async def _datapath(wanted: AgentSettings) -> str:
     with closing(KernelLinks()) as links:
         if await links.has_kernel_datapath():
             return "the kernel's"
@@ -118,7 +118,7 @@ async def _datapath(wanted: Settings) -> str:
     return f"userspace's, tunnels leave by bridge {' and '.join(sorted(set(holders.values())))}"
 
 
-async def _release(wanted: Settings) -> str | Note:
+async def _release(wanted: AgentSettings) -> str | Note:
     version = (await ControlSocket(rundir_of(wanted.ovsdb)).call("version")).partition("\n")[0]
     with closing(KernelLinks()) as links:
         if not await links.has_kernel_datapath() and megaflow_purge.is_affected(version):
@@ -126,7 +126,7 @@ async def _release(wanted: Settings) -> str | Note:
     return version
 
 
-async def _links(wanted: Settings) -> str:
+async def _links(wanted: AgentSettings) -> str:
     with closing(KernelLinks()) as links:
         underlay = await underlay_of(links, wanted.vtep_ips, wanted.uplinks)
     carried = underlay.carries(Bridge.VXLAN)
@@ -140,18 +140,18 @@ async def _links(wanted: Settings) -> str:
     return f"tunnels from {_named(wanted)}, pods' MTU {wanted.mtu or carried}"
 
 
-def _named(wanted: Settings) -> str:
+def _named(wanted: AgentSettings) -> str:
     return " and ".join(map(str, wanted.vtep_ips))
 
 
-async def _uplinks(wanted: Settings) -> str:
+async def _uplinks(wanted: AgentSettings) -> str:
     with closing(KernelLinks()) as links:
         cards = await links.cards(wanted.uplinks)
     check_cards(cards, attached_cards((await switch_state(wanted)).ports.get(Bridge.VLAN, ())))
     return ", ".join(card.name for card in cards) or "none"
 
 
-async def _programs(_wanted: Settings) -> str:
+async def _programs(_wanted: AgentSettings) -> str:
     found = shutil.which(iptables.PROGRAM) or shutil.which(nft_tables.PROGRAM)
     if found is None:
         raise HostError(
@@ -162,7 +162,7 @@ async def _programs(_wanted: Settings) -> str:
     return found
 
 
-async def _forwarding(wanted: Settings) -> str | Note:
+async def _forwarding(wanted: AgentSettings) -> str | Note:
     if not host_access.forwards():
         pods = "pods on networks without a gateway" if _bridges(wanted) else "pods"
         fault = f"net.ipv4.ip_forward is 0: {pods} cannot reach addresses outside the cluster"
@@ -177,12 +177,12 @@ async def _forwarding(wanted: Settings) -> str | Note:
     return Note(unheard) if unheard else "this host forwards packets"
 
 
-def _bridges(wanted: Settings) -> bool:
+def _bridges(wanted: AgentSettings) -> bool:
     """Return whether pods reach their gateways without this host (forwarding mode bridge)."""
     return wanted.fwd_mode is FwdMode.BRIDGE
 
 
-async def _kubernetes(wanted: Settings) -> str:
+async def _kubernetes(wanted: AgentSettings) -> str:
     if wanted.k8s_config is None:
         return f"not asked for in mode {wanted.mode}"
     found = config.load(wanted.k8s_config)
@@ -196,7 +196,7 @@ async def _kubernetes(wanted: Settings) -> str:
     return f"{server} answers {access.identity}, {subnet}"
 
 
-async def _ports(wanted: Settings) -> str:
+async def _ports(wanted: AgentSettings) -> str:
     held = is_served(wanted.cni_socket)
     if held and _is_taken(wanted.rest.host, wanted.rest.port):
         return f"an agent runs already, at {wanted.cni_socket}"
@@ -227,7 +227,7 @@ def _is_taken(host: str, port: int) -> bool:
     return False
 
 
-async def _directories(wanted: Settings) -> str:
+async def _directories(wanted: AgentSettings) -> str:
     places = {wanted.journal, wanted.cni_socket.parent}
     if None in {wanted.vxlan_openflow_port, wanted.vlan_openflow_port}:
         places.add(rundir_of(wanted.ovsdb))

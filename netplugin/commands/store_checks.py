@@ -21,7 +21,7 @@ from netplugin.commands.findings import Note
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.packets import icmp
 from netplugin.pods.mtu import underlay_of
-from netplugin.settings import Settings
+from netplugin.settings import AgentSettings
 from netplugin.world.bridges import port_names
 from netplugin.world.bridges.conversion import check_host, private_subnet
 from netplugin.world.peers import Address, end_of
@@ -40,7 +40,7 @@ VERSIONS: Final = (
 )
 
 
-async def store(wanted: Settings) -> str:
+async def store(wanted: AgentSettings) -> str:
     """Check that the store answers and has no other host of this name."""
     async with _opened(wanted) as backend:
         stamp = await wait_for_store(wanted.store, backend, keys.SCHEMA)
@@ -52,7 +52,7 @@ async def store(wanted: Settings) -> str:
     return f"{wanted.store} answers" + ("" if stamp else ", no netmaster has used it yet")
 
 
-async def certificates(wanted: Settings) -> str | Note:
+async def certificates(wanted: AgentSettings) -> str | Note:
     """Check what clients that take RFC 5280 strictly, as Python 3.13 does, say of the store's CA.
 
     Daemons do not check so themselves (`core.net.tls_trust`).
@@ -69,7 +69,7 @@ async def certificates(wanted: Settings) -> str | Note:
     return "strict clients accept those of the store as well"
 
 
-async def versions(wanted: Settings) -> str | Note:
+async def versions(wanted: AgentSettings) -> str | Note:
     """Compare this program's release with those of all daemons: is an upgrade half done."""
     try:
         async with _opened(wanted) as backend:
@@ -88,7 +88,7 @@ async def versions(wanted: Settings) -> str | Note:
     return Note(f"this program is of {VERSION}, others are not: {'; '.join(named)}")
 
 
-async def private_network(wanted: Settings) -> str | Note:
+async def private_network(wanted: AgentSettings) -> str | Note:
     """Check that the private network of this host's pods is not routed elsewhere."""
     try:
         private = await _private(wanted)
@@ -105,7 +105,7 @@ async def private_network(wanted: Settings) -> str | Note:
     return f"{private} is free"
 
 
-async def paths(wanted: Settings) -> str | Note:
+async def paths(wanted: AgentSettings) -> str | Note:
     """Check that the longest tunnel packets reach the known hosts."""
     try:
         others = await _others(wanted)
@@ -121,7 +121,7 @@ async def paths(wanted: Settings) -> str | Note:
     return f"{len(peers)} other hosts, pods' packets of {mtu} bytes pass where short ones do"
 
 
-async def _private(wanted: Settings) -> IPv4Network:
+async def _private(wanted: AgentSettings) -> IPv4Network:
     async with _opened(wanted) as backend:
         entry = await backend.get(keys.GLOBAL_CONFIG)
     record = codec.decode(entry.key, entry.value) if entry else None
@@ -130,7 +130,7 @@ async def _private(wanted: Settings) -> IPv4Network:
     return private_subnet(record) or IPv4Network(DEFAULT_PRIVATE_SUBNET)
 
 
-async def _others(wanted: Settings) -> list[HostRecord]:
+async def _others(wanted: AgentSettings) -> list[HostRecord]:
     async with _opened(wanted) as backend:
         entries = (await backend.snapshot(keys.HOSTS)).entries.values()
     records = [codec.decode(entry.key, entry.value) for entry in entries]
@@ -140,7 +140,7 @@ async def _others(wanted: Settings) -> list[HostRecord]:
     return [one for one in hosts if one.label != wanted.host and end_of(one) is not None]
 
 
-def _ends(hosts: Iterable[HostRecord], wanted: Settings) -> dict[HostLabel, Address]:
+def _ends(hosts: Iterable[HostRecord], wanted: AgentSettings) -> dict[HostLabel, Address]:
     """Return where the tunnels to other hosts end. Raises HostError where none is possible."""
     families = {one.version for one in wanted.vtep_ips}
     found: dict[HostLabel, Address] = {}
@@ -160,7 +160,7 @@ def _unread(exc: ContivError) -> Note:
 
 
 @asynccontextmanager
-async def _opened(wanted: Settings) -> AsyncIterator[Backend]:
+async def _opened(wanted: AgentSettings) -> AsyncIterator[Backend]:
     backend = connect(wanted.store)
     try:
         async with asyncio.timeout(STORE_WAIT):

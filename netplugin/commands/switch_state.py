@@ -17,7 +17,7 @@ from typing import Final
 from core.errors import ContivError
 from core.patience import patient
 from netplugin.ovsdb import Ovsdb, PortRow
-from netplugin.settings import Settings
+from netplugin.settings import AgentSettings
 
 OVSDB_WAIT: Final = patient(10.0)
 """Seconds; on a host without a database all checks of it wait for them together."""
@@ -35,7 +35,7 @@ class _Reads:
         self._turn = asyncio.Lock()
         self._outcome: SwitchState | ContivError | OSError | None = None
 
-    async def get(self, wanted: Settings) -> SwitchState:
+    async def get(self, wanted: AgentSettings) -> SwitchState:
         async with self._turn:
             if self._outcome is None:
                 try:
@@ -60,12 +60,12 @@ def read_once() -> Iterator[None]:
         _shared.reset(token)
 
 
-async def switch_state(wanted: Settings) -> SwitchState:
+async def switch_state(wanted: AgentSettings) -> SwitchState:
     """Return the bridges and ports. Raises ContivError or OSError."""
     return await (_shared.get(None) or _Reads()).get(wanted)
 
 
-async def _read(wanted: Settings) -> SwitchState:
+async def _read(wanted: AgentSettings) -> SwitchState:
     async with await Ovsdb.connect(wanted.ovsdb, wait=OVSDB_WAIT) as ovsdb:
         ports = {bridge: tuple(ovsdb.ports(bridge).values()) for bridge in ovsdb.bridges()}
     return SwitchState(ports)

@@ -21,7 +21,7 @@ from core.errors import HostError
 from netplugin.commands.switch_state import switch_state
 from netplugin.kernel.netns import KernelLinks
 from netplugin.ovsdb import PortRow
-from netplugin.settings import Settings
+from netplugin.settings import AgentSettings
 
 ARP_REMEDY: Final = (
     "sysctl net.ipv4.conf.CARD.arp_ignore=1, also after a reboot; or give the bridge the card's "
@@ -52,7 +52,7 @@ def arp_fault(bridge: str, mac: str, cards: Iterable[BridgeCard]) -> str | None:
     return None
 
 
-async def neighbours(wanted: Settings) -> str:
+async def neighbours(wanted: AgentSettings) -> str:
     """Check that only the bridge answers ARP for the tunnels' address. Raises HostError."""
     with closing(KernelLinks()) as links:
         if await links.has_kernel_datapath():

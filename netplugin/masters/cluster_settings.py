@@ -13,7 +13,7 @@ from typing import Final
 from core import keys
 from core.errors import UsageError
 from core.logs import fields
-from netplugin.settings import Settings
+from netplugin.settings import AgentSettings
 from objdb.api import Backend
 from state.records import GlobalRecord
 from state.watch import RecordFeed
@@ -24,7 +24,7 @@ REMINDER: Final = 10.0
 
 
 async def cluster_settings(
-    store: Backend, settings: Settings, *, reminder: float = REMINDER
+    store: Backend, settings: AgentSettings, *, reminder: float = REMINDER
 ) -> GlobalRecord:
     """Return the cluster's settings once netmaster has written them.
 

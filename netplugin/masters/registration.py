@@ -11,7 +11,7 @@ from typing import Final
 from core import keys
 from core.tasks import Supervisor
 from daemons.listen_address import ANY_ADDRESS
-from netplugin.settings import Settings
+from netplugin.settings import AgentSettings
 from objdb.api import Backend
 from objdb.registration import TTL, Registration
 from objdb.shared_lease import SharedLease
@@ -22,7 +22,7 @@ ANY_HOST: Final = ("", ANY_ADDRESS, "::")
 
 
 def host_record(
-    settings: Settings, uplink_macs: Iterable[str], version: str, host_id: str
+    settings: AgentSettings, uplink_macs: Iterable[str], version: str, host_id: str
 ) -> HostRecord:
     """Return the record of this host for the cluster; `netplugin.masters.label_claim` writes it."""
     return HostRecord(
@@ -39,7 +39,9 @@ def host_record(
     )
 
 
-def instances(settings: Settings, rpc_ports: Sequence[int], version: str) -> list[ServiceInstance]:
+def instances(
+    settings: AgentSettings, rpc_ports: Sequence[int], version: str
+) -> list[ServiceInstance]:
     """Return this agent's services: its RPC servers (vxlan, vlan) and its tunnel endpoints."""
     control = str(settings.ctrl_ip)
     ends = [
@@ -59,7 +61,7 @@ def instances(settings: Settings, rpc_ports: Sequence[int], version: str) -> lis
     ]
 
 
-def rest_instance(settings: Settings, port: int, version: str) -> ServiceInstance:
+def rest_instance(settings: AgentSettings, port: int, version: str) -> ServiceInstance:
     """Return the service of this agent's REST routes, on the port in use."""
     host = settings.rest.host
     return ServiceInstance(

@@ -18,7 +18,7 @@ from netplugin.bgp.host_bgp import BgpTiming
 from netplugin.bridges.host import forward_check
 from netplugin.bridges.vxlan import port_retries
 from netplugin.pods.registry.pod_host import PodTiming
-from netplugin.settings import Settings
+from netplugin.settings import AgentSettings
 
 Task = Callable[[], Coroutine[Any, Any, None]]
 """What a subsystem runs for the life of the agent."""
@@ -72,7 +72,7 @@ class AgentTiming:
 class Context:
     """Settings of this run, the owner of its tasks, and the stack that undoes what it opened."""
 
-    settings: Settings
+    settings: AgentSettings
     version: str
     supervisor: Supervisor
     stack: AsyncExitStack

@@ -38,7 +38,7 @@ from netplugin.kube.discovery import access_of, api_hosts
 from netplugin.masters.cluster_settings import cluster_settings
 from netplugin.masters.own_record import OwnRecord
 from netplugin.pods.registry.pod_host import place_as_asked
-from netplugin.settings import Settings
+from netplugin.settings import AgentSettings
 from netplugin.startup.agent import Agent
 from netplugin.startup.clients import Clients, connect_clients
 from netplugin.startup.context import Context
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-async def run(settings: Settings, version: str) -> None:
+async def run(settings: AgentSettings, version: str) -> None:
     """Run the agent until SIGTERM or SIGINT. Flows and ports stay when it ends."""
     begin_loops()
     # The stack is the outer one: tasks end before what they use is closed. A task that finds a
@@ -80,7 +80,9 @@ async def run(settings: Settings, version: str) -> None:
         notify(STOPPING)
 
 
-async def _agent(settings: Settings, version: str, sup: Supervisor, stack: AsyncExitStack) -> None:
+async def _agent(
+    settings: AgentSettings, version: str, sup: Supervisor, stack: AsyncExitStack
+) -> None:
     kube_config = config.load(settings.k8s_config) if settings.k8s_config else KubeConfig()
     log.info("agent starts", extra=fields(host=settings.host, address=settings.ctrl_ip))
     try:

@@ -40,7 +40,7 @@ from netplugin.flow_records.sinks import FileSink, IpfixSink, Sink, SocketSink
 from netplugin.masters.progress import Progress, at_once
 from netplugin.pod_metrics import samples
 from netplugin.pod_metrics.pod_metrics import PodMetrics
-from netplugin.settings import ExportKind, ExportTarget, Settings
+from netplugin.settings import AgentSettings, ExportKind, ExportTarget
 from netplugin.startup import metric_names as names
 from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context, Subsystem, Task, Tasks
@@ -382,7 +382,7 @@ def _name_server(context: Context, world: WorldBuilder) -> NameServer:
     return NameServer(world.names, RateLimit(settings.dns_rate, time.monotonic), own)
 
 
-def _flow_exporter(settings: Settings, recorder: FlowRecorder | None) -> FlowExporter | None:
+def _flow_exporter(settings: AgentSettings, recorder: FlowRecorder | None) -> FlowExporter | None:
     """Return what exports records of flows; None where that is off."""
     if recorder is None or not settings.flow_export:
         return None
@@ -409,7 +409,9 @@ def _noticed(policy_log: PolicyLog, recorder: FlowRecorder | None, bridge: Bridg
     return note
 
 
-def _pod_metrics(settings: Settings, clients: Clients, world: WorldBuilder) -> PodMetrics | None:
+def _pod_metrics(
+    settings: AgentSettings, clients: Clients, world: WorldBuilder
+) -> PodMetrics | None:
     """Return what counts the traffic of pods; None where that is off."""
     most = settings.named_pods
     return None if most is None else PodMetrics(world, clients.tools.link_counters, most=most)

@@ -32,7 +32,7 @@ from netplugin.pods.registry.block_renewal import BlockRenewal
 from netplugin.pods.registry.endpoint_registry import EndpointRegistry
 from netplugin.pods.registry.pod_host import PlacePod, PodHost, PodSettings, place_as_asked
 from netplugin.pods.teardown import Teardown
-from netplugin.settings import Settings
+from netplugin.settings import AgentSettings
 from netplugin.startup import metric_names as names
 from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context, Subsystem, Tasks
@@ -177,5 +177,5 @@ async def build_pod_services(
     )
 
 
-def _delivery(settings: Settings) -> Delivery:
+def _delivery(settings: AgentSettings) -> Delivery:
     return Delivery.INSIDE if settings.docker is None else Delivery.HANDED_OVER

@@ -23,7 +23,7 @@ from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.kernel.firewall.iptables import Chain, Iptables, IptablesRule
 from netplugin.kernel.host_watches import HostWatches
 from netplugin.kernel.netns import KernelLinks
-from netplugin.settings import Settings
+from netplugin.settings import AgentSettings
 from netplugin.world import underlay
 from netplugin.world.bridges import port_names
 from netplugin.world.management import Management, further6, management_ports
@@ -72,7 +72,7 @@ class PodGuard:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: AgentSettings,
         management: Management,
         store: Backend,
         links: KernelLinks,
@@ -185,7 +185,7 @@ class PodGuard:
         )
 
 
-def own_ports(settings: Settings) -> frozenset[ManagementPort]:
+def own_ports(settings: AgentSettings) -> frozenset[ManagementPort]:
     """Return the ports that follow from the settings: this agent's, the store's, usual ones."""
     store = settings.store
     named = (member.rpartition(":")[2] for member in store.members)

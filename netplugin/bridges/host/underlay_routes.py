@@ -33,7 +33,7 @@ from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.dns.upstream import servers_of_host
 from netplugin.kernel.netlink.requests import Address, Interface, Network
 from netplugin.kernel.netns import KernelLinks
-from netplugin.settings import Settings
+from netplugin.settings import AgentSettings
 from netplugin.world import underlay
 from netplugin.world.bridges import port_names
 from netplugin.world.underlay import HostUnderlay
@@ -67,7 +67,7 @@ class UnderlayRoutes:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: AgentSettings,
         links: KernelLinks,
         *,
         resolve: Callable[[str], Awaitable[Set[str]]],

@@ -6,7 +6,7 @@ import pytest
 
 from netplugin.commands import store_checks
 from netplugin.commands.findings import Note
-from netplugin.settings import Settings
+from netplugin.settings import AgentSettings
 from tests.bed.certificates import make_certificates
 from tests.bed.secured import Secured, SecuredEtcd, with_tls
 from tests.unit.netplugin.commands.preflight import FLAGS
@@ -22,7 +22,7 @@ def store(bed_dir: Path, store_kind: str) -> Secured:
     return with_tls(store_kind, bed_dir)
 
 
-def named(store: Secured, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def named(store: Secured, directory: Path, monkeypatch: pytest.MonkeyPatch) -> AgentSettings:
     files = {"ca": "ca.pem", "cert": "client.pem", "key": "client.key"}
     paths = {name: str(directory / file) for name, file in files.items()}
     if isinstance(store, SecuredEtcd):

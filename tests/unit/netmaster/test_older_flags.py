@@ -5,14 +5,14 @@ import pytest
 from core.errors import UsageError
 from daemons import flags
 from daemons.listen_address import ListenAddress
-from netmaster.settings import FLAGS, Settings, resolve
+from netmaster.settings import FLAGS, MasterSettings, resolve
 from objdb.connect import StoreAddress, StoreKind
 
 STORE = "--cluster-store=etcd://10.0.0.1:2379"
 HOST = "192.0.2.7"
 
 
-def resolved(*arguments: str) -> Settings:
+def resolved(*arguments: str) -> MasterSettings:
     """Return what a command line of the older generation means."""
     values = flags.read("netmaster", FLAGS, [STORE, *arguments], {}, "1")
     assert values is not None

@@ -4,7 +4,7 @@ import pytest
 
 from core.errors import UsageError
 from daemons.listen_address import ListenAddress
-from netmaster.settings import Settings
+from netmaster.settings import MasterSettings
 from objdb.connect import StoreAddress, StoreKind
 from tests.unit.netmaster.settings import resolved, settings_of
 
@@ -128,7 +128,7 @@ def test_the_environment_stands_in_for_flags() -> None:
         "CONTIV_NETMASTER_DEAD_HOST_AFTER": "7",
     }
     settings = settings_of(["--netmode", "vlan"], environ | {"X": "y"})
-    assert settings == Settings(
+    assert settings == MasterSettings(
         mode="docker",
         net_mode="vlan",
         fwd_mode="routing",

@@ -43,7 +43,7 @@ from netplugin.pods.mtu import PodMtus
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.pods.registry.endpoint_registry import EndpointRegistry
 from netplugin.pods.teardown import Teardown
-from netplugin.settings import Settings
+from netplugin.settings import AgentSettings
 from netplugin.startup.clients import Clients, HostTools
 from netplugin.startup.context import AgentTiming, Context
 from netplugin.startup.dataplane import Dataplane, build_dataplane
@@ -90,7 +90,7 @@ class Outside:
     master: FakeMaster
     switches: dict[Bridge, FakeSwitch]
     router: FakeRouter
-    settings: Settings
+    settings: AgentSettings
     timing: AgentTiming = field(default_factory=AgentTiming)
     other_firewalls: list[Refusal] = field(default_factory=list)
     ways_asked: list[Way] = field(default_factory=list)

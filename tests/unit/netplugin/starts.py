@@ -5,7 +5,7 @@ from pathlib import Path
 
 from core.ids import HostLabel
 from daemons.listen_address import ListenAddress
-from netplugin.settings import Settings
+from netplugin.settings import AgentSettings
 from objdb.api import Change, Put
 from objdb.connect import StoreAddress, StoreKind
 from objdb.memory import MemoryBackend
@@ -16,7 +16,7 @@ from state.records import GlobalRecord, Record
 GLOBAL = GlobalRecord(
     infra_type="default", fwd_mode="routing", arp_mode="proxy", pvt_subnet="172.19.0.0/16"
 )
-SETTINGS = Settings(
+SETTINGS = AgentSettings(
     mode="kubernetes",
     fwd_mode=FwdMode.ROUTING,
     store=StoreAddress(StoreKind.ETCD, ("e:1",), secure=False),

@@ -13,9 +13,9 @@ from daemons.listen_address import ListenAddress
 from netplugin.settings import (
     FLAGS,
     MOST_NAMED_PODS,
+    AgentSettings,
     DockerScope,
     DockerSettings,
-    Settings,
     resolve,
 )
 from objdb.connect import StoreAddress, StoreKind
@@ -26,7 +26,7 @@ from tests.unit.netplugin.settings import settings_of
 GOOD = {"mode": "kubernetes", "netmode": "vxlan", "fwdmode": "routing"}
 
 
-def resolved(**changes: str) -> Settings:
+def resolved(**changes: str) -> AgentSettings:
     given = {**GOOD, **{name.replace("_", "-"): value for name, value in changes.items()}}
     return settings_of([f"--{name}={value}" for name, value in given.items()])
 
@@ -134,7 +134,7 @@ def test_tunnel_addresses_of_ipv6_and_of_both_families() -> None:
 
 
 def test_what_is_not_given_has_the_originals_defaults() -> None:
-    assert resolved() == Settings(
+    assert resolved() == AgentSettings(
         mode="kubernetes",
         fwd_mode=FwdMode.ROUTING,
         store=StoreAddress(StoreKind.ETCD, ("127.0.0.1:2379",), secure=False),
@@ -232,7 +232,7 @@ MEANT: dict[str, Any] = {
 
 def test_the_environment_stands_in_for_flags() -> None:
     environ = {f"CONTIV_NETPLUGIN_{name}": value for name, value in ALL.items()}
-    assert settings_of([], environ) == Settings(**MEANT)
+    assert settings_of([], environ) == AgentSettings(**MEANT)
     environ["CONTIV_NETPLUGIN_CNI_SOCKET"] = "/elsewhere.sock"
     assert settings_of([], environ).cni_socket == Path("/elsewhere.sock")
 
@@ -240,7 +240,7 @@ def test_the_environment_stands_in_for_flags() -> None:
 def test_every_flag_is_read_by_its_aliases() -> None:
     by_variable = {flag.env: flag.names[-1] for flag in FLAGS}
     arguments = [text for name, value in ALL.items() for text in ("-" + by_variable[name], value)]
-    assert settings_of(arguments) == Settings(**MEANT)
+    assert settings_of(arguments) == AgentSettings(**MEANT)
 
 
 @pytest.mark.parametrize(

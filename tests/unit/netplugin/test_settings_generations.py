@@ -6,14 +6,14 @@ import pytest
 
 from core.errors import UsageError
 from daemons import flags
-from netplugin.settings import FLAGS, Settings, resolve
+from netplugin.settings import FLAGS, AgentSettings, resolve
 from ofnet.world import FwdMode
 
 LATER = ("--mode=kubernetes", "--netmode=vlan", "--fwdmode=bridge", "--vlan-uplinks=eth1")
 OLDER = ("-cluster-store", "etcd://10.0.0.1:2379")
 
 
-def resolved(*arguments: str) -> Settings:
+def resolved(*arguments: str) -> AgentSettings:
     """Return what a command line means."""
     values = flags.read("netplugin", FLAGS, arguments, {}, "1")
     assert values is not None

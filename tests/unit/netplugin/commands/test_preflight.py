@@ -10,26 +10,26 @@ from netplugin.bridges.host import host_access
 from netplugin.commands import preflight, switch_state
 from netplugin.commands.findings import Note
 from netplugin.ovsdb import Ovsdb
-from netplugin.settings import Settings
+from netplugin.settings import AgentSettings
 from tests.unit.netplugin.commands.preflight import FLAGS
 from tests.unit.netplugin.settings import settings_of
 
 FLAGS += ["--ctrl-ip", "192.0.2.1", "--vtep-ip", "192.0.2.2"]
 
 
-async def there(wanted: Settings) -> str:
+async def there(wanted: AgentSettings) -> str:
     return f"tunnels from {wanted.vtep_ip}"
 
 
-async def doubted(_wanted: Settings) -> Note:
+async def doubted(_wanted: AgentSettings) -> Note:
     return Note("pods may miss it")
 
 
-async def refused(_wanted: Settings) -> str:
+async def refused(_wanted: AgentSettings) -> str:
     raise HostError("none here")
 
 
-async def unreadable(_wanted: Settings) -> str:
+async def unreadable(_wanted: AgentSettings) -> str:
     raise PermissionError(13, "Permission denied")
 
 
@@ -104,7 +104,7 @@ async def test_the_database_is_read_once_and_its_fault_is_that_of_all(
         await asyncio.sleep(0)
         raise SwitchUnavailable(f"no Open vSwitch database at {remote}")
 
-    async def reads(wanted: Settings) -> str:
+    async def reads(wanted: AgentSettings) -> str:
         return str(await switch_state.switch_state(wanted))
 
     monkeypatch.setattr(Ovsdb, "connect", away)

@@ -5,10 +5,10 @@ import pytest
 from core import keys
 from daemons import flags
 from netplugin.masters import registration
-from netplugin.settings import FLAGS, Settings, resolve
+from netplugin.settings import FLAGS, AgentSettings, resolve
 
 
-def settings(*more: str) -> Settings:
+def settings(*more: str) -> AgentSettings:
     """Return the settings of a host in bridge mode."""
     modes = ("--mode=kubernetes", "--netmode=vlan", "--fwdmode=bridge", "--vlan-uplinks=eth1")
     given = (*modes, "--host=h1", "--ctrl-ip=10.0.0.2", *more)

@@ -17,7 +17,7 @@ from core.change_notifier import ChangeNotifier
 from core.tasks import background
 from netplugin.bridges.guards.pod_guard import PodGuard
 from netplugin.kernel.firewall.firewall_watch import FirewallWatch
-from netplugin.settings import Settings
+from netplugin.settings import AgentSettings
 from netplugin.world.bridges.management_ends import ManagementEnds
 from netplugin.world.builder import WorldBuilder
 from objdb.api import Change, Delete, Put
@@ -83,7 +83,7 @@ class GuardedPods:
 
 
 @asynccontextmanager
-async def running(settings: Settings = GUARDED) -> AsyncIterator[GuardedPods]:
+async def running(settings: AgentSettings = GUARDED) -> AsyncIterator[GuardedPods]:
     guarded = GuardedPods(MemoryBackend(), Kernel(), WorldBuilder(HOST, FwdMode.ROUTING))
     await guarded.register(keys.SERVICE_NETMASTER, "192.0.2.10", 9997)
     guard = PodGuard(
