@@ -68,6 +68,7 @@ from ofnet.world import Bridge
 from state.docker_networks import DockerPlace
 from state.records import EndpointRecord, NetworkRecord
 from tests.bed.waiting import WITHIN
+from tests.unit.netplugin.port_rows import port_row
 from tests.unit.netplugin.records import NET, endpoint
 
 T = TypeVar("T")
@@ -584,17 +585,13 @@ class FakeOvsdb(Ovsdb):
         if bridge not in self.bridges():
             raise SwitchRefused(f"bridge {bridge} does not exist")
         self.lose(*gone)
-        row = PortRow(
-            name=spec.name,
+        row = port_row(
+            spec.name,
             bridge=bridge,
             type=spec.type,
-            ofport=None,
             tag=spec.tag,
-            mac_in_use=None,
             external_ids=dict(spec.external_ids),
             options=dict(spec.options),
-            error=None,
-            link_state=None,
             policing_rate=spec.policing_rate,
             policing_burst=spec.policing_burst,
             members=tuple(map(_card, sorted(spec.members))),

@@ -6,6 +6,7 @@ import pytest
 
 from netplugin.commands.underlay_checks import BridgeCard, arp_fault, arp_ignore, devices
 from netplugin.ovsdb import BondMember, PortRow
+from tests.unit.netplugin.port_rows import port_row
 
 BRIDGE, CARD = "0a:00:00:00:00:01", "0a:00:00:00:00:02"
 
@@ -42,24 +43,11 @@ def test_the_larger_setting_is_in_force(
 
 
 def port(name: str, type: str = "", *members: str) -> PortRow:  # noqa: A002 - the column's name
-    return PortRow(
-        name=name,
-        bridge="br-phy",
-        type=type,
-        ofport=1,
-        tag=0,
-        mac_in_use=None,
-        external_ids={},
-        options={},
-        error=None,
-        link_state=None,
-        policing_rate=0,
-        policing_burst=0,
-        members=tuple(
-            BondMember(name=one, ofport=1, mac_in_use=None, link_state=None, lacp_current=None)
-            for one in members
-        ),
+    cards = tuple(
+        BondMember(name=one, ofport=1, mac_in_use=None, link_state=None, lacp_current=None)
+        for one in members
     )
+    return port_row(name, bridge="br-phy", type=type, ofport=1, members=cards)
 
 
 def test_cards_are_the_ports_that_the_switch_did_not_make() -> None:

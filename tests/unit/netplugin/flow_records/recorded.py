@@ -14,6 +14,7 @@ from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge, Service
 from state.flow_records import FlowRecord
 from state.records import EndpointRecord
+from tests.unit.netplugin.port_rows import port_row
 from tests.unit.ofnet.fake_switch import FakeSwitch
 from tests.unit.ofnet.worlds import NET, address, local, remote, vtep, world
 
@@ -28,20 +29,7 @@ POD1, POD2, POD3, VIP = map(str, (address(1), address(2), address(3), address(20
 
 
 def row(number: int) -> PortRow:
-    return PortRow(
-        name=f"vvport{number}",
-        bridge=Bridge.VXLAN,
-        type="",
-        ofport=100 + number,
-        tag=0,
-        mac_in_use=None,
-        external_ids={},
-        options={},
-        error=None,
-        link_state=None,
-        policing_rate=0,
-        policing_burst=0,
-    )
+    return port_row(f"vvport{number}", ofport=100 + number)
 
 
 def record(key: EndpointKey) -> EndpointRecord:

@@ -11,23 +11,13 @@ from netplugin.ovsdb import PortRow
 from netplugin.world.bridges import port_names
 from netplugin.world.builder import WorldBuilder
 from ofnet.world import Bridge, FwdMode, NamePort
+from tests.unit.netplugin.port_rows import port_row
 
 
 def row(name: str, bridge: Bridge, owner: str) -> PortRow:
-    return PortRow(
-        name=name,
-        bridge=bridge,
-        type="",
-        ofport=-1,
-        tag=0,
-        mac_in_use=None,
-        external_ids={port_names.ENDPOINT_ID: owner},
-        options={},
-        error="could not open network device",
-        link_state=None,
-        policing_rate=0,
-        policing_burst=0,
-    )
+    external_ids = {port_names.ENDPOINT_ID: owner}
+    error = "could not open network device"
+    return port_row(name, bridge=bridge, ofport=-1, external_ids=external_ids, error=error)
 
 
 def published(*rows: PortRow) -> WorldBuilder:

@@ -14,6 +14,7 @@ from netplugin.ovsdb import BondMember, PortRow, PortSpec
 from netplugin.world.builder import WorldBuilder
 from ofnet.world import Bridge, FwdMode, Uplink
 from tests.unit.netplugin.agent import Outside
+from tests.unit.netplugin.port_rows import port_row
 from tests.unit.netplugin.records import HOST
 from tests.unit.netplugin.worlds import altered
 
@@ -200,22 +201,8 @@ def card(name: str, *, link: str = "up", lacp: bool | None = True) -> BondMember
 def bond(*changed: BondMember, active: str | None = "52:54:00:00:00:00") -> PortRow:
     """Return a bond of five cards, all in order but those given."""
     members = {name: card(name) for name in FIVE} | {one.name: one for one in changed}
-    return PortRow(
-        name=BOND,
-        bridge=Bridge.VLAN,
-        type="",
-        ofport=None,
-        tag=0,
-        mac_in_use=None,
-        external_ids={},
-        options={},
-        error=None,
-        link_state=None,
-        policing_rate=0,
-        policing_burst=0,
-        members=tuple(members.values()),
-        active_mac=active,
-    )
+    ports = tuple(members.values())
+    return port_row(BOND, bridge=Bridge.VLAN, members=ports, active_mac=active)
 
 
 def all_but(*names: str) -> set[str]:

@@ -2,7 +2,7 @@
 
 from netplugin.bridges.vxlan.port_retries import PACE, PortRetries
 from netplugin.ovsdb import PortRow
-from ofnet.world import Bridge
+from tests.unit.netplugin.port_rows import port_row
 
 
 class Clock:
@@ -15,20 +15,8 @@ class Clock:
 
 
 def row(ofport: int | None, name: str = "vxif1") -> PortRow:
-    return PortRow(
-        name=name,
-        bridge=Bridge.VXLAN,
-        type="vxlan",
-        ofport=ofport,
-        tag=0,
-        mac_in_use=None,
-        external_ids={},
-        options={},
-        error="File exists" if ofport == -1 else None,
-        link_state=None,
-        policing_rate=0,
-        policing_burst=0,
-    )
+    error = "File exists" if ofport == -1 else None
+    return port_row(name, type="vxlan", ofport=ofport, error=error)
 
 
 def test_attempts_become_rare() -> None:
