@@ -21,6 +21,7 @@ from collections.abc import (
 )
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from core import keys
@@ -30,7 +31,7 @@ from core.errors import ContivError, Invalid
 from core.logs import fields
 from netplugin.bridges.host.host_ports import InterfaceContext, is_host_port
 from netplugin.bridges.reconcile_loop import ReconcileLoop
-from netplugin.dns.upstream import servers_of_host
+from netplugin.dns.upstream import RESOLV_CONF, servers_of_host
 from netplugin.kernel.netlink.requests import Address, Interface, Network
 from netplugin.kernel.netns import KernelLinks
 from netplugin.settings import AgentSettings
@@ -62,7 +63,7 @@ class UnderlayRoutes:
     """The rules and exceptions of this host. One per agent.
 
     `servers` are the hosts of API servers, by name or address. `resolve` returns the addresses of
-    a host.
+    a host; `resolv_conf` names its name servers.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class UnderlayRoutes:
         *,
         resolve: Callable[[str], Awaitable[Set[str]]],
         servers: Sequence[str] = (),
+        resolv_conf: Path = RESOLV_CONF,
     ) -> None:
         self._changes = ChangeNotifier()
         self.known = HostUnderlay(settings.host)
@@ -80,6 +82,7 @@ class UnderlayRoutes:
         self._links = links
         self._resolve = resolve
         self._servers = servers
+        self._resolv_conf = resolv_conf
         self._set: frozenset[Address] | None = None
         """The exceptions that the kernel has, as far as this agent set them; None: unknown."""
         self._setting = asyncio.Lock()
@@ -192,9 +195,8 @@ class UnderlayRoutes:
         hosts = {member.rpartition(":")[0].strip("[]") for member in self._settings.store.members}
         await self._set_hosts(_STORE, hosts, AddressKind.STORE)
         await self._set_hosts(_API_SERVERS, self._servers, AddressKind.FURTHER)
-        self.known.set_others(
-            _NAME_SERVERS, _named(map(str, servers_of_host()), AddressKind.FURTHER)
-        )
+        servers = map(str, servers_of_host(self._resolv_conf))
+        self.known.set_others(_NAME_SERVERS, _named(servers, AddressKind.FURTHER))
         asked = [*sorted(self.known.spared, key=lambda one: (one.version, int(one))), *_OUTSIDE]
         ways = (await self._links.ways(asked)).values()
         hops = {str(via) for link, via in ways if via is not None and not _is_agents(link)}
