@@ -22,7 +22,12 @@ MAC6_PREFIX: Final = "02:06"
 
 def authority(host: str, port: int | str) -> str:
     """Return `host:port` as URLs have it: an IPv6 address is in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return f"{url_host(host)}:{port}"
+
+
+def url_host(host: str) -> str:
+    """Return a host as URLs have it."""
+    return f"[{host}]" if ":" in host else host
 
 
 def ipv4(text: str) -> int:

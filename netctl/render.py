@@ -60,6 +60,14 @@ def moment(found: Json, name: str) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds") if at else "-"
 
 
+def place(address: str, port: int) -> str:
+    """Return an address and a port, 0 for none, as URLs have them."""
+    # As `core.addresses.authority`, whose module takes longer to import than a command.
+    if not port:
+        return address
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
 def bracketed(found: Json, name: str) -> str:
     """Return the values of a field in brackets, separated by blanks."""
     return f"[{' '.join(map(str, found.get(name, ())))}]"

@@ -19,6 +19,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from contivmodel.wire import dumps
+from core.addresses import authority
 from core.errors import SwitchRefused, SwitchUnavailable
 from core.ids import split_network_id
 from core.logs import fields
@@ -182,7 +183,6 @@ _RULE: Final = 6
 
 
 def _text(end: Json) -> str:
-    port = f":{end['port']}" if end["port"] else ""
-    address = f"[{end['address']}]" if port and ":" in end["address"] else end["address"]
+    place = authority(end["address"], end["port"]) if end["port"] else end["address"]
     names = "/".join(end[name] for name in ("tenant", "network", "group", "container") if end[name])
-    return f"{address}{port} {names}".rstrip()
+    return f"{place} {names}".rstrip()

@@ -26,6 +26,7 @@ from consul.exceptions import (
     NotFound,
 )
 
+from core.addresses import url_host
 from core.errors import ContivError, StoreDenied, StoreUnavailable, TooLarge, UsageError
 from core.net import tls_trust
 from daemons.http_client import Connector
@@ -232,8 +233,7 @@ class _Client(consul.aio.Consul):  # type: ignore[misc]  # as above
         cert: object = None,  # noqa: ARG002
     ) -> _Http:
         """Return the HTTP client."""
-        bracketed = f"[{host}]" if ":" in host else host
-        return _Http(bracketed, port, self._token, self._context)
+        return _Http(url_host(host), port, self._token, self._context)
 
 
 def _transaction_answer(response: consul.base.Response) -> Any:

@@ -10,6 +10,7 @@ import secrets
 import subprocess
 from pathlib import Path
 
+from core.addresses import authority
 from tests.bed.daemon import Daemon
 from tests.bed.janitor import Keeper
 from tests.bed.netns import Namespace
@@ -133,7 +134,7 @@ class ControlPlane:
             ["openssl", "rsa", "-in", "sa.key", "-pubout", "-out", "sa.pub"],
         ):
             subprocess.run(command, cwd=pki, check=True, capture_output=True)
-        url = f"https://{in_url(self.address)}:6443"
+        url = f"https://{authority(self.address, 6443)}"
         token = secrets.token_hex(16)
         (pki / "tokens.csv").write_text(f"{token},admin,admin,system:masters\n")
         self.kubeconfig.write_text(f"""apiVersion: v1
@@ -143,11 +144,6 @@ users: [{{name: admin, user: {{token: "{token}"}}}}]
 contexts: [{{name: x, context: {{cluster: c, user: admin}}}}]
 current-context: x
 """)
-
-
-def in_url(address: str) -> str:
-    """Return an address as it stands in a URL."""
-    return f"[{address}]" if ":" in address else address
 
 
 def version_of(program: str | Path) -> Version:

@@ -8,8 +8,8 @@ import re
 from functools import partial
 from typing import Any
 
+from core.addresses import authority
 from tests.e2e.cluster import DEPLOY, ROOT, SYSTEM, RealCluster
-from tests.e2e.control_plane import in_url
 from tests.e2e.images import PUBLIC
 from tests.e2e.kubernetes import REPLICAS, is_ready, started
 
@@ -23,7 +23,7 @@ def commands() -> str:
 
 def serves(cluster: RealCluster, client: str, pod: dict[str, Any]) -> bool:
     """Return whether a client gets a pod's page, which has the pod's name."""
-    url = f"http://{in_url(pod['status']['podIP'])}:8080/hostname"
+    url = f"http://{authority(pod['status']['podIP'], 8080)}/hostname"
     command = ("timeout", "5", "wget", "-q", "-O", "-", url)
     said = cluster.kubectl("exec", client, "--", *command, check=False)
     return said.strip() == str(pod["metadata"]["name"])

@@ -13,11 +13,11 @@ from functools import partial
 from ipaddress import ip_address
 from typing import Any
 
+from core.addresses import authority, url_host
 from core.version import VERSION
 from daemons.certificates import enrolment
 from tests.bed.waiting import eventually
 from tests.e2e.cluster import PATIENCE, SYSTEM, RealCluster
-from tests.e2e.control_plane import in_url
 from tests.e2e.images import TOOLS
 from tests.e2e.node import Node
 
@@ -176,7 +176,7 @@ def fetched(cluster: RealCluster, client: str, address: str, port: int) -> str:
 
 def fetched_by(node: Node, address: str, port: int) -> str:
     """Return what a web server says to a node."""
-    url = f"http://{in_url(address)}:{port}/"
+    url = f"http://{authority(address, port)}/"
     return last_line(node.run("curl", "-s", "--max-time", "5", url, check=False))
 
 
@@ -347,7 +347,7 @@ def test_a_service_spreads_over_its_pods(cluster: RealCluster) -> None:
 def test_nodes_reach_services(cluster: RealCluster) -> None:
     for node in cluster.nodes:
         assert fetched_by(node, address(cluster, "web"), 80)
-        assert node.run("curl", "-sk", f"https://{in_url(address(cluster, 'kubernetes'))}/readyz")
+        assert node.run("curl", "-sk", f"https://{url_host(address(cluster, 'kubernetes'))}/readyz")
 
 
 def test_node_ports_answer_on_each_node_from_elsewhere(cluster: RealCluster) -> None:

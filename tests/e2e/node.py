@@ -15,11 +15,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from core.addresses import url_host
 from tests.bed.janitor import Keeper, process_janitor
 from tests.bed.netns import Namespace, tx_checksum_off
 from tests.bed.ovs import SCHEMA
 from tests.bed.waiting import eventually
-from tests.e2e.control_plane import in_url, version_of
+from tests.e2e.control_plane import version_of
 from tests.e2e.images import PAUSE
 from tests.e2e.programs import Machine, containerd_file
 
@@ -71,7 +72,7 @@ class Node:
     @property
     def in_url(self) -> str:
         """That address as it stands in a URL."""
-        return in_url(self.address)
+        return url_host(self.address)
 
     # -- power -------------------------------------------------------------------------------------
 

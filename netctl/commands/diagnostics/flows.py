@@ -13,7 +13,7 @@ from netctl.commandline import Command, switch
 from netctl.commands import flags
 from netctl.connection import MasterConnection
 from netctl.output import LINES
-from netctl.render import Json
+from netctl.render import Json, place
 
 SHOWN: Final = 50
 AGAIN: Final = 1.0
@@ -122,16 +122,10 @@ def _line(one: Json) -> str:
 
 
 def _service(one: Json) -> str:
-    return f"{_place(one['serviceAddress'], one['servicePort'])} (service {one['service']}) -> "
+    return f"{place(one['serviceAddress'], one['servicePort'])} (service {one['service']}) -> "
 
 
 def _end(end: Json) -> str:
     names = "/".join(end[name] for name in (_POD if end["pod"] else _CONTAINER) if end[name])
-    place = _place(end["address"], end["port"])
-    return f"{place} ({names})" if names else place
-
-
-def _place(address: str, port: int) -> str:
-    if not port:
-        return address
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    where = place(end["address"], end["port"])
+    return f"{where} ({names})" if names else where

@@ -9,7 +9,7 @@ import click
 from netctl.commandline import Command
 from netctl.commands import flags
 from netctl.connection import MasterConnection
-from netctl.render import Json
+from netctl.render import Json, place
 
 SHOWN: Final = 50
 _NAMES: Final = ("tenant", "network", "group", "container")
@@ -59,8 +59,6 @@ def _rule(one: Json) -> str:
 
 
 def _end(end: Json) -> str:
-    address = end["address"]
-    if end["port"]:
-        address = f"[{address}]:{end['port']}" if ":" in address else f"{address}:{end['port']}"
+    where = place(end["address"], end["port"])
     names = "/".join(end[name] for name in _NAMES if end[name])
-    return f"{address} ({names})" if names else address
+    return f"{where} ({names})" if names else where

@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final
 
+from core.addresses import authority
 from netplugin.bridges.services.stale_datagrams import Ways
 from netplugin.kernel.firewall.iptables_chains import PREFIX
 from netplugin.world.bridges import port_names
@@ -275,11 +276,11 @@ class _Port:
     def _target(self, of: str, target: KubeTarget) -> str:
         """Add the chain that translates to a target; return its name."""
         name = _digest("T", of, str(target.address), str(target.port))
-        to = f"[{target.address}]" if self.version == 6 else str(target.address)
+        to = authority(str(target.address), target.port)
         protocol = self.port.protocol.lower()
         remember = [f"-m recent --name {name} --set"] if self.service.affinity_seconds else []
         itself = f"-s {target.address} -j MARK --set-xmark {MARK}"
-        translate = f"-p {protocol} -m {protocol} -j DNAT --to-destination {to}:{target.port}"
+        translate = f"-p {protocol} -m {protocol} -j DNAT --to-destination {to}"
         self.made.nat[name] = [itself, *remember, translate]
         return name
 
