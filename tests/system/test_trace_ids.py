@@ -5,8 +5,6 @@ import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -15,6 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from tests.bed.cluster import Bed
 from tests.bed.netns import http_request
 from tests.bed.pods import Pod
+from tests.bed.trace_collector import collecting_traces
 from tests.bed.waiting import eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs]
@@ -34,30 +33,11 @@ def flags() -> Mapping[str, Sequence[str]]:
 
 
 @pytest.fixture(scope="module")
-def spans(bed: Bed) -> Iterator[list[dict[str, Any]]]:
+def exported(bed: Bed) -> Iterator[list[ExportTraceServiceRequest]]:
     """Run a collector in the fabric, which daemons find when they have something to send."""
-    got: list[dict[str, Any]] = []
-
-    class Collector(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            size = int(self.headers["Content-Length"])
-            got.extend(read(ExportTraceServiceRequest.FromString(self.rfile.read(size))))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
     listener = bed.fabric.namespace.call(lambda: socket.create_server((FABRIC, PORT)))
-    server = HTTPServer((FABRIC, PORT), Collector, bind_and_activate=False)
-    server.socket.close()
-    server.socket = listener
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield got
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with collecting_traces(listener) as got:
+        yield got
 
 
 def read(request: ExportTraceServiceRequest) -> Iterator[dict[str, Any]]:
@@ -95,11 +75,14 @@ def test_the_lines_of_an_add_have_its_trace(bed: Bed) -> None:
         assert first.name in line
 
 
-def test_a_collector_gets_the_whole_call(bed: Bed, spans: list[dict[str, Any]]) -> None:
+def test_a_collector_gets_the_whole_call(
+    bed: Bed, exported: list[ExportTraceServiceRequest]
+) -> None:
     pod = bed.add_pod(bed.hosts[0], "seen")
     trace = trace_of(bed, pod)
 
     def found() -> dict[str, dict[str, Any]]:
+        spans = (one for request in tuple(exported) for one in read(request))
         return {one["name"]: one for one in spans if one["trace"] == trace}
 
     names = {"ContivCNI.AddPod", "grant", "link", "flows", "port", "createEndpoint"}

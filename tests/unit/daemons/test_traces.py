@@ -1,9 +1,8 @@
 """Spans arrive at a collector, as the field's own definition of OTLP reads them."""
 
-import threading
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -13,37 +12,21 @@ from core.errors import UsageError
 from core.tracing import spans
 from core.tracing.trace_context import SpanRole
 from daemons import traces
+from tests.bed.trace_collector import collecting_traces
 
 TRACE, PARENT = "4b" * 16, "a0" * 8
 
 
 @contextmanager
-def collector(got: list[ExportTraceServiceRequest], status: int = 200) -> Iterator[str]:
-    """Take what is exported; give the address."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            got.append(ExportTraceServiceRequest.FromString(body))
-            self.send_response(status)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/v1/traces"
-        finally:
-            server.shutdown()
-            thread.join()
+def collector(status: int = 200) -> Iterator[tuple[str, list[ExportTraceServiceRequest]]]:
+    """Take what is exported; give the address, and what has come."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    with collecting_traces(listener, status) as got:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1/traces", got
 
 
 def test_spans_arrive_with_all_that_is_known_of_them() -> None:
-    got: list[ExportTraceServiceRequest] = []
-    with collector(got) as address, traces.exported("netplugin", address):
+    with collector() as (address, got), traces.exported("netplugin", address):
         with spans.received("ADD", f"00-{TRACE}-{PARENT}-01"):
             spans.describe({"pod": "web"})
             with pytest.raises(OSError, match="no link"), spans.part("link", SpanRole.CLIENT):
@@ -71,9 +54,8 @@ def test_nothing_is_exported_without_a_collector() -> None:
 
 
 def test_a_collector_that_refuses_costs_nothing_but_the_spans() -> None:
-    got: list[ExportTraceServiceRequest] = []
     with (
-        collector(got, status=400) as address,
+        collector(status=400) as (address, got),
         traces.exported("netmaster", address),
         spans.received("POST", None),
     ):
