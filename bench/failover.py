@@ -47,11 +47,12 @@ REFERENCES = 5
 def rows() -> Iterable[Row]:
     """Measure on each kind of store, and on three members of etcd."""
     for store in STORES:
-        yield from _on(store, _signals)
-    yield from _on(ETCD_CLUSTER, _together)
+        yield from on_store(store, _signals)
+    yield from on_store(ETCD_CLUSTER, _together)
 
 
-def _on(store: Store, measure: "Measure") -> list[Row]:
+def on_store(store: Store, measure: "Measure") -> list[Row]:
+    """Measure two masters on a store that is started for it; the measurement starts them."""
     with tempfile.TemporaryDirectory(prefix="ct-bench-", dir="/run") as directory:
         server = store.make(Path(directory))
         masters = [store.master(Path(directory), server, name) for name in ("a", "b")]

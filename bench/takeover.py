@@ -8,15 +8,11 @@ of the same keys by the same client, without making anything of them.
 
 import asyncio
 import signal
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address
-from pathlib import Path
 
-import uvloop
-
-from bench.failover import outage
+from bench.failover import on_store, outage
 from bench.objects import rss
 from bench.records import Crowd, write
 from bench.stores import ETCD, STORES, Server, Store
@@ -45,20 +41,7 @@ CROWD = Crowd(
 def rows() -> Iterable[Row]:
     """Measure on each kind of store."""
     for store in STORES:
-        yield from _on(store)
-
-
-def _on(store: Store) -> list[Row]:
-    with tempfile.TemporaryDirectory(prefix="ct-bench-", dir="/run") as directory:
-        server = store.make(Path(directory))
-        masters = [store.master(Path(directory), server, name) for name in ("a", "b")]
-        try:
-            server.start()
-            return uvloop.run(_measure(store, server, masters))
-        finally:
-            for master in masters:
-                master.kill()
-            server.kill()
+        yield from on_store(store, _measure)
 
 
 async def _measure(store: Store, server: Server, masters: list[Master]) -> list[Row]:
