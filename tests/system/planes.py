@@ -116,3 +116,17 @@ def _leads(host: Host, network: str, services: Collection[str], target: str) -> 
 def addresses(pod: Pod) -> tuple[str, ...]:
     """Return a pod's addresses, IPv4 first."""
     return tuple(str(one["address"]).partition("/")[0] for one in pod.result["ips"])
+
+
+@contextmanager
+def client_and_server(bed: Bed, network: str, test: str) -> Iterator[tuple[Pod, Pod]]:
+    """Have a client on the first host and a server on the second, until the end."""
+    made = [
+        bed.add_pod(host, f"{name}-{test}", network=network, group=f"web-{network}")
+        for host, name in zip(bed.hosts, ("client", "server"), strict=True)
+    ]
+    try:
+        yield made[0], made[1]
+    finally:
+        for pod in made:
+            bed.delete_pod(pod)

@@ -9,6 +9,7 @@ from functools import partial
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.pods import Pod
+from tests.system.echoes import answering, dials
 from tests.system.families import FAMILY
 from tests.system.planes import applied
 from tests.system.rest import ask
@@ -144,3 +145,23 @@ def who(pod: Pod, address: str, port: int = 80, patience: float = PATIENCE) -> s
 
 def pods(bed: Bed, host: Host, network: str, *names: str) -> list[Pod]:
     return [bed.add_pod(host, name, network=network) for name in names]
+
+
+def lead_to_both_hosts(bed: Bed, network: str) -> None:
+    """See that a service whose address netmaster chooses is served by a pod of each host."""
+    here, there = bed.hosts
+    words = ["-s", network, "--selector=app=web", "--port=80:8080:TCP", f"s-{network}"]
+    bed.netctl("service", "create", *words)
+    shown = ask(bed, "GET", f"/api/v1/inspect/serviceLBs/default:s-{network}/").json()
+    vip = shown["Oper"]["serviceVip"]
+    near, client = (bed.add_pod(here, name, network=network) for name in ("near", "client"))
+    far = bed.add_pod(there, "far", network=network)
+    for pod in (near, far):
+        label(bed, pod)
+    with (
+        answering(near.namespace, near.address, 8080) as by_near,
+        answering(far.namespace, far.address, 8080) as by_far,
+    ):
+        assert all(dials(client.namespace, vip, 80) for _ in range(40))
+    assert set(by_near) == set(by_far) == {client.address}
+    bed.netctl("service", "rm", f"s-{network}")

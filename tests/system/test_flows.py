@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,9 @@ import pytest
 from tests.bed.cluster import Bed
 from tests.bed.collector import collecting
 from tests.bed.hosts import UNDERLAY
-from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.footprint import steady
-from tests.system.planes import FWD_MODES, NETWORKS, add_rules, applied, planes
+from tests.system.planes import FWD_MODES, NETWORKS, add_rules, applied, client_and_server, planes
 from tests.system.rest import ask
 from tests.system.services import create_service, label
 from tests.system.streams import address6, send, syns, taking
@@ -46,20 +44,6 @@ def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path], exported: Path
         yield bed
 
 
-@contextmanager
-def pods(bed: Bed, network: str, test: str) -> Iterator[tuple[Pod, Pod]]:
-    """Have a client on the first host and a server on the second, until the end."""
-    made = [
-        bed.add_pod(host, f"{name}-{test}", network=network, group=f"web-{network}")
-        for host, name in zip(bed.hosts, ("client", "server"), strict=True)
-    ]
-    try:
-        yield made[0], made[1]
-    finally:
-        for pod in made:
-            bed.delete_pod(pod)
-
-
 def flows(bed: Bed, *words: str) -> list[dict[str, Any]]:
     """Return the last records that `netctl flows` finds, the oldest first."""
     found: list[dict[str, Any]] = json.loads(
@@ -73,7 +57,10 @@ def flows(bed: Bed, *words: str) -> list[dict[str, Any]]:
 def test_a_connection_is_recorded_once_with_names_and_bytes(
     bed: Bed, network: str, family: str
 ) -> None:
-    with pods(bed, network, f"bytes{family[-1]}") as (client, server), taking(server, OPEN):
+    with (
+        client_and_server(bed, network, f"bytes{family[-1]}") as (client, server),
+        taking(server, OPEN),
+    ):
         address = server.address if family == "ipv4" else address6(server)
         eventually(lambda: client.ping(address), "the pods know each other")
         steady(bed)  # where Open vSwitch needs purges, each change of flows loses counts
@@ -100,7 +87,7 @@ def test_a_connection_is_recorded_once_with_names_and_bytes(
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_a_service_is_named_with_its_address_and_its_provider(bed: Bed, network: str) -> None:
-    with pods(bed, network, "service") as (client, server), taking(server, OPEN):
+    with client_and_server(bed, network, "service") as (client, server), taking(server, OPEN):
         label(bed, server, app="web")
         vip = create_service(bed, network, f"80:{OPEN}:TCP")
         steady(bed)
@@ -182,7 +169,7 @@ def test_records_are_exported_with_names(bed: Bed, exported: Path, tmp_path: Pat
     space = bed.fabric.namespace
     with (
         collecting(tmp_path / "flows", COLLECTOR, PORT, space) as collector,
-        pods(bed, network, "export") as (client, server),
+        client_and_server(bed, network, "export") as (client, server),
         taking(server, OPEN),
     ):
         eventually(lambda: client.ping(server.address), "the pods know each other")
@@ -207,7 +194,7 @@ def test_records_are_exported_with_names(bed: Bed, exported: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_every_dropped_packet_is_recorded_or_counted_as_lost(bed: Bed, network: str) -> None:
-    with pods(bed, network, "drops") as (client, server):
+    with client_and_server(bed, network, "drops") as (client, server):
         eventually(lambda: client.ping(server.address), "the pods know each other")
         ports = range(20_000, 20_000 + SYNS)
         syns(client, server.address, SHUT, ports, 0.001)
@@ -249,7 +236,7 @@ def test_what_a_policy_under_audit_would_deny_has_a_record_of_its_own(bed: Bed) 
     bed.netctl("policy", "create", "--audit", name)
     bed.netctl("policy", "rule-add", "-d", "in", "-j", "deny", "-l", "tcp", name, "1")
     bed.netctl("group", "create", "-p", name, network, group)
-    with pods(bed, network, "audit") as (client, _):
+    with client_and_server(bed, network, "audit") as (client, _):
         server = bed.add_pod(bed.hosts[1], group, network=network, group=group)
         applied(bed)  # the sender's host has to know the group, too
         with taking(server, OPEN):
@@ -274,7 +261,7 @@ def test_what_a_policy_under_audit_would_deny_has_a_record_of_its_own(bed: Bed) 
 
 
 def test_a_watch_tells_of_beginnings_and_ends(bed: Bed, tmp_path: Path) -> None:
-    with pods(bed, "vxlan", "watch") as (client, server), taking(server, OPEN):
+    with client_and_server(bed, "vxlan", "watch") as (client, server), taking(server, OPEN):
         eventually(lambda: client.ping(server.address), "the pods know each other")
         told = tmp_path / "told"
         words = bed.netctl_command("flows", "-f", f"--from={client.name}", "-o", "jsonl")

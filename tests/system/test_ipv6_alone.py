@@ -15,8 +15,7 @@ from tests.bed.waiting import eventually
 from tests.system.echoes import answering, dials, private_address6, reaches
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, planes
 from tests.system.questions import OUTSIDE, hears, serving
-from tests.system.rest import ask
-from tests.system.services import label
+from tests.system.services import lead_to_both_hosts
 
 pytestmark = [
     pytest.mark.system,
@@ -68,22 +67,7 @@ def test_the_agent_is_the_name_server_at_an_address_of_ipv6(bed: Bed, tcp: bool)
 
 @everywhere
 def test_a_service_has_an_address_of_ipv6(bed: Bed, network: str) -> None:
-    here, there = bed.hosts
-    words = ["-s", network, "--selector=app=web", "--port=80:8080:TCP", f"s-{network}"]
-    bed.netctl("service", "create", *words)
-    shown = ask(bed, "GET", f"/api/v1/inspect/serviceLBs/default:s-{network}/").json()
-    vip = shown["Oper"]["serviceVip"]
-    near, client = (bed.add_pod(here, name, network=network) for name in ("near", "client"))
-    far = bed.add_pod(there, "far", network=network)
-    for pod in (near, far):
-        label(bed, pod)
-    with (
-        answering(near.namespace, near.address, 8080) as by_near,
-        answering(far.namespace, far.address, 8080) as by_far,
-    ):
-        assert all(dials(client.namespace, vip, 80) for _ in range(40))
-    assert set(by_near) == set(by_far) == {client.address}
-    bed.netctl("service", "rm", f"s-{network}")
+    lead_to_both_hosts(bed, network)
 
 
 @pytest.mark.parametrize("bed", ["routing"], indirect=True)

@@ -3,7 +3,6 @@
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from ofnet.openflow.meters import REPORT_BURST, REPORT_RATE
 from tests.bed.cluster import Bed
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
-from tests.system.planes import FWD_MODES, NETWORKS, applied, planes
+from tests.system.planes import FWD_MODES, NETWORKS, applied, client_and_server, planes
 from tests.system.traffic import blocked, connects
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs]
@@ -46,20 +45,6 @@ def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Be
         yield bed
 
 
-@contextmanager
-def pods(bed: Bed, network: str, test: str) -> Iterator[tuple[Pod, Pod]]:
-    """Have a client on the first host and a server on the second, until the end."""
-    made = [
-        bed.add_pod(host, f"{name}-{test}", network=network, group=f"web-{network}")
-        for host, name in zip(bed.hosts, ("client", "server"), strict=True)
-    ]
-    try:
-        yield made[0], made[1]
-    finally:
-        for pod in made:
-            bed.delete_pod(pod)
-
-
 def logged(bed: Bed, *words: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(bed.netctl("policy", "log", "-n", "5000", "-j", *words))
     return found
@@ -83,7 +68,7 @@ def dial(source: Pod, address: str, port: int) -> None:
 @pytest.mark.parametrize("network", NETWORKS)
 def test_denied_and_allowed_are_recorded_once_with_names(bed: Bed, network: str) -> None:
     first, _ = bed.hosts
-    with pods(bed, network, "named") as (client, server):
+    with client_and_server(bed, network, "named") as (client, server):
         # a first packet that is lost comes again, and is recorded again
         eventually(lambda: client.ping(server.address), "the pods know each other")
         assert connects(client, server, server.address, OPEN)
@@ -123,7 +108,7 @@ def test_a_policy_under_audit_records_once_what_it_would_deny(bed: Bed, network:
     shut = ["-d", "in", "-j", "deny", "-l", "tcp", "-P", str(SHUT), f"closed-{network}", "1"]
     bed.netctl("policy", "rule-add", *shut)
     bed.netctl("group", "create", "-p", name, "-p", f"closed-{network}", network, group)
-    with pods(bed, network, "audit") as (client, _):
+    with client_and_server(bed, network, "audit") as (client, _):
         server = bed.add_pod(bed.hosts[1], "asked", network=network, group=group)
         applied(bed)  # the sender's host has to know the group, too
 
@@ -154,7 +139,7 @@ def test_a_policy_under_audit_records_once_what_it_would_deny(bed: Bed, network:
 
 def test_a_flood_leaves_some_records_and_the_number_of_the_others(bed: Bed) -> None:
     network = "vxlan"
-    with pods(bed, network, "flood") as (client, server):
+    with client_and_server(bed, network, "flood") as (client, server):
         eventually(lambda: client.ping(server.address), "the pods know each other")
         for _ in range(FLOOD):
             with client.namespace.call(_datagrams) as sender:

@@ -15,7 +15,7 @@ from tests.system.echoes import answering, dials, reaches
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, applied, planes
 from tests.system.preflight import preflight
 from tests.system.rest import ask
-from tests.system.services import label
+from tests.system.services import lead_to_both_hosts
 
 pytestmark = [
     pytest.mark.system,
@@ -83,22 +83,7 @@ def test_the_largest_packets_pass_and_are_not_fragmented(bed: Bed) -> None:
 
 @pytest.mark.parametrize("network", ["vxlan", "six"])
 def test_a_service_leads_to_pods_of_both_hosts(bed: Bed, network: str) -> None:
-    here, there = bed.hosts
-    words = ["-s", network, "--selector=app=web", "--port=80:8080:TCP", f"s-{network}"]
-    bed.netctl("service", "create", *words)
-    shown = ask(bed, "GET", f"/api/v1/inspect/serviceLBs/default:s-{network}/").json()
-    vip = shown["Oper"]["serviceVip"]
-    near, client = (bed.add_pod(here, name, network=network) for name in ("near", "client"))
-    far = bed.add_pod(there, "far", network=network)
-    for pod in (near, far):
-        label(bed, pod)
-    with (
-        answering(near.namespace, near.address, 8080) as by_near,
-        answering(far.namespace, far.address, 8080) as by_far,
-    ):
-        assert all(dials(client.namespace, vip, 80) for _ in range(40))
-    assert set(by_near) == set(by_far) == {client.address}
-    bed.netctl("service", "rm", f"s-{network}")
+    lead_to_both_hosts(bed, network)
 
 
 def test_a_host_reaches_pods_of_both_hosts_by_both_families(bed: Bed) -> None:
