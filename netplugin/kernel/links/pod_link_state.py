@@ -7,7 +7,7 @@ import errno
 import socket
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface, ip_network
-from typing import Final
+from typing import Any, Final
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
@@ -55,14 +55,20 @@ def is_peer(of: LinkEnds) -> bool:
 
 def _ends(index: int) -> LinkEnds | None:
     with IPRoute(groups=0) as iproute:
-        try:
-            (link,) = iproute.get_links(index)
-        except NetlinkError as exc:
-            if exc.code == errno.ENODEV:
-                return None
-            raise
-    peer = link.get_attr("IFLA_LINK")
+        link = link_at(iproute, index)
+    peer = None if link is None else link.get_attr("IFLA_LINK")
     return None if peer is None else LinkEnds(index, int(peer))
+
+
+def link_at(iproute: IPRoute, index: int) -> Any | None:
+    """Return what the kernel says of a link, None if there is no such link."""
+    try:
+        (link,) = iproute.get_links(index)
+    except NetlinkError as exc:
+        if exc.code == errno.ENODEV:
+            return None
+        raise
+    return link
 
 
 def bucket_of(index: int) -> TokenBucket | None:

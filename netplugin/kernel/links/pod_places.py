@@ -4,7 +4,6 @@ In come names of links of this host; out come the namespace of each one's peer, 
 there, and the peer's name. Works in the calling thread, and blocks while the kernel works.
 """
 
-import errno
 import re
 import socket
 from collections.abc import Collection, Iterator
@@ -14,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from pyroute2 import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
 
 from core.errors import HostError
 from netplugin.kernel.links import namespaces
+from netplugin.kernel.links.pod_link_state import link_at
 from netplugin.kernel.netlink import requests as netlink
 
 NAMED: Final = (Path("/run/netns"), Path("/run/docker/netns"))
@@ -54,14 +53,9 @@ def find(names: Collection[str]) -> dict[str, PodPlace]:
 def _peer(iproute: IPRoute, name: str) -> tuple[int, int | None] | None:
     """Return a peer's index and the number of its namespace, None for this one."""
     index = netlink.index_of(name)
-    if index is None:
+    link = None if index is None else link_at(iproute, index)
+    if link is None:
         return None
-    try:
-        (link,) = iproute.get_links(index)
-    except NetlinkError as exc:
-        if exc.code == errno.ENODEV:
-            return None
-        raise
     peer = link.get_attr("IFLA_LINK")
     return None if peer is None else (int(peer), link.get_attr("IFLA_LINK_NETNSID"))
 
