@@ -67,6 +67,9 @@ _REQUESTERS_ADDRESS: Final = Move("arp_spa", "arp_tpa")
 _BACK: Final = Output(PORT_IN_PORT)
 """The parts that all answers share, made once: there are as many answers as endpoints."""
 
+_ADVERTISEMENT: Final = Match(
+    eth_type=oxm.ETH_IPV6, ip_proto=oxm.PROTO_ICMP6, icmpv6_type=oxm.ND_ADVERT
+)
 _UNSPECIFIED4: Final = IPv4Address(0)
 _UNSPECIFIED6: Final = IPv6Address("::")
 _NO_MAC: Final = "00:00:00:00:00:00"
@@ -79,31 +82,20 @@ def unanswered() -> Flow:
 
 def advertisement(mac: str) -> Flow:
     """Return the flow that completes and sends an ND answer."""
-    match = Match(eth_type=oxm.ETH_IPV6, ip_proto=oxm.PROTO_ICMP6, icmpv6_type=oxm.ND_ADVERT)
     send = Instructions((SetField("nd_tll", mac), Output(PORT_IN_PORT)))
-    return Flow(ObjectKind.PIPELINE, TableId.NEIGHBOUR_REPLY, Priority.MATCH, match, send)
+    return Flow(ObjectKind.PIPELINE, TableId.NEIGHBOUR_REPLY, Priority.MATCH, _ADVERTISEMENT, send)
 
 
 def advertisement_beyond_host(owner: ObjectKind, requester: Bits, mac: str) -> Flow:
     """Return the flow that does so with another MAC address for requesters with this metadata."""
-    match = Match(
-        metadata=requester,
-        eth_type=oxm.ETH_IPV6,
-        ip_proto=oxm.PROTO_ICMP6,
-        icmpv6_type=oxm.ND_ADVERT,
-    )
+    match = _ADVERTISEMENT.but(metadata=requester)
     send = Instructions((SetField("nd_tll", mac), Output(PORT_IN_PORT)))
     return Flow(owner, TableId.NEIGHBOUR_REPLY, Priority.ABOVE_MATCH, match, send)
 
 
 def advertisement_on_vlan(vlan: int, mac: str) -> Flow:
     """Return the flow that does so for pods whose network is a VLAN inside the switch."""
-    match = Match(
-        eth_type=oxm.ETH_IPV6,
-        ip_proto=oxm.PROTO_ICMP6,
-        icmpv6_type=oxm.ND_ADVERT,
-        vlan_vid=vlan,
-    )
+    match = _ADVERTISEMENT.but(vlan_vid=vlan)
     send = Instructions((SetField("nd_tll", mac), PopVlan(), Output(PORT_IN_PORT)))
     return Flow(ObjectKind.NETWORK, TableId.NEIGHBOUR_REPLY, Priority.MATCH, match, send)
 
