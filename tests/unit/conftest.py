@@ -3,6 +3,7 @@
 What needs a program is in `tests/integration`, below the same path.
 """
 
+import logging
 import sys
 from collections.abc import Iterator
 
@@ -32,3 +33,18 @@ def no_program() -> Iterator[None]:
     GUARD.on = True
     yield
     GUARD.on = False
+
+
+@pytest.fixture
+def root_logger() -> Iterator[logging.Logger]:
+    """Give the root logger, and put it back as it was."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    quiet = {name: logging.getLogger(name).level for name in ("asyncio", "aiohttp.server")}
+    yield root
+    for handler in set(root.handlers) - set(handlers):
+        handler.close()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name, its_level in quiet.items():
+        logging.getLogger(name).setLevel(its_level)

@@ -6,13 +6,14 @@ import logging
 import logging.handlers
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from core.errors import UsageError
 from core.logs import JsonFormatter, TextFormatter, error_mark, extra_of, fields, setup
+
+pytestmark = pytest.mark.usefixtures("root_logger")
 
 
 def record(
@@ -22,21 +23,6 @@ def record(
     made = logger.makeRecord(logger.name, level, "f", 1, message, args, None, extra=extra)
     made.created = 1763628000.25
     return made
-
-
-@pytest.fixture(autouse=True)
-def root_logger() -> Iterator[logging.Logger]:
-    """Give the root logger, and put it back as it was."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    quiet = {name: logging.getLogger(name).level for name in ("asyncio", "aiohttp.server")}
-    yield root
-    for handler in set(root.handlers) - set(handlers):
-        handler.close()
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    for name, its_level in quiet.items():
-        logging.getLogger(name).setLevel(its_level)
 
 
 def test_fields_without_a_value_are_left_out() -> None:

@@ -1,7 +1,6 @@
 """How both daemons read their command line and environment."""
 
 import logging
-from collections.abc import Iterator
 
 import pytest
 
@@ -17,18 +16,6 @@ def values_of(*arguments: str, **environ: str) -> Values:
     values = read("netplugin", FLAGS, arguments, environ, "1.2.3")
     assert values is not None
     return values
-
-
-@pytest.fixture
-def root_logger() -> Iterator[logging.Logger]:
-    """Give the root logger, and put it back as it was."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    quiet = logging.getLogger("asyncio").level
-    yield root
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.getLogger("asyncio").setLevel(quiet)
 
 
 @pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.names[0])

@@ -2,7 +2,6 @@
 
 import logging
 import logging.handlers
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,16 +15,6 @@ from netplugin import settings as netplugin
 DOCUMENT = Path(__file__).parents[3] / "docs" / "flags.md"
 DAEMONS = {"netmaster": netmaster.FLAGS, "netplugin": netplugin.FLAGS}
 OLDER = "--cluster-store=etcd://10.0.0.1:2379"
-
-
-@pytest.fixture
-def root_logger() -> Iterator[logging.Logger]:
-    """Give the root logger, as it was afterwards."""
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield root
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 def values(*arguments: str, daemon: str = "netplugin", **environ: str) -> Values:

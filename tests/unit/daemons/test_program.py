@@ -1,7 +1,6 @@
 """How a daemon starts and ends: what it says, and its exit code."""
 
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,6 +13,8 @@ from daemons.program import Program
 from netmaster.main import NETMASTER
 from netplugin.entry import CNI_FILES
 from netplugin.main import NETPLUGIN
+
+pytestmark = pytest.mark.usefixtures("root_logger")
 
 MODES: Final = ["--mode", "kubernetes", "--netmode", "vxlan", "--fwdmode", "routing"]
 
@@ -47,17 +48,6 @@ def make_program(
         ended="daemon ended: %s",
     )
     return made, started
-
-
-@pytest.fixture(autouse=True)
-def root_logger() -> Iterator[None]:
-    """Put the root logger back as it was."""
-    root, quiet = logging.getLogger(), logging.getLogger("asyncio").level
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.getLogger("asyncio").setLevel(quiet)
 
 
 @pytest.fixture(autouse=True)

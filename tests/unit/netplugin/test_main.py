@@ -3,25 +3,13 @@
 How an agent ends is in `tests.unit.daemons.test_program`.
 """
 
-import logging
-from collections.abc import Iterator
-
 import pytest
 
 from netplugin.main import NETPLUGIN
 
+pytestmark = pytest.mark.usefixtures("root_logger")
+
 ADDRESSES = ["--ctrl-ip", "192.0.2.1", "--vtep-ip", "192.0.2.1"]
-
-
-@pytest.fixture(autouse=True)
-def root_logger() -> Iterator[None]:
-    """Put the root logger back as it was."""
-    root, quiet = logging.getLogger(), logging.getLogger("asyncio").level
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.getLogger("asyncio").setLevel(quiet)
 
 
 @pytest.mark.parametrize(
