@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bed.etcd import Etcd
 from tests.bed.master import Master
 from tests.bed.store import Store
 
@@ -31,3 +32,14 @@ def running(bed_dirs: Iterator[Path], store_session: Store) -> Iterator[Running]
         assert "Traceback" not in master.log_text()
     finally:
         master.kill()
+
+
+@pytest.fixture
+def etcd(bed_dirs: Iterator[Path]) -> Iterator[Etcd]:
+    """Run an empty etcd, whatever the other tests run on."""
+    directory = next(bed_dirs)
+    directory.mkdir()
+    etcd = Etcd(directory)
+    etcd.start()
+    yield etcd
+    etcd.kill()

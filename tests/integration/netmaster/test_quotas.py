@@ -1,33 +1,17 @@
 """Quotas of a tenant and kept addresses on a real store: many clients, and a leader's successor."""
 
-import threading
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.bed.waiting import WITHIN
 from tests.integration.netmaster.conftest import Running
+from tests.integration.netmaster.many_clients import on_all_clients
 
 pytestmark = pytest.mark.store
 
 CLIENTS = 50
 EACH = 4
 QUOTA = 23
-
-
-def on_all_clients(work: Callable[[int], None]) -> None:
-    """Run `work(n)` on 50 threads that start at once; raise the first failure."""
-    ready = threading.Barrier(CLIENTS)
-
-    def client(number: int) -> None:
-        ready.wait(WITHIN)
-        work(number)
-
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        for done in [pool.submit(client, number) for number in range(CLIENTS)]:
-            done.result(WITHIN)
 
 
 def _tenant(running: Running, name: str, **quotas: int) -> None:
@@ -79,7 +63,7 @@ def test_50_clients_create_no_more_objects_than_the_quota(running: Running, plur
                 assert problem["type"] == "urn:contiv:problem:quota-exceeded"
                 details.add(problem["detail"])
 
-    on_all_clients(create)
+    on_all_clients(CLIENTS, create)
     listed = running.master.ask("GET", f"/api/v2/{plural}?tenantName={of}&limit=1000").json()
     assert isinstance(listed, dict)
     assert len(listed["items"]) == QUOTA
@@ -112,7 +96,7 @@ def test_50_agents_create_no_more_endpoints_than_the_quota(running: Running) -> 
             else:
                 left.add(name)
 
-    on_all_clients(churn)
+    on_all_clients(CLIENTS, churn)
     shown = running.master.ask("GET", f"/api/v1/inspect/tenants/{of}/").json()
     assert isinstance(shown, dict)
     assert shown["Oper"]["quotas"]["endpoints"] == {"used": len(left), "allowed": QUOTA}

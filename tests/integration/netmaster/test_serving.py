@@ -2,32 +2,17 @@
 
 import http.client
 import json
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 
 import pytest
 
 from tests.bed.waiting import WITHIN
 from tests.integration.netmaster.conftest import Running
+from tests.integration.netmaster.many_clients import on_all_clients
 
 pytestmark = pytest.mark.store
 
 CLIENTS = 16
-
-
-def on_all_clients(work: Callable[[int], None]) -> None:
-    """Run `work(n)` on 16 threads that start at once; raise the first failure."""
-    ready = threading.Barrier(CLIENTS)
-
-    def client(number: int) -> None:
-        ready.wait(WITHIN)
-        work(number)
-
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        for done in [pool.submit(client, number) for number in range(CLIENTS)]:
-            done.result(WITHIN)
 
 
 def tenant(running: Running, name: str) -> str:
@@ -50,7 +35,7 @@ def test_400_networks_created_by_16_clients_are_all_there(running: Running) -> N
             path = f"/api/v1/networks/{of}:{names[number]}/"
             assert running.master.ask("POST", path, body).status == 200
 
-    on_all_clients(create)
+    on_all_clients(CLIENTS, create)
     listed = running.master.ask("GET", "/api/v1/networks/").json()
     assert isinstance(listed, list)
     assert {item["networkName"] for item in listed if item["tenantName"] == of} == set(names)
@@ -80,7 +65,7 @@ def test_400_tenants_and_their_groups_created_by_16_clients_are_all_there(
             ):
                 assert running.master.ask("POST", f"/api/v1/{path}/", body).status == 200
 
-    on_all_clients(create)
+    on_all_clients(CLIENTS, create)
     for kind, key in (("tenants", "{}"), ("networks", "{}:net"), ("endpointGroups", "{}:web")):
         listed = running.master.ask("GET", f"/api/v1/{kind}/").json()
         assert isinstance(listed, list)
@@ -101,7 +86,7 @@ def test_one_of_16_overlapping_networks_is_accepted(running: Running) -> None:
         path = f"/api/v1/networks/{of}:n{client}/"
         statuses.append(running.master.ask("POST", path, body).status)
 
-    on_all_clients(create)
+    on_all_clients(CLIENTS, create)
     assert sorted(statuses) == [200] + [500] * (CLIENTS - 1)
 
 
@@ -127,7 +112,7 @@ def test_every_endpoint_gets_an_address_of_its_own(running: Running) -> None:
             else:
                 refused.append(answer.text)
 
-    on_all_clients(create)
+    on_all_clients(CLIENTS, create)
     assert set(addresses) == {f"10.1.0.{last}" for last in range(1, 255)}
     assert len(addresses) == 254
     assert refused == ["auto allocation failed - address exhaustion in subnet 10.1.0.0/24"] * 2

@@ -26,17 +26,6 @@ from tests.bed.waiting import eventually
 pytestmark = pytest.mark.store
 
 
-@pytest.fixture
-def etcd(bed_dirs: Iterator[Path]) -> Iterator[Etcd]:
-    """Run an empty etcd, whatever the other tests run on."""
-    directory = next(bed_dirs)
-    directory.mkdir()
-    etcd = Etcd(directory)
-    etcd.start()
-    yield etcd
-    etcd.kill()
-
-
 @pytest.fixture(scope="module")
 def secured(bed_dirs: Iterator[Path]) -> Iterator[SecuredEtcd]:
     """Run an etcd with TLS, client certificates and users."""

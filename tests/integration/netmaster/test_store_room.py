@@ -35,17 +35,6 @@ NETWORK = {
 
 
 @pytest.fixture
-def etcd(bed_dirs: Iterator[Path]) -> Iterator[Etcd]:
-    """Run an empty etcd, whatever the other tests run on."""
-    directory = next(bed_dirs)
-    directory.mkdir()
-    etcd = Etcd(directory)
-    etcd.start()
-    yield etcd
-    etcd.kill()
-
-
-@pytest.fixture
 def small(bed_dir: Path) -> Iterator[Etcd]:
     """Run an etcd that is soon full."""
     etcd = Etcd(bed_dir)
