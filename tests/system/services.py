@@ -1,7 +1,6 @@
 """What tests of services share."""
 
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
@@ -13,6 +12,7 @@ from tests.system.echoes import answering, dials
 from tests.system.families import FAMILY
 from tests.system.planes import applied
 from tests.system.rest import ask
+from tests.system.streams import accepting
 
 PATIENCE = 30.0
 
@@ -64,41 +64,15 @@ def serving(*pods: Pod, port: int = 8080) -> Iterator[None]:
     """Have pods echo every line they are sent, their name before it."""
     with ExitStack() as ends:
         for pod in pods:
-            ends.enter_context(_server(pod, port))
+            ends.enter_context(accepting(pod, port, partial(_echo, pod)))
         yield
 
 
-@contextmanager
-def _server(pod: Pod, port: int) -> Iterator[None]:
-    def listen() -> socket.socket:
-        return socket.create_server(
-            ("::", port), family=socket.AF_INET6, backlog=64, dualstack_ipv6=True
-        )
-
-    def echo(end: socket.socket) -> None:
-        # a connection whose client was moved ends by a reset
-        with suppress(ConnectionError), end, end.makefile("rb") as lines:
-            for line in lines:
-                end.sendall(pod.name.encode() + b" " + line)
-
-    def serve() -> None:
-        while True:
-            try:
-                end, _ = server.accept()
-            except OSError:
-                return
-            thread = threading.Thread(target=echo, args=(end,), daemon=True)
-            thread.start()
-
-    server = pod.namespace.call(listen)
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join()
-        server.close()
+def _echo(pod: Pod, end: socket.socket) -> None:
+    # a connection whose client was moved ends by a reset
+    with suppress(ConnectionError), end, end.makefile("rb") as lines:
+        for line in lines:
+            end.sendall(pod.name.encode() + b" " + line)
 
 
 def family_of(address: str) -> socket.AddressFamily:

@@ -5,7 +5,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import NamedTuple
 
 from tests.bed.ovs import DATAPATH
@@ -18,20 +18,13 @@ def address6(pod: Pod) -> str:
 
 
 @contextmanager
-def taking(pod: Pod, port: int) -> Iterator[None]:
-    """Have a pod take whatever connections send, by both families."""
+def accepting(pod: Pod, port: int, serve_one: Callable[[socket.socket], None]) -> Iterator[None]:
+    """Have a pod accept connections by both families, each on a thread of its own."""
 
     def listen() -> socket.socket:
-        server = socket.socket(socket.AF_INET6)
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        server.bind(("::", port))
-        server.listen(64)
-        return server
-
-    def take(end: socket.socket) -> None:
-        with suppress(ConnectionError), end:
-            while end.recv(1 << 16):
-                pass
+        return socket.create_server(
+            ("::", port), family=socket.AF_INET6, backlog=64, dualstack_ipv6=True
+        )
 
     def serve() -> None:
         while True:
@@ -39,7 +32,7 @@ def taking(pod: Pod, port: int) -> Iterator[None]:
                 end, _ = server.accept()
             except OSError:
                 return
-            threading.Thread(target=take, args=(end,), daemon=True).start()
+            threading.Thread(target=serve_one, args=(end,), daemon=True).start()
 
     server = pod.namespace.call(listen)
     thread = threading.Thread(target=serve)
@@ -50,6 +43,17 @@ def taking(pod: Pod, port: int) -> Iterator[None]:
         server.shutdown(socket.SHUT_RDWR)
         thread.join()
         server.close()
+
+
+def taking(pod: Pod, port: int) -> AbstractContextManager[None]:
+    """Have a pod take whatever connections send, by both families."""
+    return accepting(pod, port, _take)
+
+
+def _take(end: socket.socket) -> None:
+    with suppress(ConnectionError), end:
+        while end.recv(1 << 16):
+            pass
 
 
 class Sent(NamedTuple):
