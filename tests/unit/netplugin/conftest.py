@@ -11,7 +11,6 @@ from tests.unit.netplugin.worlds import built, drain
 
 SHORT = PodTiming(
     network_known=0.05,
-    old_gone=0.1,
     flows_gone=0.3,
     undone=0.3,
     release_wait=0.05,

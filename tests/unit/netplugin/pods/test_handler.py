@@ -334,7 +334,6 @@ async def test_a_record_of_another_host_is_left_alone(outside: Outside) -> None:
 
 
 async def test_an_add_waits_for_the_pending_release(outside: Outside) -> None:
-    outside.set_timing(old_gone=5.0)
     async with running(outside) as agent:
         await agent.pods.add(request())
         outside.faults.failing["release"] = MasterUnavailable("away")
@@ -349,6 +348,7 @@ async def test_an_add_waits_for_the_pending_release(outside: Outside) -> None:
 
 
 async def test_an_add_does_not_wait_for_ever_for_a_release(outside: Outside) -> None:
+    outside.set_timing(old_gone=0.1)
     async with running(outside) as agent:
         await agent.pods.add(request())
         outside.faults.failing["release"] = MasterUnavailable("away")
