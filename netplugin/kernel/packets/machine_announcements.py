@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import socket
 
 ETH_P_RARP: Final = 0x8035
-_WHOLE_FRAMES: Final[tuple[Instruction, ...]] = ((0x06, 0, 0, 64),)
+_SIZE: Final = 64
+_ALL_FRAMES: Final[tuple[Instruction, ...]] = ((0x06, 0, 0, _SIZE),)
 
 
 class MachineAnnouncements:
@@ -37,12 +38,12 @@ class MachineAnnouncements:
             self._close(link)
         for link in sorted(links - self._sockets.keys()):
             try:
-                made = filtered(_WHOLE_FRAMES, link=link, protocol=ETH_P_RARP)
+                made = filtered(_ALL_FRAMES, link=link, protocol=ETH_P_RARP)
             except HostError as exc:
                 failures.append(exc)
                 continue
             self._sockets[link] = made
-            asyncio.get_running_loop().add_reader(made.fileno(), self._announced, link)
+            asyncio.get_running_loop().add_reader(made.fileno(), self._readable, link)
         return failures
 
     def close(self) -> None:
@@ -50,9 +51,17 @@ class MachineAnnouncements:
         for link in tuple(self._sockets):
             self._close(link)
 
-    def _announced(self, link: str) -> None:
+    def _readable(self, link: str) -> None:
+        # A link that goes makes its socket readable, too.
+        try:
+            announced = bool(self._sockets[link].recv(_SIZE))
+        except BlockingIOError:
+            return
+        except OSError:
+            announced = False
         self._close(link)
-        self._heard(link)
+        if announced:
+            self._heard(link)
 
     def _close(self, link: str) -> None:
         closed = self._sockets.pop(link)
