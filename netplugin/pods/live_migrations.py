@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from core.change_notifier import ChangeNotifier
 from core.errors import ContivError
-from core.ids import POD_NAME, POD_NAMESPACE, endpoint_key
+from core.ids import POD_NAME, POD_NAMESPACE, EndpointKey, endpoint_key
 from core.logs import fields
 from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.kernel.packets.machine_announcements import MachineAnnouncements
@@ -29,6 +29,7 @@ from netplugin.pods.registry.journal_entry import JournalEntry
 from netplugin.pods.registry.pod_host import PodHost
 from netplugin.world.bridges import port_names
 from netplugin.world.kubernetes.kube_pods import POD_UID
+from netplugin.world.kubernetes.pod_annotations import MACHINE_NAME
 
 log = logging.getLogger(__name__)
 
@@ -122,12 +123,13 @@ class LiveMigrations:
         return failures
 
     def _replaced(self) -> list[JournalEntry]:
-        """Return the pods without a record, whose addresses other records have."""
+        """Return the machines' pods without a record, whose addresses other records have."""
         records = self._host.world.endpoint_records
         return [
             entry
-            for entry in (self._host.registry.idle() if self._records_known() else ())
-            if not entry.claiming and records.get(entry.key) is None
+            for entry in self._host.registry.idle()
+            if entry.spec.keep.endswith(MACHINE_NAME) and not entry.claiming
+            if self._is_gone(entry.key, entry)
             if any(
                 row.record.network == entry.spec.network_id
                 for address in filter(None, (entry.ip_address, entry.ipv6_address))
@@ -163,13 +165,21 @@ class LiveMigrations:
         if pod is not None and pod.machine_runs:
             return ANNOTATED
         source = endpoint_key(entry.spec.network_id, entry.source)
-        is_gone = self._host.world.endpoint_records.get(source) is None
-        return ALONE if is_gone and self._records_known() else ""
+        return ALONE if self._is_gone(source, entry) else ""
 
-    def _records_known(self) -> bool:
-        # Absence proves nothing while records are being read.
+    def _is_gone(self, key: EndpointKey, known: JournalEntry) -> bool:
+        """Return whether the record of an endpoint was deleted that was there with an entry's."""
+        # Absence proves nothing while records are being read, nor in a store that went back
+        # (`netplugin.pods.claims`): there the pod that the store does not know is the younger one.
         records = self._host.reconciler.records
-        return self._host.world.complete and records.endpoints_position is not None
+        now = records.endpoints_position
+        if not self._host.world.complete or now is None:
+            return False
+        if known.term and now.term and not records.lineage.has(known.position):
+            return False
+        if known.term == now.term and known.rev > now.rev:
+            return False
+        return self._host.world.endpoint_records.get(key) is None
 
 
 def _link(entry: JournalEntry) -> str:

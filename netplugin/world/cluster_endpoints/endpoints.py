@@ -25,11 +25,7 @@ from netplugin.world.bridges.conversion import (
     remote_of,
 )
 from netplugin.world.bridges.networks import NetworkChange
-from netplugin.world.cluster_endpoints.endpoint_table import (
-    EndpointRow,
-    EndpointTable,
-    addresses_of,
-)
+from netplugin.world.cluster_endpoints.endpoint_table import EndpointRow, EndpointTable
 from netplugin.world.cluster_endpoints.host_routes import (
     Address,
     Contested,
@@ -69,8 +65,6 @@ class Endpoints:
             if port is not None and new.record.homing_host == self._host:
                 self._ports[key] = replace(port, record=new.record)
             self._update(key)
-            for other in [one for one in self._revoked if self._has_moved(one)]:
-                self._update(other)
         elif old is not None:
             key = old.record.key
             if key in self._ports:
@@ -193,12 +187,7 @@ class Endpoints:
         # that moves may name the new host before this one has removed the port. A record that names
         # this host without a port is neither local nor remote: there is nothing to forward to. Both
         # kinds are set in one call, so that no endpoint is both.
-        #
-        # A port whose record was removed stays, for the record may come back in a moment; but not
-        # once another endpoint has its address: a machine that migrated runs there.
         port, record = self._ports.get(key), self.record(key)
-        if self._has_moved(key):
-            port = record = None
         affected = self._claim_routes(key, port)
         for name, bridge in self._bridges.items():
             local: LocalEndpoint | None = None
@@ -213,14 +202,6 @@ class Endpoints:
             self._routed[name].put(key, _routed(before), _routed(local))
         for other in affected:
             self._update(other)
-
-    def _has_moved(self, key: EndpointKey) -> bool:
-        """Return whether a port here has no record any more, and another endpoint its address."""
-        if key not in self._revoked:
-            return False
-        own = self._ports[key].record
-        there = (row for address in addresses_of(own) for row in self._table.at(address))
-        return any(row.record.network == own.network for row in there)
 
     def _claim_routes(self, key: EndpointKey, port: LocalPort | None) -> frozenset[EndpointKey]:
         """Set the addresses the host reaches a pod by; return the other pods this affects."""

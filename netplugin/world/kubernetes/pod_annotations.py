@@ -22,12 +22,13 @@ ANNOTATIONS: Final = (IP, IP6, MAC, STICKY, MACHINE_RUNS)
 
 MACHINES: Final = ("vm.kubevirt.io/name", "kubevirt.io/domain")
 """Labels of the pods of a machine of KubeVirt that name it, the newer one first."""
+MACHINE_NAME: Final = "@vm"
+"""The end of the name that addresses of a machine are kept for."""
 MIGRATION: Final = "kubevirt.io/migrationJobUID"
 """Label of a pod that a machine of KubeVirt migrates to, or has migrated to."""
 RETURNING: Final = frozenset({"", "StatefulSet"})
 """The kinds of controllers whose pods come back under their names; "" is a pod without one."""
 
-_VM: Final = "@vm"
 _MAC: Final = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _MULTICAST: Final = 0x01
 _SHOWN: Final = 80
@@ -77,7 +78,7 @@ def wishes(
     if sticky not in {"", "true", "false"}:
         raise _wrong(pod, STICKY, sticky, "true or false")
     keep = _name(pod, labels, controller) if sticky == "true" else ""
-    awaits_machine = keep.endswith(_VM) and bool(labels.get(MIGRATION))
+    awaits_machine = keep.endswith(MACHINE_NAME) and bool(labels.get(MIGRATION))
     return Wishes(ipv4, ipv6, mac, keep, awaits_machine)
 
 
@@ -85,7 +86,7 @@ def _name(pod: str, labels: Mapping[str, str], controller: str) -> str:
     """Return whom a pod's addresses are kept for."""
     machine = next((labels[label] for label in MACHINES if labels.get(label)), "")
     if machine:
-        return f"{pod.partition('/')[0]}/{machine}{_VM}"
+        return f"{pod.partition('/')[0]}/{machine}{MACHINE_NAME}"
     if controller not in RETURNING:
         raise Invalid(
             f"pod {pod}: annotation {STICKY}: a {controller[:_SHOWN]} makes pods under names that "

@@ -17,8 +17,9 @@ from netplugin.pods.live_migrations import LiveMigrations
 from netplugin.pods.registry.journal_entry import EntryState
 from netplugin.world.kubernetes.kube_pods import KubePod, endpoint_labels
 from netplugin.world.kubernetes.pod_annotations import MACHINE_RUNS, MIGRATION
+from state.lineage import Lineage, Term
 from state.records import EndpointRecord
-from state.watch import Removed, SyncedTo
+from state.watch import Removed, StoreRolledBack, SyncedTo
 from tests.unit.netplugin.agent import (
     Agent,
     Outside,
@@ -228,3 +229,45 @@ async def test_a_pod_that_was_replaced_while_no_agent_ran_is_cut_off(outside: Ou
     async with migrating(outside) as (agent, _, _):
         know(agent, replace(record, key=key("c9"), endpoint_id="c9", homing_host=PEER), 7)
         await eventually(lambda: result.host_ifname not in outside.ovsdb.ports())
+
+
+def in_history(outside: Outside, agent: Agent, *terms: Term) -> None:
+    """Have the store in a history, in which netmaster answers from now on."""
+    outside.master.history = terms[-1].id
+    agent.learn(keys.LINEAGE, Lineage(terms))
+
+
+async def test_a_store_that_went_back_takes_no_machine_from_its_pod(outside: Outside) -> None:
+    """It does not know the source pod, which is younger than the store's state."""
+    async with migrating(outside) as (agent, _, ears):
+        in_history(outside, agent, Term("a", 0))
+        outside.master.revisions = {keys.ENDPOINTS: 5}
+        result = await agent.pods.add(awaiting())
+        agent.records.apply(StoreRolledBack(keys.ENDPOINTS))
+        agent.records.apply(Removed(f"{keys.ENDPOINTS}{SOURCE.key}", SOURCE))
+        agent.records.apply(SyncedTo(keys.ENDPOINTS, 3))
+        await stays(lambda: not connected(agent))
+        in_history(outside, agent, Term("a", 0), Term("b", 3))
+        agent.records.apply(SyncedTo(keys.ENDPOINTS, 9))
+        await stays(lambda: not connected(agent))
+        ears.heard(result.host_ifname)
+        await eventually(lambda: connected(agent))
+
+
+async def test_a_store_that_went_back_cuts_no_pod_off(outside: Outside) -> None:
+    """It knows the pod that the machine ran in before."""
+    async with migrating(outside) as (agent, _, _):
+        in_history(outside, agent, Term("a", 0))
+        outside.master.source = ""
+        outside.master.revisions = {keys.ENDPOINTS: 5}
+        result = await agent.pods.add(awaiting())
+        record = outside.master.endpoints[key("c1")]
+        know(agent, record, 6)
+        agent.records.apply(StoreRolledBack(keys.ENDPOINTS))
+        agent.records.apply(Removed(f"{keys.ENDPOINTS}{record.key}", record))
+        know(agent, replace(record, key=key("c9"), endpoint_id="c9", homing_host=PEER), 3)
+        await stays(lambda: result.host_ifname in outside.ovsdb.ports())
+        in_history(outside, agent, Term("a", 0), Term("b", 3))
+        agent.records.apply(SyncedTo(keys.ENDPOINTS, 9))
+        await stays(lambda: result.host_ifname in outside.ovsdb.ports())
+        assert not outside.journal.entries[key("c1")].cut_off

@@ -111,29 +111,6 @@ def test_a_local_endpoint_outlives_its_record(builder: WorldBuilder) -> None:
     assert builder.endpoints.revoked() == frozenset()
 
 
-@pytest.mark.parametrize("gone_first", [True, False])
-def test_a_port_is_cut_off_once_another_endpoint_has_its_address(
-    builder: WorldBuilder, gone_first: bool
-) -> None:
-    """A machine that migrates; its new endpoint and the end of the old one come in any order."""
-    there = endpoint(host=PEER, container="c2")
-    builder.put(endpoint())
-    builder.endpoints.put_port(key("c1"), port(endpoint()))
-    if gone_first:
-        builder.remove(endpoint())
-        builder.put(there)
-    else:
-        builder.put(there)
-        assert now(builder).local.keys() == {key("c1")}
-        builder.remove(endpoint())
-    assert now(builder).local == {}
-    assert now(builder).remote.keys() == {key("c2")}
-    assert builder.endpoints.routed_of(key("c1")) == frozenset()
-    builder.remove(there)
-    builder.put(endpoint())
-    assert now(builder).local.keys() == {key("c1")}
-
-
 @pytest.mark.parametrize(
     "bad",
     [
