@@ -84,7 +84,12 @@ class LiveMigrations:
             ).run()
 
     async def converge(self) -> object:
-        """Connect the pods whose machines run in them, once. Raises the first ContivError."""
+        """Connect the pods whose machines run in them, once; return what told so.
+
+        Raises the first ContivError.
+        """
+        # Taken first: what changes during the work, for pods that were looked at, is work to do.
+        seen = self._facts()
         awaiting = {_link(entry): entry for entry in self._host.registry.awaiting()}
         self._announced &= awaiting.keys()
         failures: list[ContivError] = [
@@ -104,7 +109,7 @@ class LiveMigrations:
         failures += await self._cut_off()
         if failures:
             raise failures[0]
-        return self._facts()
+        return seen
 
     async def _cut_off(self) -> list[ContivError]:
         """Cut off the pods whose addresses others have; return what failed."""

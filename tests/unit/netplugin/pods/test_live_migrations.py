@@ -85,8 +85,8 @@ class Pods:
 SOURCE = endpoint(1, host=PEER, container="source")
 
 
-def awaiting() -> PodRequest:
-    asked = request()
+def awaiting(container: str = "c1") -> PodRequest:
+    asked = request(container)
     pod = KubePod("shop", "db-2", frozenset({"u"}), MACHINE)
     spec = replace(
         asked.spec, keep="shop/db@vm", awaits_machine=True, labels=endpoint_labels(pod, "u")
@@ -271,3 +271,20 @@ async def test_a_store_that_went_back_cuts_no_pod_off(outside: Outside) -> None:
         agent.records.apply(SyncedTo(keys.ENDPOINTS, 9))
         await stays(lambda: result.host_ifname in outside.ovsdb.ports())
         assert not outside.journal.entries[key("c1")].cut_off
+
+
+async def test_a_machine_that_comes_while_another_one_is_connected_is_too(
+    outside: Outside,
+) -> None:
+    async with migrating(outside) as (agent, _, ears):
+        first = await agent.pods.add(awaiting())
+        second = await agent.pods.add(awaiting("c2"))
+        await eventually(lambda: len(ears.links) == 2)
+        creates = outside.faults.reached["create"]
+        going_on = outside.faults.stop("create")
+        ears.heard(second.host_ifname)
+        await outside.faults.until("create", creates + 1)
+        ears.heard(first.host_ifname)
+        outside.faults.stopped.pop("create")
+        going_on.set()
+        await eventually(lambda: first.host_ifname in outside.ovsdb.ports())
