@@ -41,13 +41,13 @@ class PodCollect:
                 raise outcome
 
     def _due(self, request: GcRequest) -> list[JournalEntry]:
-        # `idle` leaves out what a call holds at this moment, and `release` what was replaced
+        # `settled` leaves out what a call holds at this moment, and `release` what was replaced
         # meanwhile. The runtime made its list before it started the plugin: it lacks an interface
         # whose ADD ended in between, which the next GC will judge. An entry without an attachment
         # is that of an older agent: it may be another network's.
         return [
             entry
-            for entry in (*self._registry.idle(), *self._registry.awaiting())
+            for entry in self._registry.settled()
             if entry.spec.attachment_id
             and entry.spec.network_name == request.network_name
             and (entry.spec.attachment_id, entry.spec.ifname) not in request.keep

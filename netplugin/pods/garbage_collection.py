@@ -116,9 +116,8 @@ class GarbageCollector:
     async def _entries_without_pod(self, links: frozenset[str]) -> list[JournalEntry]:
         """Return the endpoints whose link and namespace are both gone."""
         # A link alone proves nothing: an operator may have deleted it from a running pod.
-        known = self._registry
-        complete = (*known.idle(), *known.awaiting(), *known.cut_off())
-        linkless = [e for e in complete if port_names.switch_name(e.port) not in links]
+        settled = self._registry.settled()
+        linkless = [e for e in settled if port_names.switch_name(e.port) not in links]
         return [entry for entry in linkless if not await self._links.netns_alive(entry.netns)]
 
     def _sources_readable(self, links: Iterable[str]) -> bool:

@@ -80,12 +80,11 @@ class EndpointRegistry:
         """Return the complete endpoints that no call is working on."""
         # Reconcile loops act on these only: a missing link or port of an endpoint in an ADD or DEL
         # is no fault, nor is one of a pod that awaits its machine, or is cut off.
-        return [
-            entry
-            for entry in self._present()
-            if not entry.source and not entry.cut_off
-            if entry.spec.container_id not in self._locks
-        ]
+        return [one for one in self.settled() if not one.source and not one.cut_off]
+
+    def settled(self) -> list[JournalEntry]:
+        """Return the pods that no call is working on, connected or not."""
+        return [one for one in self._present() if one.spec.container_id not in self._locks]
 
     def awaiting(self) -> list[JournalEntry]:
         """Return the complete pods whose machines still run in other pods."""

@@ -12,7 +12,7 @@ from core import keys
 from core.change_notifier import ChangeNotifier
 from core.errors import Conflict, ContivError, MasterUnavailable
 from core.tasks import background
-from netplugin.cni.request import PodRequest
+from netplugin.cni.request import GcRequest, PodRequest
 from netplugin.pods.live_migrations import LiveMigrations
 from netplugin.pods.registry.journal_entry import EntryState
 from netplugin.world.kubernetes.kube_pods import KubePod, endpoint_labels
@@ -29,7 +29,7 @@ from tests.unit.netplugin.agent import (
     running,
     stays,
 )
-from tests.unit.netplugin.records import PEER, endpoint, key
+from tests.unit.netplugin.records import PEER, asking, endpoint, key
 
 pytestmark = pytest.mark.usefixtures("hurried")
 
@@ -82,6 +82,7 @@ class Pods:
         self._changed.notify()
 
 
+GONE = GcRequest(network_name="net-a", keep=frozenset())
 SOURCE = endpoint(1, host=PEER, container="source")
 
 
@@ -288,3 +289,25 @@ async def test_a_machine_that_comes_while_another_one_is_connected_is_too(
         outside.faults.stopped.pop("create")
         going_on.set()
         await eventually(lambda: first.host_ifname in outside.ovsdb.ports())
+
+
+async def test_a_pod_that_was_just_made_is_none_that_a_runtime_forgot(outside: Outside) -> None:
+    async with migrating(outside) as (agent, _, _):
+        asked = asking(awaiting(), network_name="net-a", attachment_id="c1")
+        going_on = outside.faults.stop("journal present")
+        adding = asyncio.create_task(agent.pods.add(asked))
+        await outside.faults.until("journal present")
+        collecting = asyncio.create_task(agent.calls.collection.collect(GONE))
+        await outside.faults.quiet()
+        going_on.set()
+        await asyncio.gather(adding, collecting)
+        assert outside.journal.entries[key("c1")].state is EntryState.PRESENT
+
+
+async def test_a_pod_that_is_cut_off_goes_when_its_runtime_forgot_it(outside: Outside) -> None:
+    async with migrating(outside) as (agent, _, _):
+        outside.master.source = ""
+        await agent.pods.add(asking(awaiting(), network_name="net-a", attachment_id="c1"))
+        await agent.pods.cut_off(agent.registry.entries()[0])
+        await agent.calls.collection.collect(GONE)
+        await left_nothing(agent)
