@@ -157,17 +157,22 @@ class PodAdd:
     async def arrive(self, entry: JournalEntry) -> None:
         """Connect a pod, as its machine runs in it now, in place of the pod that it has left.
 
-        Raises ContivError. Once netmaster has made the endpoint, what failed is repeated by
-        `netplugin.pods.pod_ports`, as for any pod.
+        Raises ContivError. All of it may be repeated: netmaster answers with the endpoint that it
+        has made.
         """
         wanted = claim_of(entry, self._host.settings.label)
         granted, network = await self._granted(wanted)
         record = granted.record
         arrived = replace(at_position(with_addresses(entry, record), granted.position), source="")
-        await self._save(arrived)
-        await self._program_flows(arrived, record)
-        await self._attach_port(arrived, network)
+        await self._put_port(arrived, record)
+        # A port that an earlier attempt made is not made anew, which would interrupt the machine.
+        if port_names.switch_name(entry.port) not in self._host.ovsdb.ports(arrived.bridge):
+            await self._attach_port(arrived, network)
         await self._configure_access(arrived, network)
+        # The entry goes last: until then the pod awaits its machine for this agent and the next
+        # one, and what failed is done again. Nothing else would finish the pod's namespace.
+        await self._save(arrived)
+        await self._mappings.apply(arrived)
 
     async def _grant(
         self, entry: JournalEntry, request: PodRequest
@@ -293,11 +298,14 @@ class PodAdd:
         await self._reconciler.announce(BRIDGE_OF[network.encap], entry.key)
 
     async def _program_flows(self, entry: JournalEntry, record: EndpointRecord) -> None:
+        await self._put_port(entry, record)
+        # With its port in the World the host has a way to the pod.
+        await self._mappings.apply(entry)
+
+    async def _put_port(self, entry: JournalEntry, record: EndpointRecord) -> None:
         port = self._ports.local(entry, record, entry.port)
         with self._timed("flows"):
             await self._reconciler.put_port(entry.key, port)
-        # With its port in the World the host has a way to the pod.
-        await self._mappings.apply(entry)
 
     async def _configure_namespace(
         self, entry: JournalEntry, record: EndpointRecord, network: NetworkRecord

@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 ANNOUNCED: Final = "it announced itself"
 ANNOTATED: Final = "KubeVirt says so"
 ALONE: Final = "its source pod is gone"
+GRANTED: Final = "netmaster has made its endpoint"
 
 
 class Announcements(Protocol):
@@ -169,6 +170,8 @@ class LiveMigrations:
         pod = self._known.pod(name, labels.get(POD_UID, ""))
         if pod is not None and pod.machine_runs:
             return ANNOTATED
+        if self._host.world.endpoint_records.get(entry.key) is not None:
+            return GRANTED  # this agent or an earlier one asked for it, and did not finish
         source = endpoint_key(entry.spec.network_id, entry.source)
         return ALONE if self._is_gone(source, entry) else ""
 

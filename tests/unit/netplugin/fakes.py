@@ -434,6 +434,7 @@ class FakeLinks(KernelLinks):
         self._delete({n for n, k in self.there.items() if k and k.netns_path == netns})
 
     def _add(self, spec: PodLink) -> None:
+        self.there.pop(spec.host_name, None)
         taken = [link for link in self.there.values() if link is not None]
         if any((k.netns_path, k.ifname) == (spec.netns_path, spec.ifname) for k in taken):
             raise HostError(f"link {spec.ifname} in {spec.netns_path}: File exists")

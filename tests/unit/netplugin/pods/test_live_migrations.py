@@ -4,21 +4,24 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from ipaddress import IPv4Network
 from typing import NamedTuple
 
 import pytest
 
 from core import keys
 from core.change_notifier import ChangeNotifier
-from core.errors import Conflict, ContivError, MasterUnavailable
+from core.errors import Conflict, ContivError, HostError, MasterUnavailable
 from core.tasks import background
 from netplugin.cni.request import GcRequest, PodRequest
 from netplugin.pods.live_migrations import LiveMigrations
 from netplugin.pods.registry.journal_entry import EntryState
+from netplugin.world.bridges import port_names
 from netplugin.world.kubernetes.kube_pods import KubePod, endpoint_labels
 from netplugin.world.kubernetes.pod_annotations import MACHINE_RUNS, MIGRATION
+from ofnet.world import HostPort
 from state.lineage import Lineage, Term
-from state.records import EndpointRecord
+from state.records import EndpointRecord, NetworkRecord
 from state.watch import Removed, StoreRolledBack, SyncedTo
 from tests.unit.netplugin.agent import (
     Agent,
@@ -29,7 +32,7 @@ from tests.unit.netplugin.agent import (
     running,
     stays,
 )
-from tests.unit.netplugin.records import PEER, asking, endpoint, key
+from tests.unit.netplugin.records import PEER, asking, endpoint, key, network
 
 pytestmark = pytest.mark.usefixtures("hurried")
 
@@ -83,6 +86,7 @@ class Pods:
 
 
 GONE = GcRequest(network_name="net-a", keep=frozenset())
+TO_HOST = HostPort(ofport=0x7F00, mac="02:02:ac:13:ff:fe", subnet=IPv4Network("172.19.0.0/16"))
 SOURCE = endpoint(1, host=PEER, container="source")
 
 
@@ -96,11 +100,11 @@ def awaiting(container: str = "c1") -> PodRequest:
 
 
 @asynccontextmanager
-async def migrating(outside: Outside) -> AsyncIterator[Site]:
+async def migrating(outside: Outside, on: NetworkRecord | None = None) -> AsyncIterator[Site]:
     """Run an agent that knows the source pod's endpoint, and follows machines."""
     outside.master.source = SOURCE.endpoint_id
     pods, ears = Pods(), Ears()
-    async with running(outside) as agent:
+    async with running(outside, (on or network(),)) as agent:
         know(agent, SOURCE, 5)
         host = agent.pod_services.host
         follower = LiveMigrations(host, agent.pods, pods, 1000.0, ears.made)
@@ -141,9 +145,10 @@ async def test_a_machine_that_announces_itself_is_connected(outside: Outside) ->
         result = await agent.pods.add(awaiting())
         await eventually(lambda: bool(ears.links))
         ears.heard(result.host_ifname)
-        await eventually(lambda: result.host_ifname in outside.ovsdb.ports() and connected(agent))
+        await eventually(lambda: outside.journal.entries[key("c1")].source == "")
+        assert result.host_ifname in outside.ovsdb.ports()
+        assert connected(agent)
         assert outside.master.replaced == ["source"]
-        assert outside.journal.entries[key("c1")].source == ""
         assert agent.registry.awaiting() == []
         await eventually(lambda: not ears.links)
         await agent.pods.delete(awaiting())
@@ -295,9 +300,9 @@ async def test_a_pod_that_was_just_made_is_none_that_a_runtime_forgot(outside: O
     async with migrating(outside) as (agent, _, _):
         asked = asking(awaiting(), network_name="net-a", attachment_id="c1")
         going_on = outside.faults.stop("journal present")
-        adding = asyncio.create_task(agent.pods.add(asked))
+        adding = asyncio.gather(agent.pods.add(asked))
         await outside.faults.until("journal present")
-        collecting = asyncio.create_task(agent.calls.collection.collect(GONE))
+        collecting = asyncio.gather(agent.calls.collection.collect(GONE))
         await outside.faults.quiet()
         going_on.set()
         await asyncio.gather(adding, collecting)
@@ -311,3 +316,32 @@ async def test_a_pod_that_is_cut_off_goes_when_its_runtime_forgot_it(outside: Ou
         await agent.pods.cut_off(agent.registry.entries()[0])
         await agent.calls.collection.collect(GONE)
         await left_nothing(agent)
+
+
+@pytest.mark.parametrize("step", ["row", "inside"])
+async def test_what_is_not_done_for_a_machine_is_done_again(outside: Outside, step: str) -> None:
+    async with migrating(outside, network(gateway="")) as (agent, _, ears):
+        agent.world.endpoints.set_host_port(TO_HOST)
+        result = await agent.pods.add(awaiting())
+        await eventually(lambda: bool(ears.links))
+        outside.faults.failing[step] = HostError("not now")
+        ears.heard(result.host_ifname)
+        await eventually(lambda: agent.context.loops.failures["live migrations not in sync"] > 1)
+        assert outside.journal.entries[key("c1")].source == "source"
+        del outside.faults.failing[step]
+        await eventually(lambda: outside.journal.entries[key("c1")].source == "")
+        assert result.host_ifname in outside.ovsdb.ports()
+        assert port_names.access_name(agent.registry.entries()[0].port) in outside.ovsdb.ports()
+
+
+async def test_the_next_agent_finishes_what_this_one_began(outside: Outside) -> None:
+    async with migrating(outside) as (agent, _, ears):
+        result = await agent.pods.add(awaiting())
+        await eventually(lambda: bool(ears.links))
+        outside.faults.failing["row"] = HostError("not now")
+        ears.heard(result.host_ifname)
+        await eventually(lambda: agent.context.loops.failures["live migrations not in sync"] > 0)
+        assert key("c1") in outside.master.endpoints
+    del outside.faults.failing["row"]
+    async with migrating(outside):
+        await eventually(lambda: result.host_ifname in outside.ovsdb.ports())
