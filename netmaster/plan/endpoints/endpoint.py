@@ -88,11 +88,14 @@ def create(
     )
     running = bool(request.claim)
     address = address6 = ""
+    # A machine that runs has its address: it is had, or refused.
     if network.subnet:
-        asked = config.ip_address or _still_good4(source, found.ipv4)
+        good = source_pod.ip_address if source_pod else _still_good4(source, found.ipv4)
+        asked = config.ip_address or good
         address = choose4(source, asked, usable=usable, running=running)
     if network.ipv6_subnet:
-        asked = config.ipv6_address or _still_good6(source, found.ipv6)
+        good = source_pod.ipv6_address if source_pod else _still_good6(source, found.ipv6)
+        asked = config.ipv6_address or good
         address6 = choose6(source, asked, usable=usable, running=running)
     mac_address = config.mac_address or found.mac or (source_pod.mac_address if source_pod else "")
     config = config.model_copy(update={"mac_address": mac_address})

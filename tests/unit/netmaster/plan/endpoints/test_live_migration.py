@@ -142,6 +142,16 @@ def test_the_machine_keeps_an_own_mac_address(scene: Scene) -> None:
     assert "is in use" in scene.refused(endpoint.create, stranger, NOW)
 
 
+def test_a_machine_that_would_lose_its_address_does_not_migrate(scene: Scene) -> None:
+    source = source_pod(scene)
+    scene.group("g1", ip_pool="10.1.1.100-10.1.1.110")
+    target = wanted("target", host="h2", service_name="g1").model_copy(
+        update={"keep": MACHINE, "awaits_machine": "true"}
+    )
+    refusal = scene.refused(endpoint.create, target, NOW)
+    assert f"ip address {source.ip_address} is not available" in refusal
+
+
 CALLS = st.lists(
     st.tuples(
         st.sampled_from(["a", "b", "c"]), st.sampled_from(["add", "await", "runs", "delete"])
