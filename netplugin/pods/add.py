@@ -111,7 +111,8 @@ class PodAdd:
         granted, network = await self._request_endpoint(entry, request)
         record = granted.record
         if entry.source:
-            is_same = granted.source == entry.source and _has_addresses(entry, record)
+            # Without a source it has its endpoint already, and will be connected.
+            is_same = granted.source in {"", entry.source} and _has_addresses(entry, record)
             return self._result(entry, record, network) if is_same else None
         if port is None or granted.source or _identity(port.record) != _identity(record):
             return None

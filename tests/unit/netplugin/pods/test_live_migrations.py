@@ -345,3 +345,14 @@ async def test_the_next_agent_finishes_what_this_one_began(outside: Outside) -> 
     del outside.faults.failing["row"]
     async with migrating(outside):
         await eventually(lambda: result.host_ifname in outside.ovsdb.ports())
+
+
+async def test_a_repeated_add_keeps_the_pod_whose_source_is_gone(outside: Outside) -> None:
+    async with migrating(outside) as (agent, _, _):
+        result = await agent.pods.add(awaiting())
+        outside.master.source = ""
+        outside.master.endpoints[key("c1")] = endpoint(1)
+        assert await agent.pods.add(awaiting()) == result
+        assert outside.faults.reached["unlink"] == 0
+        know(agent, outside.master.endpoints[key("c1")], 6)
+        await eventually(lambda: connected(agent))
