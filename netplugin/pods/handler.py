@@ -156,14 +156,16 @@ class Pods:
                 await self._journal.write(entry)
             return entry
 
-    async def arrive(self, entry: JournalEntry) -> None:
+    async def arrive(self, entry: JournalEntry) -> bool:
         """Connect a pod that awaited its machine, unless it has been replaced or removed.
 
-        Raises ContivError.
+        Return whether it was there. Raises ContivError.
         """
         async with self._registry.lock(entry.spec.container_id):
-            if self._registry.get(entry.key) is entry:
+            there = self._registry.get(entry.key) is entry
+            if there:
                 await unbroken(self._pod_add.arrive(entry))
+            return there
 
     async def cut_off(self, entry: JournalEntry) -> None:
         """Remove flows and host ports of a pod whose addresses another endpoint has.

@@ -12,8 +12,8 @@ would send bridged packets to it for five minutes.
 """
 
 import logging
-from collections.abc import Callable, Sequence, Set
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import closing, suppress
 from ipaddress import ip_address
 from typing import Final, Protocol
 
@@ -98,15 +98,12 @@ class LiveMigrations:
         ]
         for entry in awaiting.values():
             if reason := self._reason(entry):
+                about = fields(endpoint=entry.key, address=entry.ip_address, reason=reason)
                 try:
-                    await self._pods.arrive(entry)
+                    if await self._pods.arrive(entry):
+                        log.info("machine runs in its target pod", extra=about)
                 except ContivError as exc:
                     failures.append(exc)
-                    continue
-                log.info(
-                    "machine runs in its target pod",
-                    extra=fields(endpoint=entry.key, address=entry.ip_address, reason=reason),
-                )
         failures += await self._cut_off()
         if failures:
             raise failures[0]
@@ -138,8 +135,8 @@ class LiveMigrations:
             if self._is_gone(entry.key, entry)
             if any(
                 row.record.network == entry.spec.network_id
-                for address in filter(None, (entry.ip_address, entry.ipv6_address))
-                for row in records.at(str(ip_address(address)))
+                for address in _addresses(entry)
+                for row in records.at(address)
             )
         ]
 
@@ -188,6 +185,13 @@ class LiveMigrations:
         if known.term == now.term and known.rev > now.rev:
             return False
         return self._host.world.endpoint_records.get(key) is None
+
+
+def _addresses(entry: JournalEntry) -> Iterator[str]:
+    """Yield the addresses of a pod as `str` has them; a journal may have been edited."""
+    for text in filter(None, (entry.ip_address, entry.ipv6_address)):
+        with suppress(ValueError):
+            yield str(ip_address(text))
 
 
 def _link(entry: JournalEntry) -> str:
