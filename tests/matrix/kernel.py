@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 from xml.etree import ElementTree as ET
 
 from tests.matrix import roots
@@ -278,8 +278,29 @@ def tried(release: str, portion: str, place: Mapping[str, str]) -> tuple[Result,
     command = [str(ROOT / "scripts/kernel-check"), *words]
     wanted = planned(words)
     with log.open("w") as output:
-        subprocess.run(command, env=environ, stdout=output, stderr=subprocess.STDOUT, check=False)
+        run(command, environ, output)
     return judged(log.read_text(errors="replace"), report, wanted)
+
+
+def run(command: Sequence[str], environ: Mapping[str, str], output: IO[str]) -> None:
+    """Run a command to its end; if this program ends before, so do all processes of the command.
+
+    A kernel that is built, or a guest, would go on without who waits for it.
+    """
+    process = subprocess.Popen(
+        command,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        process_group=0,
+    )
+    try:
+        process.wait()
+    except BaseException:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+        raise
 
 
 def planned(words: Sequence[str]) -> int:
