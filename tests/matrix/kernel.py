@@ -329,12 +329,12 @@ def judged(said: str, report: Path, wanted: int) -> tuple[Result, str]:
 def reported(report: str) -> list[bool]:
     """Return of each test in a report of pytest, but for those skipped, whether it failed.
 
-    The report is JUnit's XML.
+    The report is JUnit's XML. A case without a name is that pytest was interrupted.
     """
     return [
         bool({*kinds} & {"failure", "error"})
         for case in ET.fromstring(report).iter("testcase")
-        if "skipped" not in (kinds := [child.tag for child in case])
+        if case.get("name") and "skipped" not in (kinds := [child.tag for child in case])
     ]
 
 

@@ -18,10 +18,11 @@ tests/system/test_bgp.py::test_three SKIPPED (for a reason)               [ 75%]
 tests/system/test_bgp.py::test_four """
 REPORT = """\
 <testsuites><testsuite>
-<testcase classname="tests.system.test_bgp"/>
-<testcase classname="tests.system.test_bgp"><skipped/></testcase>
-<testcase classname="tests.system.test_bgp"><failure/><error/></testcase>
-<testcase classname="tests.system.test_bgp"><error/></testcase>
+<testcase classname="tests.system.test_bgp" name="test_one"/>
+<testcase classname="tests.system.test_bgp" name="test_two"><skipped/></testcase>
+<testcase classname="tests.system.test_bgp" name="test_three"><failure/><error/></testcase>
+<testcase classname="tests.system.test_bgp" name="test_four"><error/></testcase>
+<testcase time="0.001"/>
 </testsuite></testsuites>"""
 WHAT = "kernel 6.1.176, Open vSwitch 3.1.0"
 GONE = "did not come to its end"
