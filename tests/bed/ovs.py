@@ -6,6 +6,7 @@ whoever makes one chooses its datapath type.
 """
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -19,6 +20,7 @@ DATAPATH = os.environ.get("BED_DATAPATH", "netdev")
 
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 QUIET = ["--no-chdir", "-vconsole:off", "--log-file"]
+ND_EXTENSION = re.compile(r"^IPv6 ND Extension: +Yes$", re.MULTILINE)
 
 
 def without_link(port: str) -> list[str]:
@@ -90,6 +92,13 @@ class OvsHost:
     def appctl(self, *words: str) -> str:
         """Run ovs-appctl against ovs-vswitchd."""
         return self._tool("ovs-appctl", _limit(60), *words)
+
+    def has_nd_extension(self, bridge: str) -> bool:
+        """Say whether a bridge's datapath can make answers to neighbour solicitations.
+
+        Without it the agent completes them (ADR 39).
+        """
+        return bool(ND_EXTENSION.search(self.appctl("dpif/show-dp-features", bridge)))
 
     def state(self) -> str:
         """Say what becomes of packets in the datapath, as far as the switch answers."""
