@@ -15,7 +15,7 @@ import pytest
 from tests.bed.cluster import Bed
 from tests.bed.daemon import Daemon
 from tests.bed.hosts import Host
-from tests.bed.waiting import eventually
+from tests.bed.waiting import PATIENCE, eventually
 from tests.system.footprint import BRIDGES, eventually_same, steady
 from tests.system.planes import FWD_MODES, NETWORKS, add_rules, addresses, applied, lasting, planes
 from tests.system.watcher import Lane, Watcher, unbroken, watching
@@ -30,7 +30,8 @@ RULES = {
 }
 AWAY = 12.0
 """Seconds the store is away."""
-FLAGS = {"netplugin": ["--audit-interval", "5"]}
+FLAGS = {"netplugin": ["--audit-interval", f"{5 * PATIENCE:g}"]}
+"""In a slow guest an audit takes longer than five seconds: one would follow the other."""
 
 
 class Lanes(NamedTuple):
