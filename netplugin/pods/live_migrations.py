@@ -142,10 +142,11 @@ class LiveMigrations:
 
     def _ports_cut_off(self) -> dict[str, str]:
         """Return the ports that pods have which are cut off, and the bridge of each."""
-        rows = self._host.ovsdb.ports()
+        cut_off = self._host.registry.cut_off()
+        rows = self._host.ovsdb.ports() if cut_off else {}
         return {
             name: rows[name].bridge
-            for entry in self._host.registry.cut_off()
+            for entry in cut_off
             for name in (_link(entry), port_names.access_name(entry.port))
             if name in rows
         }
