@@ -36,6 +36,9 @@ POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
 POD_NAME: Final = "io.kubernetes.pod.name"
 """Labels of an endpoint that name its pod."""
 
+OF_MACHINE: Final = "@vm"
+"""The end of the name for which addresses of a machine of KubeVirt are kept; no pod's ends so."""
+
 DEFAULT_TENANT = TenantName("default")
 DEFAULT_NETWORK = NetworkName("default-net")
 

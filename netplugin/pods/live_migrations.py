@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from core.change_notifier import ChangeNotifier
 from core.errors import ContivError
-from core.ids import POD_NAME, POD_NAMESPACE, EndpointKey, endpoint_key
+from core.ids import OF_MACHINE, POD_NAME, POD_NAMESPACE, EndpointKey, endpoint_key
 from core.logs import fields
 from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.kernel.packets.machine_announcements import MachineAnnouncements
@@ -29,7 +29,6 @@ from netplugin.pods.registry.journal_entry import JournalEntry
 from netplugin.pods.registry.pod_host import PodHost
 from netplugin.world.bridges import port_names
 from netplugin.world.kubernetes.kube_pods import POD_UID
-from netplugin.world.kubernetes.pod_annotations import MACHINE_NAME
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +130,7 @@ class LiveMigrations:
         return [
             entry
             for entry in self._host.registry.idle()
-            if entry.spec.keep.endswith(MACHINE_NAME) and not entry.claiming
+            if entry.spec.keep.endswith(OF_MACHINE) and not entry.claiming
             if self._is_gone(entry.key, entry)
             if any(
                 row.record.network == entry.spec.network_id

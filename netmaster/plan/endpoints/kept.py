@@ -14,7 +14,7 @@ from typing import Final
 from core import keys
 from core.addresses import derived_mac
 from core.errors import Conflict, Invalid
-from core.ids import EndpointKey, NetworkId
+from core.ids import OF_MACHINE, EndpointKey, NetworkId
 from netmaster.plan.grants import endpoint_text
 from netmaster.plan.model import Plan
 from netmaster.stored import Write
@@ -24,7 +24,7 @@ from state.records import EndpointRecord, GrantOwner, GrantRecord
 CHUNK: Final = 24
 """How many addresses one plan writes about."""
 _PART: Final = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
-_NAME: Final = re.compile(rf"{_PART}/{_PART}(?:@vm)?")
+_NAME: Final = re.compile(rf"{_PART}/{_PART}(?:{OF_MACHINE})?")
 """`<namespace>/<pod>`, and `<namespace>/<machine>@vm` for a machine of KubeVirt."""
 
 

@@ -7,16 +7,12 @@ has one owner at all times (ADR 46).
 """
 
 from dataclasses import dataclass
-from typing import Final
 
 from contivmodel.rpc import CreateEndpointRequest
-from core.ids import NetworkId
+from core.ids import OF_MACHINE, NetworkId
 from netmaster.plan.endpoints import kept
 from netmaster.view import View
 from state.records import EndpointRecord
-
-_MACHINE: Final = "@vm"
-"""The end of a name that addresses of a machine are kept for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +29,7 @@ def source(view: View, nid: NetworkId, request: CreateEndpointRequest) -> Endpoi
     A pod that awaits its machine may have any pod of the machine as its source; a machine that
     runs in its target pod replaces the very source that netmaster named before.
     """
-    if not request.keep.endswith(_MACHINE) or not (request.awaits_machine or request.replaces):
+    if not request.keep.endswith(OF_MACHINE) or not (request.awaits_machine or request.replaces):
         return None
     found = kept.holder(view, nid, request.keep)
     if found is None or request.replaces not in {"", found.endpoint_id}:

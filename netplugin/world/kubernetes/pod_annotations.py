@@ -11,6 +11,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from core.errors import Invalid
+from core.ids import OF_MACHINE
 
 IP: Final = "io.contiv.ip"
 IP6: Final = "io.contiv.ip6"
@@ -22,8 +23,6 @@ ANNOTATIONS: Final = (IP, IP6, MAC, STICKY, MACHINE_RUNS)
 
 MACHINES: Final = ("vm.kubevirt.io/name", "kubevirt.io/domain")
 """Labels of the pods of a machine of KubeVirt that name it, the newer one first."""
-MACHINE_NAME: Final = "@vm"
-"""The end of the name that addresses of a machine are kept for."""
 MIGRATION: Final = "kubevirt.io/migrationJobUID"
 """Label of a pod that a machine of KubeVirt migrates to, or has migrated to."""
 RETURNING: Final = frozenset({"", "StatefulSet"})
@@ -78,7 +77,7 @@ def wishes(
     if sticky not in {"", "true", "false"}:
         raise _wrong(pod, STICKY, sticky, "true or false")
     keep = _name(pod, labels, controller) if sticky == "true" else ""
-    awaits_machine = keep.endswith(MACHINE_NAME) and bool(labels.get(MIGRATION))
+    awaits_machine = keep.endswith(OF_MACHINE) and bool(labels.get(MIGRATION))
     return Wishes(ipv4, ipv6, mac, keep, awaits_machine)
 
 
@@ -86,7 +85,7 @@ def _name(pod: str, labels: Mapping[str, str], controller: str) -> str:
     """Return whom a pod's addresses are kept for."""
     machine = next((labels[label] for label in MACHINES if labels.get(label)), "")
     if machine:
-        return f"{pod.partition('/')[0]}/{machine}{MACHINE_NAME}"
+        return f"{pod.partition('/')[0]}/{machine}{OF_MACHINE}"
     if controller not in RETURNING:
         raise Invalid(
             f"pod {pod}: annotation {STICKY}: a {controller[:_SHOWN]} makes pods under names that "
