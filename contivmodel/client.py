@@ -4,7 +4,7 @@ Takes requests of `contivmodel.rpc`; returns the replies below or raises an erro
 MasterUnavailable without an answer (`outcome_unknown`: the request may have been carried out),
 NotLeader if the netmaster knows no leader, otherwise the class for the first line of the error
 text. The header of `contivmodel.outcome` tells surely not done from unknown.
-`netplugin.masters.master_api` chooses the netmaster and retries. Command line programs use
+`netplugin.masters.leader` chooses the netmaster and retries. Command line programs use
 `contivmodel.client_sync`.
 """
 

@@ -2,7 +2,7 @@
 
 `netmaster.election` is the table of what follows from what; this module performs it. All objects of
 a term are created in `_term` and dropped with it. What answers requests is the `RestServer`'s
-current role, which only this module changes.
+current role: the follower's, which the daemon sets before, and from then on what this module sets.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 Takes the snapshots and deltas of `objdb`, one stream per prefix, and delivers the changes of
 records to one reader. `state.intents` decodes the values. With a `state.watch_scope`, endpoints
 that concern no pod of this host are neither decoded nor kept. Next is the agent's
-`netplugin.world.builder` or the leader's view.
+`netplugin.bridges.record_events`.
 
 Unknown keys and undecodable values are logged and counted.
 """

@@ -28,8 +28,6 @@ from netplugin.world.kubernetes.kube_objects import KubeObject, key_of
 
 log = logging.getLogger(__name__)
 
-"""Seconds after a cache that could not be written: it is written anew as a whole."""
-
 STEP: Final = 50
 """Objects of a list that are applied at once: a slice may have a thousand endpoints."""
 
@@ -51,6 +49,28 @@ class KubeHandler(Protocol):
 
     def retain(self, resource: str, keys: Container[str]) -> None:
         """Remove the objects of a resource whose keys are not among these."""
+
+
+class FanOut:
+    """A `KubeHandler` that passes each call on to several handlers."""
+
+    def __init__(self, handlers: Iterable[KubeHandler]) -> None:
+        self._handlers = tuple(handlers)
+
+    def put(self, resource: str, received: KubeObject) -> None:
+        """As `KubeHandler.put`."""
+        for handler in self._handlers:
+            handler.put(resource, received)
+
+    def remove(self, resource: str, key: str) -> None:
+        """As `KubeHandler.remove`."""
+        for handler in self._handlers:
+            handler.remove(resource, key)
+
+    def retain(self, resource: str, keys: Container[str]) -> None:
+        """As `KubeHandler.retain`."""
+        for handler in self._handlers:
+            handler.retain(resource, keys)
 
 
 @dataclass(slots=True)

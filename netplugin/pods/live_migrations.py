@@ -38,7 +38,7 @@ ALONE: Final = "its source pod is gone"
 GRANTED: Final = "netmaster has made its endpoint"
 
 
-class Announcements(Protocol):
+class ListensForMachines(Protocol):
     """Tells of each link on which a machine announces itself."""
 
     def listen(self, links: Set[str]) -> Sequence[ContivError]:
@@ -57,7 +57,7 @@ class LiveMigrations:
         pods: Pods,
         known: KnownPods,
         interval: float,
-        announcements: Callable[[Callable[[str], None]], Announcements] = MachineAnnouncements,
+        announcements: Callable[[Callable[[str], None]], ListensForMachines] = MachineAnnouncements,
     ) -> None:
         self._host = host
         self._pods = pods

@@ -22,10 +22,10 @@ from netplugin.kube.api import KubeApi
 from netplugin.kube.cache import KubeCache
 from netplugin.kube.config import KubeConfig
 from netplugin.kube.discovery import access_of
-from netplugin.kube.feed import KubeFeed
+from netplugin.kube.feed import FanOut, KubeFeed
 from netplugin.kube.pods import PodHandler, PodPlacement
-from netplugin.kube.policies import FanOut, PeerHandler
 from netplugin.kube.policy_kinds import PolicyKinds
+from netplugin.kube.policy_peers import PeerHandler
 from netplugin.kube.resources import NAMESPACES, NODES, POLICIES, SERVICES, SLICES, pods_of
 from netplugin.kube.services import ServiceHandler
 from netplugin.pods.labels import PodLabels

@@ -191,12 +191,15 @@ class WorldBuilder(WorldGraph):
         return self.endpoints.private_addresses() if routing else {}
 
     def take(self, bridge: Bridge) -> tuple[World, Changes]:
-        """Return the bridge's World and what changed in it since the last call."""
+        """Settle what was put off; return the bridge's World and what changed since the last call.
+
+        For a bridge that no reconciler serves: one would no longer hear of the other's changes.
+        """
         self._settle()
         return self._bridges[bridge].take(self._cluster())
 
     def take_changed(self) -> dict[Bridge, tuple[World, Changes]]:
-        """Return what `take` does, for each bridge of which something changed."""
+        """Settle what was put off; return what `take` does for each bridge that changed."""
         self._settle()
         cluster = self._cluster()
         return {b: state.take(cluster) for b, state in self._bridges.items() if state.dirty}

@@ -1,7 +1,7 @@
 """Kubernetes' policies for the pods of the cluster, as the bridges of this host need them. Pure.
 
-In come policies (`netplugin.kube.feed`), namespaces and nodes (`netplugin.kube.policies`), and the
-records of endpoints, whose labels name their pods and have the pods' own labels
+In come policies (`netplugin.kube.feed`), namespaces and nodes (`netplugin.kube.policy_peers`), and
+the records of endpoints, whose labels name their pods and have the pods' own labels
 (`netplugin.world.kubernetes.kube_pods`). So a host knows the pods of other hosts by the store
 alone, and asks the API server for its own. Out come entries and subjects
 (`netplugin.world.kubernetes`), with the VRFs of the pods' tenants.

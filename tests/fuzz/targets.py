@@ -56,7 +56,7 @@ from netplugin.kube import config as kube_config
 from netplugin.kube import exec_plugin, kubeconfig
 from netplugin.kube.feed import KubeHandler
 from netplugin.kube.pods import PodHandler
-from netplugin.kube.policies import PeerHandler
+from netplugin.kube.policy_peers import PeerHandler
 from netplugin.kube.resources import (
     ADMIN_POLICIES,
     CLUSTER_POLICIES,

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from netplugin.kube.api import KubeApi, KubeList
 from netplugin.kube.api_access import KubeAccess
 from netplugin.kube.cache import KubeCache
-from netplugin.kube.feed import KubeFeed, KubeHandler
+from netplugin.kube.feed import FanOut, KubeFeed, KubeHandler
 from netplugin.kube.pods import PodHandler
-from netplugin.kube.policies import FanOut, PeerHandler
+from netplugin.kube.policy_peers import PeerHandler
 from netplugin.kube.resources import (
     ENDPOINTS,
     NAMESPACES,

@@ -1,7 +1,7 @@
 """What handlers of requests get: the request, and the parts of a leader that answer it.
 
-`netmaster.api.dispatch` makes both; `netmaster.api.v1.handlers` and `netmaster.api.v2.handlers` use
-them.
+`netmaster.leadership` makes the context of a term, `netmaster.api.dispatch` the request;
+`netmaster.api.v1.handlers` and `netmaster.api.v2.handlers` use them.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

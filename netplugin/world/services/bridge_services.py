@@ -9,6 +9,7 @@ each (`netplugin.world.services.kube_providers`). Next is `ofnet.pipelines.featu
 
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Network
+from typing import TypeVar
 
 from core.ids import HostLabel, ServiceKey, TenantName
 from netplugin.world.bridges.bridge_state import BridgeState
@@ -20,6 +21,8 @@ from netplugin.world.services.kube_providers import KubeProviders
 from netplugin.world.services.service_records import ServiceRecords
 from ofnet.world import Bridge
 from state.records import ServiceRecord
+
+Key = TypeVar("Key", bound=str)
 
 
 class Services:
@@ -117,13 +120,13 @@ class Services:
                 self._named[key] = set(services)
 
     def _mark(self, keys: Iterable[ServiceKey]) -> None:
-        before = len(self._altered)
-        self._altered.update(keys)
-        if len(self._altered) > before:
-            self._signal.set()
+        self._add(self._altered, keys)
 
     def _mark_kube(self, keys: Iterable[str]) -> None:
-        before = len(self._altered_kube)
-        self._altered_kube.update(keys)
-        if len(self._altered_kube) > before:
+        self._add(self._altered_kube, keys)
+
+    def _add(self, altered: set[Key], keys: Iterable[Key]) -> None:
+        before = len(altered)
+        altered.update(keys)
+        if len(altered) > before:
             self._signal.set()

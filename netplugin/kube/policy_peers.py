@@ -4,9 +4,8 @@ In come namespaces and nodes (`netplugin.kube.feed`); out they go to `netplugin.
 which takes the policies itself and has the pods from the store.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Container
 
-from netplugin.kube.feed import KubeHandler
 from netplugin.kube.resources import NAMESPACES, NODES
 from netplugin.world.kubernetes.kube_objects import KubeObject
 from netplugin.world.kubernetes.kube_pods import namespace_of, node_of
@@ -42,25 +41,3 @@ class PeerHandler:
         """As `KubeHandler.retain`."""
         for name in [name for name in self._known[resource] if name not in keys]:
             self.remove(resource, name)
-
-
-class FanOut:
-    """A `KubeHandler` that passes each call on to several handlers."""
-
-    def __init__(self, handlers: Iterable[KubeHandler]) -> None:
-        self._handlers = tuple(handlers)
-
-    def put(self, resource: str, received: KubeObject) -> None:
-        """As `KubeHandler.put`."""
-        for handler in self._handlers:
-            handler.put(resource, received)
-
-    def remove(self, resource: str, key: str) -> None:
-        """As `KubeHandler.remove`."""
-        for handler in self._handlers:
-            handler.remove(resource, key)
-
-    def retain(self, resource: str, keys: Container[str]) -> None:
-        """As `KubeHandler.retain`."""
-        for handler in self._handlers:
-            handler.retain(resource, keys)
