@@ -30,7 +30,7 @@ class RouterPort:
     async def ensure(self, peering: Peering) -> Router:
         """Create or correct the interface; return the World's router. Raises ContivError."""
         wanted = router_interface(peering)
-        row = await self._host_ports.ensure(wanted)
+        row = await self._host_ports.ensure(lambda: wanted)
         if peering.peer.version == 6 and not await self._host_ports.has_ipv6(wanted.name):
             raise HostError(
                 f"link {wanted.name} has no IPv6, by which this host speaks BGP: "

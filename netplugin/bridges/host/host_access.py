@@ -31,6 +31,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from ipaddress import (
     IPv4Address,
     IPv4Interface,
@@ -340,23 +341,24 @@ class HostAccess:
         if private is None:
             return self._observe()
         await self._context.underlay.settle()
-        interfaces, networks6 = self._interfaces(private), self._has_networks6()
+        networks6 = self._has_networks6()
         privates6 = self._privates6()
         privates: list[Subnet] = [private, *privates6]
         blocks, spared = frozenset(self._vlan_blocks()), self._world.underlay.spared
         sources, others = await self._sources()
         rows: list[PortRow | None] = []
-        for wanted in interfaces:
-            row = await self._context.host_ports.ensure(wanted)
+        for bridge in Bridge:
+            current = partial(self._interface, bridge, private)
+            row = await self._context.host_ports.ensure(current)
             rows.append(row)
             port = HostPort(
                 ofport=row.ofport or 0,
-                mac=wanted.mac,
+                mac=current().mac,
                 subnet=private,
                 sources=sources,
                 others=others,
             )
-            self._world.endpoints.set_host_port(port, wanted.bridge)
+            self._world.endpoints.set_host_port(port, bridge)
         rules = [
             *map(masquerade, privates),
             *returned(private, {*privates6, *blocks}),
@@ -391,11 +393,9 @@ class HostAccess:
                     f"sysctl net.ipv6.conf.{name}.disable_ipv6=0, or boot without ipv6.disable=1"
                 )
 
-    def _interfaces(self, private: IPv4Network) -> list[HostInterface]:
-        return [
-            with_pods(one, PodRoutes(self._reached(one.bridge), private, self._address))
-            for one in self._without_pods(private, self._networks())
-        ]
+    def _interface(self, bridge: Bridge, private: IPv4Network) -> HostInterface:
+        one = self._without_pods(private, self._networks())[bridge]
+        return with_pods(one, PodRoutes(self._reached(bridge), private, self._address))
 
     def _reached(self, bridge: Bridge) -> frozenset[Address]:
         """Return the addresses of pods to which the host has routes by its port on a bridge."""
@@ -405,11 +405,11 @@ class HostAccess:
 
     def _host_interfaces(
         self, private: IPv4Network, networks: Sequence[Subnet]
-    ) -> list[HostInterface]:
-        return [
-            host_interface(private, self._address, networks, self._privates6()),
-            vlan_host_interface(private),
-        ]
+    ) -> dict[Bridge, HostInterface]:
+        return {
+            Bridge.VXLAN: host_interface(private, self._address, networks, self._privates6()),
+            Bridge.VLAN: vlan_host_interface(private),
+        }
 
     def _networks(self) -> list[Subnet]:
         networks = self._world.underlay.routable(self._world.networks.all())
@@ -470,9 +470,11 @@ class HostAccess:
         )
         await self._context.underlay.settle()
         private = self._world.forwarding.private_subnet
-        for wanted in self._interfaces(private) if private is not None else ():
-            if wanted.name in self._ovsdb.ports():
-                await self._context.host_ports.follow(wanted)
+        if private is None:
+            return observed
+        for bridge, row in zip(Bridge, self._rows(), strict=True):
+            if row is not None:
+                await self._context.host_ports.follow(partial(self._interface, bridge, private))
         return observed
 
 

@@ -8,7 +8,7 @@ decided by `netplugin.bridges.host.host_access`, `netplugin.bridges.host.infra` 
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 from typing import Protocol
@@ -86,12 +86,14 @@ class HostPorts:
         self._routing = asyncio.Lock()
         self._subnets_changed = ChangeNotifier()
 
-    async def ensure(self, wanted: HostInterface) -> PortRow:
+    async def ensure(self, current: Callable[[], HostInterface]) -> PortRow:
         """Create or correct the interface; return its port, which has its OpenFlow number.
 
+        `current` returns the interface as it is to be, and is asked anew when its routes are set.
         Raises Conflict if another interface has its name, or the underlay needs an address of it,
         and SwitchUnavailable, SwitchRefused or HostError if it cannot be created now.
         """
+        wanted = current()
         if taken := self._underlay.taken(wanted.addresses):
             await self.remove(wanted)
             raise Conflict(f"interface {wanted.name} would take {taken}, which the underlay needs")
@@ -108,7 +110,8 @@ class HostPorts:
         await self._links.configure_host_link(wanted.name, wanted.mac, wanted.addresses)
         if wanted.loose:
             await self._links.loosen(wanted.name)
-        await self.route(wanted)
+        async with self._routing:
+            await self._set_routes(current())
         return row
 
     async def keep_loose(self) -> None:
@@ -150,19 +153,19 @@ class HostPorts:
         routed = (one.pods for one in self._routed.values() if one.pods is not None)
         return [address for pods in routed for address in pods.addresses]
 
-    async def route(self, wanted: HostInterface) -> None:
-        """Set the routes by an interface that exists, and no others. Raises HostError."""
-        async with self._routing:
-            await self._set_routes(wanted)
+    # Several tasks set the routes of one interface. Each asks what they are to be while no other
+    # task sets any: what it had read before would undo what another has set meanwhile, until the
+    # next look at all of them, a minute later.
 
-    async def follow(self, wanted: HostInterface) -> None:
+    async def follow(self, current: Callable[[], HostInterface]) -> None:
         """Change the routes by an interface as they changed since they were set. Raises HostError.
 
-        What others changed meanwhile stays until the next `route`.
+        What others changed meanwhile stays until the next `ensure`.
         """
         # To read all routes takes a millisecond for every other pod, whenever one comes or goes;
         # to compare all of them with those before, some microseconds.
         async with self._routing:
+            wanted = current()
             before = self._routed.pop(wanted.name, None)
             if before is None or not _comparable(before, wanted):
                 await self._set_routes(wanted)

@@ -156,7 +156,7 @@ class Infra:
             # The record is of an earlier network of this name, which was deleted and created anew.
             await self._master.delete_endpoint(network.tenant, network.name, self._host)
             record = await self._request(network)
-        row = await self._context.host_ports.ensure(self._interface(network, record))
+        row = await self._context.host_ports.ensure(lambda: self._interface(network, record))
         self._world.endpoints.put_port(record.key, LocalPort(record=record, ofport=row.ofport or 0))
         return row
 

@@ -10,6 +10,7 @@ import pytest
 
 from core import keys
 from core.errors import Conflict, HostError
+from core.tasks import background
 from netplugin.bridges.host.host_access import (
     FORWARD,
     accepted,
@@ -111,6 +112,30 @@ async def test_a_pod_has_a_route_as_long_as_it_runs(outside: Outside) -> None:
         assert set(outside.links.neighbours[port_names.HOST_PORT].values()) == {ROUTER_MAC}
         await agent.pods.delete(request())
         await eventually(lambda: routed() == [])
+
+
+async def test_what_comes_while_an_interface_is_corrected_keeps_its_route(outside: Outside) -> None:
+    """Two loops set routes; what one had read before the other's must not undo the other's."""
+
+    def routed() -> set[str]:
+        return {str(route.subnet) for route in outside.links.routes[port_names.HOST_PORT]}
+
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        await agent.host_access.converge()
+        going_on = outside.faults.stop("own link")
+        outside.faults.reached.clear()
+        async with background("correction", agent.host_access.converge()) as correction:
+            await outside.faults.until("own link")
+            await agent.pods.add(request())
+            other = replace(network("other"), subnet="10.3.0.0")
+            agent.learn(keys.network(other.id), other)
+            await agent.host_access.converge_routes()
+            wanted = {f"{world_of(agent).local[key('c1')].ip}/32", "10.3.0.0/16"}
+            assert routed() >= wanted
+            going_on.set()
+            await correction
+            assert routed() >= wanted
 
 
 async def test_routes_of_ipv6_have_a_guard_of_their_own(outside: Outside) -> None:

@@ -74,37 +74,37 @@ def subnets(links: Counting) -> set[str]:
 
 
 async def test_a_pod_more_is_a_route_more(links: Counting, host_ports: HostPorts) -> None:
-    await host_ports.follow(interface("10.1.0.1", "10.1.0.2"))
+    await host_ports.follow(lambda: interface("10.1.0.1", "10.1.0.2"))
     assert (links.read, links.altered) == (1, []), "nothing is known of the routes before"
-    await host_ports.follow(interface("10.1.0.1", "10.1.0.2", "10.1.0.3"))
-    await host_ports.follow(interface("10.1.0.3", "10.1.0.2"))
-    await host_ports.follow(interface("10.1.0.3", "10.1.0.2"))
+    await host_ports.follow(lambda: interface("10.1.0.1", "10.1.0.2", "10.1.0.3"))
+    await host_ports.follow(lambda: interface("10.1.0.3", "10.1.0.2"))
+    await host_ports.follow(lambda: interface("10.1.0.3", "10.1.0.2"))
     assert (links.read, links.altered) == (1, [(0, 1), (1, 0)])
     assert subnets(links) == {"10.1.0.0/16", "10.1.0.2/32", "10.1.0.3/32"}
 
 
 async def test_a_network_more_is_a_route_more(links: Counting, host_ports: HostPorts) -> None:
-    await host_ports.follow(interface("10.1.0.1"))
-    await host_ports.follow(interface("10.1.0.1", routes=(NETWORK, OTHER)))
-    await host_ports.follow(interface("10.1.0.1", "10.1.0.2", routes=(OTHER,)))
+    await host_ports.follow(lambda: interface("10.1.0.1"))
+    await host_ports.follow(lambda: interface("10.1.0.1", routes=(NETWORK, OTHER)))
+    await host_ports.follow(lambda: interface("10.1.0.1", "10.1.0.2", routes=(OTHER,)))
     assert (links.read, links.altered) == (1, [(0, 1), (1, 1)])
     assert subnets(links) == {"10.2.0.0/16", "10.1.0.1/32", "10.1.0.2/32"}
 
 
 async def test_another_source_sets_all_anew(links: Counting, host_ports: HostPorts) -> None:
-    await host_ports.follow(interface("10.1.0.1"))
+    await host_ports.follow(lambda: interface("10.1.0.1"))
     moved = PodRoutes(frozenset({ip_address("10.1.0.1")}), PRIVATE, HOST + 1)
-    await host_ports.follow(replace(interface(), pods=moved))
+    await host_ports.follow(lambda: replace(interface(), pods=moved))
     assert (links.read, links.altered) == (2, [])
     assert {route.source for route in links.routes["contivh0"]} == {HOST, HOST + 1}
 
 
 async def test_after_a_failure_all_are_set_anew(links: Counting, host_ports: HostPorts) -> None:
-    await host_ports.follow(interface("10.1.0.1"))
+    await host_ports.follow(lambda: interface("10.1.0.1"))
     links.faults.failing["routes"] = HostError("busy")
     with pytest.raises(HostError, match="busy"):
-        await host_ports.follow(interface("10.1.0.2"))
+        await host_ports.follow(lambda: interface("10.1.0.2"))
     links.faults.failing.clear()
-    await host_ports.follow(interface("10.1.0.2"))
+    await host_ports.follow(lambda: interface("10.1.0.2"))
     assert links.read == 2
     assert subnets(links) == {"10.1.0.0/16", "10.1.0.2/32"}

@@ -108,7 +108,7 @@ async def test_exceptions_end_when_all_hosts_and_masters_are_known(
     outside.links.spared = {ip_address("192.0.2.99")}
     async with supervisor() as sup:
         agent = await build_agent(outside, sup)
-        await agent.clients.host_ports.ensure(host_port())
+        await agent.clients.host_ports.ensure(host_port)
         await routes.prepare()
 
         async def rounds() -> None:
