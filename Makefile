@@ -15,14 +15,15 @@ OLD ?= aa5f26e
 
 TEST := $(PY) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-o test-system-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs coverage release release-check install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s conformance spread overload break-check docker-cycles families-check sticky-check upgrade-check kernel-check kube-proxy-answers docker-plugin contivk8s swarm-check trace-check alerts-check ui-check clients-check bench-scale long-run adversary matrix
+.PHONY: help root setup demo demo-down test test-thorough test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-o test-system-p test-system-q-s test-system-t-z check explore soak faults bench audit clean lock install uninstall deb docs coverage release release-check install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s conformance spread overload break-check docker-cycles families-check sticky-check upgrade-check kernel-check kube-proxy-answers docker-plugin contivk8s swarm-check trace-check alerts-check ui-check clients-check bench-scale long-run adversary matrix
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
 	@echo 'make demo KEEP=1  the same, and leave it up; make demo-down ends it'
 	@echo 'make demo SECURE=1   the same, with TLS between all daemons'
 	@echo 'make demo IPV6=1     the same, with IPv6 alone on hosts and pods'
-	@echo 'make test         every test, on real etcd, consul, Open vSwitch and docker'
+	@echo 'make test         the tests, on real etcd, consul, Open vSwitch and docker'
+	@echo 'make test-thorough   what they leave out: tests of minutes, and more combinations of modes'
 	@echo 'make test STORE=consul   the same, on consul where it is on etcd'
 	@echo 'make check        format, lint, types, import contracts, commit messages, all unit tests: some three minutes'
 	@echo 'make explore      every parser with ITERATIONS=20000 mutated inputs, then property tests on other examples each time, ROUNDS=10'
@@ -85,8 +86,13 @@ demo-down:
 # Four parts at a time, since most of what tests do is wait; the longest come first, so that no lane is empty for long.
 # A new folder is in test-parts.
 test: root setup
-	@$(MAKE) -j4 -k test-units test-masters test-system-d-h test-system-q-s test-system-p test-parts test-system-i-m \
-		test-system-a-c test-system-t-z test-system-n-o test-faults
+	@$(MAKE) -j4 -k SHARE=usual test-system-d-h test-units test-masters test-parts test-system-p test-system-q-s \
+		test-system-i-m test-system-a-c test-system-t-z test-system-n-o
+
+# what `make test` leaves out (tests/bed/selection.py)
+test-thorough: root setup
+	@$(MAKE) -j4 -k SHARE=thorough test-system-q-s test-system-a-c test-faults test-system-i-m test-system-p test-parts \
+		test-system-t-z test-system-d-h
 
 MASTERS := tests/integration/netmaster/ tests/integration/objdb/
 test-units: TESTS := tests/unit/ tests/property/
@@ -97,7 +103,8 @@ test-faults: TESTS := tests/system/faults
 test-system-%: TESTS = $(wildcard tests/system/test_[$(@:test-system-%=%)]*.py)
 test-units test-masters test-parts test-faults test-system-a-c test-system-d-h test-system-i-m test-system-n-o test-system-p \
 test-system-q-s test-system-t-z:
-	@$(TEST) -o cache_dir=.pytest_cache/$@ --junitxml=.run/reports/$@.xml $(TESTS)
+	@$(TEST) $(if $(SHARE),--share $(SHARE)) -o cache_dir=.pytest_cache/$@ \
+	  --junitxml=.run/reports/$@$(SHARE:%=-%).xml $(TESTS)
 
 # The steps are independent: four at a time, for unit tests wait now and then; each one's output in one piece, and all
 # of them even if one fails. The slowest come first.

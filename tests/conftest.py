@@ -7,6 +7,7 @@ that is killed.
 import itertools
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.bed.daemon import LOG_TAIL, Daemon
 from tests.bed.janitor import Janitor, detach_mounts, process_janitor
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.ovs import OvsHost
+from tests.bed.selection import beyond_pairs
 from tests.bed.store import STORES, Store
 from tests.bed.waiting import PATIENCE
 
@@ -35,8 +37,13 @@ settings.load_profile("bed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a run choose its store."""
+    """Let a run choose its store, and one of both shares of the tests."""
     parser.addoption("--store", choices=list(STORES), default="etcd", help="the store to run on")
+    parser.addoption(
+        "--share",
+        choices=["usual", "thorough"],
+        help="what `make test` runs, or what `make test-thorough` adds; all without",
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -48,12 +55,32 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give each test as many times longer as everything else is given."""
+    """Take the tests of the share asked for; give each as much longer as everything else."""
+    if share := config.getoption("--share"):
+        added = _thorough(items)
+        asked = share == "thorough"
+        config.hook.pytest_deselected(items=[one for one in items if (one in added) is not asked])
+        items[:] = [one for one in items if (one in added) is asked]
     usual = config.getoption("timeout") or float(config.getini("timeout"))
     for item in items if PATIENCE != 1 else ():
         marked = item.get_closest_marker("timeout")
         seconds = marked.args[0] if marked else usual
         item.add_marker(pytest.mark.timeout(seconds * PATIENCE), append=False)
+
+
+def _thorough(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Return what `make test-thorough` adds of some tests (`tests.bed.selection`)."""
+    added = {item for item in items if item.get_closest_marker("thorough")}
+    combined = defaultdict[tuple[Path, str], list[pytest.Function]](list)
+    for item in items:
+        if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+            continue
+        if item.get_closest_marker("system"):
+            combined[item.path, item.originalname].append(item)
+    for tests in combined.values():
+        tried = [{name: repr(one) for name, one in it.callspec.params.items()} for it in tests]
+        added.update(tests[number] for number in beyond_pairs(tried))
+    return added
 
 
 @pytest.fixture(scope="session")

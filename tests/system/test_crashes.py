@@ -26,7 +26,7 @@ from tests.bed.waiting import eventually
 from tests.system.footprint import eventually_same, inspect, steady
 from tests.system.rest import Answer, create_endpoint, delete_endpoint
 
-pytestmark = [pytest.mark.system]
+pytestmark = [pytest.mark.system, pytest.mark.thorough]
 
 AT_ONCE = 10
 ROUNDS = 10

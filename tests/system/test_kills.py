@@ -22,7 +22,7 @@ from tests.system.judge import PLURALS, complaints
 from tests.system.strikes import Client
 from tests.system.succession import leading, send, stored, succeed
 
-pytestmark = [pytest.mark.store, pytest.mark.system]
+pytestmark = [pytest.mark.store, pytest.mark.system, pytest.mark.thorough]
 
 STRIKES: Final = 20
 """How often each kind must have been struck."""

@@ -18,7 +18,7 @@ from tests.bed.waiting import eventually
 from tests.system.footprint import Footprint, eventually_same, footprint, steady, stored
 from tests.system.rest import ask, create_endpoint
 
-pytestmark = [pytest.mark.system]
+pytestmark = [pytest.mark.system, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

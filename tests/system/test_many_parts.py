@@ -20,7 +20,7 @@ from tests.system.judge import complaints
 from tests.system.strikes import Client
 from tests.system.succession import leading, send, stored, succeed
 
-pytestmark = [pytest.mark.store, pytest.mark.system]
+pytestmark = [pytest.mark.store, pytest.mark.system, pytest.mark.thorough]
 
 INTERRUPTED: Final = 3
 """How often a change must have been caught half done."""

@@ -20,7 +20,7 @@ from tests.system.conftest import unforeseen
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, applied, planes
 from tests.system.watcher import Lane, unbroken
 
-pytestmark = [pytest.mark.system]
+pytestmark = [pytest.mark.system, pytest.mark.thorough]
 
 ENCAPS = {"vxlan": 1, "vlan": 2}
 """Encapsulation -> the second octet of its addresses."""

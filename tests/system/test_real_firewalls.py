@@ -24,7 +24,7 @@ from tests.system.echoes import pinging
 from tests.system.host_ways import HostAndPods, dual_site, restart, running
 from tests.system.kube_site import api_flags
 
-pytestmark = [pytest.mark.system, pytest.mark.ovs]
+pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.thorough]
 
 needs_firewalls = pytest.mark.skipif(
     bool(missing()), reason=f"not on this machine: {', '.join(missing())}"

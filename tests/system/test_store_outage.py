@@ -18,6 +18,7 @@ from tests.system.planes import add_rules, applied
 from tests.system.watcher import Lane, unbroken, watching
 
 pytestmark = [
+    pytest.mark.thorough,
     pytest.mark.usefixtures("no_pods_left"),
     pytest.mark.system,
     pytest.mark.store,

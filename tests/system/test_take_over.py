@@ -19,7 +19,7 @@ from tests.bed.waiting import eventually
 from tests.system.conftest import unforeseen
 from tests.system.watcher import Watcher, both_ways, watching
 
-pytestmark = [pytest.mark.system]
+pytestmark = [pytest.mark.system, pytest.mark.thorough]
 
 PACE: Final = 0.01
 """Seconds between two datagrams on each way."""

@@ -18,7 +18,7 @@ from tests.bed.etcd import Etcd
 from tests.bed.waiting import eventually
 from tests.system.conftest import unforeseen
 
-pytestmark = [pytest.mark.system]
+pytestmark = [pytest.mark.system, pytest.mark.thorough]
 
 STORE_PORT = 2479
 OWN = (

@@ -35,6 +35,7 @@ BLOCKS: Final = int(os.environ.get("CONTIV_TEST_BLOCKS", "0"))
 """How many addresses of each network some hosts hold ahead of their endpoints."""
 
 pytestmark = [
+    pytest.mark.thorough,
     pytest.mark.system,
     pytest.mark.store,
     pytest.mark.stores("etcd", "consul"),

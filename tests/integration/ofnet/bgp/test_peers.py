@@ -197,6 +197,7 @@ def test_a_session_with_a_password(secured: Cable, request: pytest.FixtureReques
     inside(secured, scenario)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("at", ["opensent", "established"])
 def test_a_killed_host_is_back_in_time(cable: Cable, at: str) -> None:
     """The peer must not count the end of a host as an error that it has to wait after."""
