@@ -91,8 +91,8 @@ test: root setup
 
 # what `make test` leaves out (tests/bed/selection.py)
 test-thorough: root setup
-	@$(MAKE) -j4 -k SHARE=thorough test-system-q-s test-system-a-c test-faults test-system-i-m test-system-p test-parts \
-		test-system-t-z test-system-d-h
+	@$(MAKE) -j4 -k SHARE=thorough test-system-d-h test-system-q-s test-system-p test-system-i-m test-system-a-c \
+		test-system-t-z test-parts test-faults
 
 MASTERS := tests/integration/netmaster/ tests/integration/objdb/
 test-units: TESTS := tests/unit/ tests/property/

@@ -1,8 +1,9 @@
 """Which tests `make test` leaves to `make test-thorough`. Pure.
 
-Two kinds are left: tests that are marked `thorough`, since what they meet needs minutes; and of a
-system test with three parameters or more the combinations beyond those that have every pair of
-values. A fault that needs three values to show is rare, and the others are tried there.
+Two kinds are left: tests that are marked `thorough`, since what they meet needs minutes or comes in
+many forms (faults, restarts, outages, firewalls, an underlay of IPv6, bonds); and of a system test
+with three parameters or more the combinations beyond those that have every pair of values. A fault
+that needs three values to show is rare, and the others are tried there.
 """
 
 from collections.abc import Mapping, Sequence

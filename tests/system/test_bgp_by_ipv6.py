@@ -24,7 +24,7 @@ from tests.system.peers import FLAGS, pinging, reaches
 from tests.system.planes import addresses, applied, planes
 from tests.system.scans import register_master, scanning, unguarded
 
-pytestmark = [pytest.mark.system, pytest.mark.ovs]
+pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.thorough]
 
 HOSTS = {
     "h1": ("50.1.1.1", "2001:db8:50::1", 65002),

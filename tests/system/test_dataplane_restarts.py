@@ -20,7 +20,7 @@ from tests.system.footprint import BRIDGES, eventually_same, steady
 from tests.system.planes import FWD_MODES, NETWORKS, add_rules, addresses, applied, lasting, planes
 from tests.system.watcher import Lane, Watcher, unbroken, watching
 
-pytestmark = [pytest.mark.system]
+pytestmark = [pytest.mark.system, pytest.mark.thorough]
 
 OPEN = 7000
 FORBIDDEN = 7001

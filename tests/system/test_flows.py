@@ -18,7 +18,7 @@ from tests.system.services import create_service, label
 from tests.system.streams import address6, send, syns, taking
 from tests.system.traffic import blocked, connects
 
-pytestmark = [pytest.mark.system, pytest.mark.ovs]
+pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.thorough]
 
 COLLECTOR, PORT = f"{UNDERLAY}.254", 4739
 OPEN, SHUT, SEEN = 8080, 8081, 9090

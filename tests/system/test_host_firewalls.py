@@ -35,7 +35,7 @@ from tests.system.host_ways import (
 )
 from tests.system.kube_site import api_flags
 
-pytestmark = [pytest.mark.system, pytest.mark.ovs]
+pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.thorough]
 
 LISTENER = 9009
 

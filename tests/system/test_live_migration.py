@@ -24,7 +24,12 @@ from tests.bed.waiting import eventually
 from tests.system.joined import joined_site
 from tests.system.planes import FWD_MODES, NETWORKS, addresses
 
-pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.usefixtures("no_pods_left")]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.ovs,
+    pytest.mark.usefixtures("no_pods_left"),
+    pytest.mark.thorough,
+]
 
 MACHINE = {"vm.kubevirt.io/name": "db"}
 TARGET = {**MACHINE, MIGRATION: "5a1f"}

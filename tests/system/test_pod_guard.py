@@ -23,7 +23,7 @@ from tests.system.joined import OUTSIDE6, address6
 from tests.system.planes import FWD_MODES, NETWORKS, planes
 from tests.system.scans import register_master, scanning, unguarded
 
-pytestmark = [pytest.mark.system, pytest.mark.ovs]
+pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.thorough]
 
 INFRA, BARE = "contivh1", "bare"
 VICTIM_PORT = 5555

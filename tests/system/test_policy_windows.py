@@ -25,6 +25,7 @@ from tests.system.shouting import Ear, Mouth, Shouting, neighbour, remember, sai
 from tests.system.watcher import Lane, unbroken
 
 pytestmark = [
+    pytest.mark.thorough,
     pytest.mark.system,
     pytest.mark.usefixtures("no_pods_left"),
 ]

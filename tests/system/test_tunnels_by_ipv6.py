@@ -18,6 +18,7 @@ from tests.system.rest import ask
 from tests.system.services import lead_to_both_hosts
 
 pytestmark = [
+    pytest.mark.thorough,
     pytest.mark.system,
     pytest.mark.ovs,
     pytest.mark.usefixtures("no_pods_left"),

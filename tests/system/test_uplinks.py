@@ -21,7 +21,7 @@ from tests.system.planes import NETWORKS, addresses, planes
 from tests.system.traffic import connects
 from tests.system.uplinks import BOND, CARDS, aggregate, in_use, uses
 
-pytestmark = [pytest.mark.system, pytest.mark.ovs]
+pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.thorough]
 
 VLAN, OTHER_VLAN = 61, 62
 OTHER_GATEWAY = "10.62.0.1"
