@@ -79,8 +79,21 @@ def _told(record: logging.LogRecord) -> dict[str, Any]:
 class TextFormatter(logging.Formatter):
     """The original's logrus text line, its time in the form of logrus' own default (RFC 3339)."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: tuple[logging.LogRecord | None, str] = None, ""
+
     def format(self, record: logging.LogRecord) -> str:
         """Return one line, followed by the traceback if there is one."""
+        # Every line goes to two handlers. One with a traceback is not kept: that refers to much.
+        kept, line = self._last
+        if kept is record:
+            return line
+        line = self._formatted(record)
+        self._last = (None, "") if record.exc_info else (record, line)
+        return line
+
+    def _formatted(self, record: logging.LogRecord) -> str:
         stamp = datetime.fromtimestamp(record.created).astimezone().isoformat("T", "microseconds")
         level = _GO_LEVEL.get(record.levelno, record.levelname.lower())
         parts = [
@@ -169,9 +182,11 @@ def setup(
     lines = JsonFormatter() if as_json else TextFormatter()
     marked = syslog_url is None and goes_to_journal(stream, journal)
     handler.setFormatter(JournalFormatter(lines) if marked else lines)
+    # No line names its thread, process or place in the code ("Optimization" of logging's HOWTO).
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     root = logging.getLogger()
     recent = RecentLines()
-    recent.setFormatter(TextFormatter())
+    recent.setFormatter(lines if isinstance(lines, TextFormatter) else TextFormatter())
     root.handlers[:] = [handler, recent]
     limit = RepeatLimit()
     for one in root.handlers:

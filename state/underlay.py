@@ -134,11 +134,22 @@ class Underlay:
             )
             for bits, members in found.items()
         }
+        self._taken: dict[NetworkId, tuple[NetworkRecord, tuple[UnderlayFinding, ...]]] = {}
 
     def of_kind(self, kind: AddressKind) -> Iterator[UnderlayAddress]:
         """Yield the addresses of a kind."""
         for members in self._sorted.values():
             yield from (one for one in members if one.kind is kind)
+
+    def taken_by(self, network: NetworkRecord) -> tuple[UnderlayFinding, ...]:
+        """Return which addresses a network takes, once for each that has one.
+
+        It is found once for each network: every endpoint that is made asks.
+        """
+        kept = self._taken.get(network.id)
+        if kept is None or kept[0] is not network:
+            kept = self._taken[network.id] = network, tuple(_of_network(network, self))
+        return kept[1]
 
     def within(self, part: NetworkRange) -> Iterator[UnderlayAddress]:
         """Yield the addresses that a part of a network must not have, in their order."""
@@ -187,22 +198,22 @@ def overlaps(
     known = underlay if isinstance(underlay, Underlay) else Underlay(underlay)
     given = given or {}
     return tuple(
-        finding for one in networks for finding in _of_network(one, known, given.get(one.id, ()))
+        finding
+        for one in networks
+        for finding in known.taken_by(one)
+        if finding.taken.address not in given.get(one.id, ())
     )
 
 
-def _of_network(
-    network: NetworkRecord, underlay: Underlay, given: Iterable[Address]
-) -> Iterator[UnderlayFinding]:
+def _of_network(network: NetworkRecord, underlay: Underlay) -> Iterator[UnderlayFinding]:
     try:
         taken = list(parts(network))
     except ValueError:
         return
-    own = frozenset(given)
     told: set[tuple[Address, str]] = set()
     for part in taken:
         for one in underlay.within(part):
-            if one.address not in own and (one.address, one.holder) not in told:
+            if (one.address, one.holder) not in told:
                 told.add((one.address, one.holder))
                 yield UnderlayFinding(network.id, part.what, one)
 

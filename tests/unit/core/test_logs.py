@@ -87,6 +87,22 @@ def test_a_traceback_follows_its_line() -> None:
     assert "KeyError" in json.loads(JsonFormatter().format(made))["trace"]
 
 
+def test_a_line_is_made_once_for_all_handlers() -> None:
+    formatter, made = TextFormatter(), []
+
+    class Value:
+        def __str__(self) -> str:
+            made.append("text")
+            return "v"
+
+    record = logging.makeLogRecord({"levelno": logging.INFO, "msg": "said", "object": Value()})
+    other = logging.makeLogRecord({"levelno": logging.INFO, "msg": "other"})
+    assert formatter.format(record) == formatter.format(record)
+    assert made == ["text"]
+    assert 'msg="other"' in formatter.format(other)
+    assert 'msg="said"' in formatter.format(record)
+
+
 def test_lines_for_the_journal_have_their_priority(tmp_path: Path) -> None:
     with (tmp_path / "stream").open("w+") as stream:
         found = os.fstat(stream.fileno())

@@ -1,6 +1,7 @@
 """Which network takes which address of hosts, masters and the store."""
 
 from dataclasses import replace
+from ipaddress import ip_address
 
 import pytest
 
@@ -8,7 +9,15 @@ from core.addresses import ipv4, subnet4
 from core.ids import HostLabel, NetworkName, TenantName
 from state import codec
 from state.records import Encap, HostRecord, NetworkRecord, NetworkType, ServiceInstance
-from state.underlay import AddressKind, UnderlayAddress, of_host, of_master, overlaps, usable
+from state.underlay import (
+    AddressKind,
+    Underlay,
+    UnderlayAddress,
+    of_host,
+    of_master,
+    overlaps,
+    usable,
+)
 
 HOST = HostRecord(
     label=HostLabel("h1"),
@@ -127,6 +136,17 @@ def test_what_an_infra_network_gave_to_hosts_is_its_own() -> None:
     held = [UnderlayAddress(address, AddressKind.FURTHER, "host h1")]
     assert overlaps([one], held) != ()
     assert overlaps([one], held, {one.id: {address}}) == ()
+
+
+def test_a_network_that_changed_is_looked_at_anew() -> None:
+    known = Underlay(of_host(HOST))
+    before = network("10.9.0.0/24")
+    assert [str(one.taken.address) for one in overlaps([before], known)] == ["10.9.0.1"]
+    assert overlaps([before], known) == overlaps([before], Underlay(of_host(HOST)))
+    assert overlaps([network("10.8.0.0/24")], known) == (), "of the same name"
+    own = {before.id: frozenset({ip_address("10.9.0.1")})}
+    assert overlaps([before], known, own) == (), "given by the network itself"
+    assert len(overlaps([before], known)) == 1
 
 
 def test_addresses_of_ipv6() -> None:
