@@ -85,14 +85,14 @@ demo-down:
 
 # Four parts at a time, since most of what tests do is wait; the longest come first, so that no lane is empty for long.
 # A new folder is in test-parts.
+# Both run all parts, so that no test is in neither: test-thorough takes what test leaves out (tests/bed/selection.py).
+SHARES := test-system-d-h test-units test-masters test-parts test-system-p test-system-q-s test-system-i-m test-system-a-c \
+	test-system-t-z test-system-n-o test-faults
 test: root setup
-	@$(MAKE) -j4 -k SHARE=usual test-system-d-h test-units test-masters test-parts test-system-p test-system-q-s \
-		test-system-i-m test-system-a-c test-system-t-z test-system-n-o
+	@$(MAKE) -j4 -k SHARE=usual $(SHARES)
 
-# what `make test` leaves out (tests/bed/selection.py)
 test-thorough: root setup
-	@$(MAKE) -j4 -k SHARE=thorough test-system-d-h test-system-q-s test-system-p test-system-i-m test-system-a-c \
-		test-system-t-z test-parts test-faults
+	@$(MAKE) -j4 -k SHARE=thorough $(SHARES)
 
 MASTERS := tests/integration/netmaster/ tests/integration/objdb/
 test-units: TESTS := tests/unit/ tests/property/
