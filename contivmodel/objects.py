@@ -113,6 +113,12 @@ class Tenant(RestObject):
     used_address_quota: Quota = field("usedAddressQuota", default=0)
     link_sets: TenantLinkSets = field("link-sets", default_factory=TenantLinkSets)
 
+    @property
+    def is_counted(self) -> bool:
+        """Return whether a quota limits how many of something the tenant may have."""
+        objects = self.network_quota or self.group_quota or self.policy_quota or self.rule_quota
+        return bool(objects or self.endpoint_quota or self.used_address_quota)
+
 
 class NetworkLinkSets(WireModel):
     """The users of a network."""

@@ -17,14 +17,16 @@ import json
 import logging
 import logging.handlers
 import os
+import re
 import sys
 import urllib.parse
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, TextIO
 
 from core.errors import UsageError
 from core.recent_logs import RecentLines
-from core.repeated_lines import RepeatLimit
+from core.repeated_lines import RepeatLimit, extra_of
 from core.tracing.trace_context import trace_id
 
 LEVELS: Final = {
@@ -53,21 +55,13 @@ _PRIORITY: Final = {
 """Level -> priority of syslog, which systemd reads in front of a line (sd-daemon(3))."""
 JOURNAL_STREAM: Final = "JOURNAL_STREAM"
 """The variable in which systemd says which stream it connected to the journal (systemd.exec(5))."""
-_STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {
-    "message",
-    "asctime",
-    "taskName",
-}
+_BARE: Final = re.compile(r"[\w.:/@+-]+")
+"""Text of a field that needs no quotation marks."""
 
 
 def fields(**named: object) -> dict[str, object]:
     """Return the `extra` of a log call; None values are left out."""
     return {name: value for name, value in named.items() if value is not None}
-
-
-def extra_of(record: logging.LogRecord) -> dict[str, Any]:
-    """Return the fields a call site attached to a record, in the order given."""
-    return {k: v for k, v in record.__dict__.items() if k not in _STANDARD}
 
 
 def _told(record: logging.LogRecord) -> dict[str, Any]:
@@ -94,10 +88,9 @@ class TextFormatter(logging.Formatter):
         return line
 
     def _formatted(self, record: logging.LogRecord) -> str:
-        stamp = datetime.fromtimestamp(record.created).astimezone().isoformat("T", "microseconds")
         level = _GO_LEVEL.get(record.levelno, record.levelname.lower())
         parts = [
-            f'time="{stamp}"',
+            f'time="{_stamp(record.created)}"',
             f"level={level}",
             f"msg={json.dumps(record.getMessage(), ensure_ascii=False)}",
         ]
@@ -113,9 +106,8 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line of JSON."""
-        when = datetime.fromtimestamp(record.created).astimezone()
         out: dict[str, Any] = {
-            "time": when.isoformat(),
+            "time": _stamp(record.created),
             "level": _GO_LEVEL.get(record.levelno, record.levelname.lower()),
             "msg": record.getMessage(),
             "logger": record.name,
@@ -184,6 +176,7 @@ def setup(
     handler.setFormatter(JournalFormatter(lines) if marked else lines)
     # No line names its thread, process or place in the code ("Optimization" of logging's HOWTO).
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None  # noqa: SLF001 - what the HOWTO says
     root = logging.getLogger()
     recent = RecentLines()
     recent.setFormatter(lines if isinstance(lines, TextFormatter) else TextFormatter())
@@ -200,11 +193,21 @@ def setup(
 
 def _text(value: object) -> str:
     text = str(value)
-    return (
-        text
-        if text and all(c.isalnum() or c in "._:/@-+" for c in text)
-        else json.dumps(text, ensure_ascii=False)
-    )
+    return text if _BARE.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+def _stamp(seconds: float) -> str:
+    """Return a wall-clock time in RFC 3339, with microseconds and the zone of this machine."""
+    whole, zone = _second(int(seconds))
+    return f"{whole}.{int(seconds % 1 * 1_000_000):06d}{zone}"
+
+
+@lru_cache(maxsize=2)
+def _second(number: int) -> tuple[str, str]:
+    """Return a second up to its fraction, and the zone behind: a leader logs hundreds in one."""
+    text = datetime.fromtimestamp(number).astimezone().isoformat()
+    length = len("2006-01-02T15:04:05")
+    return text[:length], text[length:]
 
 
 def _syslog(url: str) -> logging.Handler:

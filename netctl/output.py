@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from netctl.failure import HELP, CommandFailed
-from netctl.jsonpath import filled
 from netctl.render import Json, ListFormat, indented, table, text
 
 _TABLES: Final = ("table", "wide")
@@ -59,6 +58,8 @@ class OutputFlags:
             import yaml  # noqa: PLC0415 - takes longer to import than most commands to run
 
             return str(yaml.safe_dump(found, sort_keys=False, allow_unicode=True))
+        from netctl.jsonpath import filled  # noqa: PLC0415 - for this form only
+
         return filled(self.form.removeprefix(_JSONPATH), found) + "\n"
 
     def _is_data(self) -> bool:

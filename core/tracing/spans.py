@@ -7,7 +7,7 @@ nothing, and only the trace is kept (`core.tracing.trace_context`).
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 
 from core.tracing.trace_context import CURRENT, Span, SpanRole, named_by
@@ -44,15 +44,12 @@ def received(name: str, header: str | None) -> Iterator[Span]:
         yield span
 
 
-@contextmanager
-def part(name: str, kind: SpanRole = SpanRole.INTERNAL) -> Iterator[None]:
+def part(name: str, kind: SpanRole = SpanRole.INTERNAL) -> AbstractContextManager[object]:
     """Have the body be a span of its own, if it is of a trace that is exported."""
     above = CURRENT.get()
     if above is None or not _receivers:
-        yield
-        return
-    with _within(Span(trace=above.trace, name=name, kind=kind, parent=above.span)):
-        yield
+        return nullcontext()
+    return _within(Span(trace=above.trace, name=name, kind=kind, parent=above.span))
 
 
 @contextmanager

@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable
 
-from contivmodel.objects import Network, Policy, RestObject, Rule
+from contivmodel.objects import Network, Policy, RestObject, Rule, Tenant
 from core import keys
 from core.errors import Invalid
 from netmaster.indexes.backlinks import Backlinks, policy_key
@@ -14,6 +14,8 @@ from netmaster.ipam.claims import SubnetClaims
 
 class RestObjects:
     """All REST objects, by class and key.
+
+    `counted_tenants` are those with a quota of what they have; nobody else's creations are counted.
 
     `orphaned_rules` are rules whose policy is deleted and whose keys are still in the store: by
     the policy's key, then by their own store key.
@@ -28,6 +30,7 @@ class RestObjects:
         self.objects: dict[str, dict[str, RestObject]] = {kind: {} for kind in kinds}
         self.backlinks = Backlinks()
         self.claims = SubnetClaims()
+        self.counted_tenants: dict[str, Tenant] = {}
         self.orphaned_rules: dict[str, dict[str, Rule]] = {}
 
     def put(self, record: RestObject) -> None:
@@ -40,6 +43,8 @@ class RestObjects:
         self.backlinks.add(record)
         if isinstance(record, Network):
             self.claims.add(record)
+        elif isinstance(record, Tenant) and record.is_counted:
+            self.counted_tenants[record.key] = record
 
     def remove(self, key: str) -> None:
         """Remove the object or orphaned rule of a store key; Invalid if there is none.
@@ -67,6 +72,8 @@ class RestObjects:
         self.backlinks.remove(removed)
         if isinstance(removed, Network):
             self.claims.remove(removed)
+        elif isinstance(removed, Tenant):
+            self.counted_tenants.pop(removed.key, None)
 
     def _orphan(self, key: str) -> None:
         rule = self.objects[Rule.kind].pop(key)

@@ -25,7 +25,7 @@ from core.addresses import (
 from core.errors import Conflict, Invalid
 from core.ids import HostLabel, NetworkId
 from netmaster.ipam.claims import Claim
-from netmaster.ipam.ranges import Ranges
+from netmaster.ipam.ranges import NOTHING, Ranges
 from netmaster.view import View
 from state.records import DEFAULT_PRIVATE_SUBNET, Encap, NetworkRecord, NetworkType
 from state.underlay import (
@@ -101,6 +101,8 @@ def reserved(view: View, network: NetworkRecord) -> Ranges:
 
     They are of a host that registered later than the network.
     """
+    if not view.underlay.all.taken_by(network):  # of nearly every network, and each endpoint asks
+        return NOTHING
     found = overlaps([network], view.underlay.all, _given(view, network))
     return Ranges((address, address) for address in (int(one.taken.address) for one in found))
 

@@ -97,8 +97,7 @@ def create(
         good = source_pod.ipv6_address if source_pod else _still_good6(source, found.ipv6)
         asked = config.ipv6_address or good
         address6 = choose6(source, asked, usable=usable, running=running)
-    mac_address = config.mac_address or found.mac or (source_pod.mac_address if source_pod else "")
-    config = config.model_copy(update={"mac_address": mac_address})
+    asked_mac = config.mac_address or found.mac or (source_pod.mac_address if source_pod else "")
     endpoint = EndpointRecord(
         key=key,
         network=nid,
@@ -109,7 +108,14 @@ def create(
         ip_address=address,
         ipv6_address=address6,
         mac_address=mac.choose(
-            view, nid, config, address, address6, keep=request.keep, leaving=source_pod
+            view,
+            nid,
+            asked_mac,
+            address,
+            address6,
+            asked6=config.ipv6_address,
+            keep=request.keep,
+            leaving=source_pod,
         ),
         homing_host=HostLabel(config.host),
         intf_name="",
@@ -205,7 +211,9 @@ def _still_good4(source: AddressSource, kept_address: str) -> str:
 
     Its group may have another pool now, and a host or master may need the address.
     """
-    number = ipv4(kept_address) if kept_address else 0
+    if not kept_address:
+        return ""
+    number = ipv4(kept_address)
     good = source.v4.group_of(number) == source.pool_owner and number not in source.reserved
     return kept_address if good else ""
 

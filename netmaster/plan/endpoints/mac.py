@@ -7,7 +7,6 @@ networks may share a VLAN or an uplink.
 import re
 from typing import Final
 
-from contivmodel.rpc import ConfigEP
 from core.addresses import MAC6_PREFIX, MAC_PREFIX, derived_mac
 from core.errors import Conflict, Invalid
 from core.ids import NetworkId
@@ -29,15 +28,17 @@ _RESERVED: Final = (
 def choose(
     view: View,
     nid: NetworkId,
-    asked: ConfigEP,
+    requested: str,
     address: str,
     address6: str,
     *,
+    asked6: str = "",
     keep: str = "",
     leaving: EndpointRecord | None = None,
 ) -> str:
     """Return the MAC address of a new endpoint with an IPv4 or an IPv6 address, or both.
 
+    It is `requested`, or derived with "". `asked6` is the IPv6 address that was asked for, if any.
     One that is kept for somebody else than `keep` is in use while that one is away. That of the
     endpoint which is `leaving` is free.
 
@@ -45,11 +46,10 @@ def choose(
     reserved.
     """
     derived = derived_mac(address, address6)
-    requested = asked.mac_address
     mac = requested.lower()
     if mac in {"", derived}:
         # Of addresses of IPv6 that are given in turn no two have the same one.
-        if asked.ipv6_address and not address and _is_on(view, nid, derived, leaving):
+        if asked6 and not address and _is_on(view, nid, derived, leaving):
             raise Conflict(f"MAC address {derived}, which goes with {address6}, is in use")
         return derived
     if not _MAC.fullmatch(mac) or int(mac[:2], 16) & _MULTICAST:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import UsageError
-from core.logs import JsonFormatter, TextFormatter, error_mark, extra_of, fields, setup
+from core.logs import JsonFormatter, TextFormatter, error_mark, fields, setup
+from core.repeated_lines import extra_of
 
 pytestmark = pytest.mark.usefixtures("root_logger")
 

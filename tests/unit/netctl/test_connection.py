@@ -78,11 +78,20 @@ def test_a_bad_url_is_refused(url: str, made: list[dict[str, Any]]) -> None:
     assert made == []
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"token": 5}', "\x00"])
+@pytest.mark.parametrize("text", ["", "[]", '{"token": 5}', "\x00", "[" * 100_000])
 def test_an_unreadable_login_is_reported(text: str, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(text)
     with pytest.raises(CommandFailed, match="netctl config: failed to unmarshal JSON") as failed:
+        saved_token(path)
+    assert failed.value.exit_code == REQUEST
+
+
+@pytest.mark.parametrize("token", ["two\\nlines", "\\ud800", "\\u00e9", "\\u0000"])
+def test_a_token_that_no_header_can_have_is_reported(token: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(f'{{"token": "{token}"}}')
+    with pytest.raises(CommandFailed, match="log in again") as failed:
         saved_token(path)
     assert failed.value.exit_code == REQUEST
 

@@ -36,7 +36,7 @@ def scene() -> Scene:
     return scene
 
 
-def _limit(scene: Scene, **limits: int) -> None:
+def _limit(scene: Scene, **limits: Any) -> None:
     stored = scene.read("tenant", "default").model_copy(update=limits)
     scene.do(tenant.replace, stored)
 
@@ -147,3 +147,13 @@ def test_a_client_of_the_original_changes_no_quota(scene: Scene) -> None:
     assert scene.refused(tenant.create, Tenant(tenant_name="default")) == text
     scene.do(tenant.replace, Tenant(tenant_name="default"))  # v2: to none
     assert quotas.used(scene.view, DEFAULT) == {}
+
+
+@pytest.mark.parametrize("attribute", quotas.ATTRIBUTES)
+def test_only_a_tenant_with_a_quota_of_what_it_has_is_counted(scene: Scene, attribute: str) -> None:
+    _limit(scene, network_prefixes=["10.0.0.0/8"], address_quota=10_000)
+    assert scene.view.counted_tenants == {}
+    _limit(scene, **{attribute: 100})
+    assert set(scene.view.counted_tenants) == {DEFAULT}
+    _limit(scene, **{attribute: 0})
+    assert scene.view.counted_tenants == {}
