@@ -15,21 +15,25 @@ import errno
 import hashlib
 import logging
 import os
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from core import logs
 from core.errors import HostError
 from core.ids import EndpointKey
+from core.tasks import attempt
 from netplugin.pods.registry.journal_entry import EntryState, JournalEntry, parse, text_of
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+_Job = Callable[[], None]
 
 _SUFFIX: Final = ".json"
 _ASIDE: Final = ".unreadable"
@@ -53,6 +57,12 @@ class Journal:
         # A thread, because an fsync blocks for milliseconds; one thread, so that writes of an entry
         # keep their order.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
+        # What makes a pod ready goes before what begins others. Of fifty pods at once the first
+        # would be ready with the last otherwise: its last write behind the first of all others. No
+        # two writes of one entry change places: its ADD stages after it has written, and nothing
+        # else writes the entry until the ADD is over.
+        self._last_steps: deque[_Job] = deque()
+        self._others: deque[_Job] = deque()
 
     def close(self) -> None:
         """Wait until pending writes are done."""
@@ -76,11 +86,11 @@ class Journal:
         `commit` puts it in place, and takes no time. Any other write of the key, and the start of
         an agent, discard it.
         """
-        await self._call(lambda: self._stage(entry))
+        await self._call(lambda: self._stage(entry), self._last_steps)
 
     async def commit(self, key: EndpointKey) -> None:
         """Return when the staged entry is in place. Raises HostError."""
-        await self._call(lambda: self._commit(key))
+        await self._call(lambda: self._commit(key), self._last_steps)
 
     async def remove(self, key: EndpointKey) -> None:
         """Return when no entry with this key is on disk. Raises HostError."""
@@ -90,15 +100,21 @@ class Journal:
         """Return if an entry could be written now. Raises HostError."""
         await self._call(self._probe)
 
-    async def _call(self, work: Callable[[], T]) -> T:
+    async def _call(self, work: Callable[[], T], among: deque[_Job] | None = None) -> T:
+        done: Future[T] = Future()
+        among = self._others if among is None else among
+        among.append(partial(_settle, done, work))
         try:
-            done = asyncio.get_running_loop().run_in_executor(self._thread, work)
+            self._thread.submit(self._do_next)
         except RuntimeError as exc:
             raise HostError(f"journal {self._directory} is closed: the agent stops") from exc
         try:
-            return await done
+            return await asyncio.wrap_future(done)
         except OSError as exc:
             raise HostError(f"journal {self._directory}: {exc.strerror or exc}") from exc
+
+    def _do_next(self) -> None:
+        (self._last_steps or self._others).popleft()()
 
     def _load(self) -> list[JournalEntry]:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -185,6 +201,12 @@ class Journal:
             os.fsync(directory)
         finally:
             os.close(directory)
+
+
+def _settle(done: Future[T], work: Callable[[], T]) -> None:
+    """Do a job, unless its caller is gone."""
+    if done.set_running_or_notify_cancel():
+        attempt(lambda: done.set_result(work()), done.set_exception)
 
 
 def _write_synced(path: str, content: bytes) -> None:

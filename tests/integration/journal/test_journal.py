@@ -5,7 +5,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,6 +49,38 @@ async def test_entries_survive_the_agent(journal: Journal, directory: Path) -> N
     assert set(found) == {f"c{n}" for n in range(20)} - {"c4"}
     assert found["c3"].state is EntryState.PRESENT
     assert found["c5"] == entry("c5")
+
+
+async def test_the_last_write_of_a_pod_does_not_wait_for_the_first_ones_of_many(
+    journal: Journal,
+) -> None:
+    await journal.load()
+    await journal.write(entry("first"))
+    done: list[str] = []
+
+    async def note(name: str, work: Coroutine[None, None, None]) -> None:
+        await work
+        done.append(name)
+
+    others = [note("another", journal.write(entry(f"c{n}"))) for n in range(50)]
+    present = replace(entry("first"), state=EntryState.PRESENT)
+    await asyncio.gather(*others, note("first", journal.stage(present)))
+    assert done[-1] == "another"
+    await journal.commit(present.key)
+    assert present in await journal.load()
+
+
+async def test_a_call_that_is_cancelled_is_not_done_later(
+    journal: Journal, directory: Path
+) -> None:
+    await journal.load()
+    async with asyncio.TaskGroup() as group:
+        writes = [group.create_task(journal.write(entry(f"c{n}"))) for n in range(50)]
+        await asyncio.sleep(0)
+        writes[-1].cancel()
+    assert len(files(directory)) == 49
+    await journal.write(entry("c49"))
+    assert len(files(directory)) == 50
 
 
 @pytest.mark.parametrize("container", ["../../etc/passwd", "a/b", "x" * 4000, "ü", "."])
