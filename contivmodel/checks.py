@@ -113,6 +113,9 @@ HostName = Annotated[str, FieldCheck(longest=HOST_BYTES)]
 CallText = Annotated[str, FieldCheck(longest=CALL_BYTES)]
 """What an agent sends; the original has no limit, and stores it in every record."""
 
+MOST_BYTES: Final = 4
+"""Of a character in UTF-8."""
+
 M = TypeVar("M", bound=WireModel)
 
 
@@ -138,11 +141,15 @@ def faults(model: WireModel) -> Iterator[tuple[str, str]]:
     """Yield (field, what is wrong) of the invalid fields of a model whose defaults are filled."""
     for attribute, name, check in _checks(type(model)):
         value = getattr(model, attribute)
-        if not value and check.instead and getattr(model, check.instead):
-            continue
+        if value == "" and (check.pattern is None or _given_instead(model, check)):
+            continue  # most of the fields of most calls, and every pod makes calls
         fault = _fault(name, value, check)
         if fault:
             yield name, fault
+
+
+def _given_instead(model: WireModel, check: FieldCheck) -> bool:
+    return bool(check.instead and getattr(model, check.instead))
 
 
 def _fault(name: str, value: str | int, check: FieldCheck) -> str:
@@ -151,7 +158,8 @@ def _fault(name: str, value: str | int, check: FieldCheck) -> str:
         low, high = check.minimum, check.maximum
         out = (low is not None and value < low) or (high is not None and value > high)
         return f"{name} Value Out of bound" if out else ""
-    if check.longest is not None and len(value.encode()) > check.longest:
+    longest = check.longest
+    if longest is not None and len(value) * MOST_BYTES > longest < len(value.encode()):
         return f"{name} string too long"
     if check.pattern is not None and check.pattern.fullmatch(value) is None:
         return f"{name} string invalid format"
