@@ -1,10 +1,10 @@
 """The steps of an ADD, run in parallel where they do not depend on each other.
 
 In come the request and a journal entry for it; out comes the result for the runtime. First the
-journal is written, then netmaster is asked for the endpoint. Its answer starts the flows
-(`netplugin.bridges.reconciler`) with the host ports
-(`netplugin.pods.host_port_mappings.port_mappings`), and the veth pair with the configuration of the
-namespace (`netplugin.kernel.netns`), which the OVS port follows (`netplugin.pods.pod_ports`). The
+journal is written, then netmaster is asked for the endpoint and the veth pair made beside. Its
+answer starts the flows (`netplugin.bridges.reconciler`) with the host ports
+(`netplugin.pods.host_port_mappings.port_mappings`), and the configuration of the namespace
+(`netplugin.kernel.netns`), which the OVS port follows (`netplugin.pods.pod_ports`). The
 ADD is done when the port has its OpenFlow number, the switch has acknowledged the flows and the
 namespace is configured, so that a pod's first packet is not lost (docs/notes/host.md §3).
 
@@ -128,9 +128,22 @@ class PodAdd:
         # Journal first: from here on there may be a link, a port or an address to undo, and the
         # next agent knows that only from the journal, should this one be killed.
         await self._save(entry)
-        granted, network = await self._grant(entry, request)
-        record = granted.record
-        entry = replace(entry, bridge=BRIDGE_OF[network.encap], source=granted.source)
+        try:
+            async with asyncio.TaskGroup() as first_steps:
+                # The kernel takes as long for a link as netmaster for addresses. Its MTU is that of
+                # the bridge, which is known of a network that is known.
+                early = self._is_known_to_be_on(entry)
+                if early:
+                    first_steps.create_task(self._add_link(entry))
+                granted, network = await self._grant(entry, request)
+        except BaseExceptionGroup as group:
+            raise _first_failure(group) from group
+        record, bridge = granted.record, BRIDGE_OF[network.encap]
+        if early and bridge != entry.bridge:
+            raise Conflict(f"network {network.id} was made anew meanwhile, try again")
+        entry = replace(entry, bridge=bridge, source=granted.source)
+        if not early:
+            await self._add_link(entry)
         known_at = at_position(with_addresses(entry, record), granted.position)
         if granted.source:
             # Another pod has the addresses. This one has a link with nothing at its other end, and
@@ -260,12 +273,12 @@ class PodAdd:
             )
         return granted, network
 
-    async def _connect(
-        self, entry: JournalEntry, record: EndpointRecord, network: NetworkRecord
-    ) -> None:
-        """Create the pod's link and configure its end; return when it passes packets."""
-        # The link is all that it will be before its port is made: Open vSwitch goes through all of
-        # its ports at each event of a link, and by the event of a carrier once more.
+    def _is_known_to_be_on(self, entry: JournalEntry) -> bool:
+        """Tell whether the network of an endpoint is known, and is on the bridge that it has."""
+        known = self._world.networks.get(entry.spec.network_id)
+        return known is not None and BRIDGE_OF[known.encap] == entry.bridge
+
+    async def _add_link(self, entry: JournalEntry) -> None:
         # A thread cannot be cancelled: an abandoned one would create the link after the undo has
         # removed it.
         link = PodLink(
@@ -279,6 +292,13 @@ class PodAdd:
         )
         with self._timed("link"):
             await unbroken(self._host.links.add_pod_link(link))
+
+    async def _connect(
+        self, entry: JournalEntry, record: EndpointRecord, network: NetworkRecord
+    ) -> None:
+        """Configure the pod's end of its link; return when it passes packets."""
+        # The link is all that it will be before its port is made: Open vSwitch goes through all of
+        # its ports at each event of a link, and by the event of a carrier once more.
         if entry.spec.handed_over:
             # The engine moves, names and addresses the link, some time after the answer.
             return

@@ -14,7 +14,14 @@ from netplugin.world.bridges import port_names
 from ofnet.world import Bridge, FwdMode
 from state.records import Encap, GlobalRecord
 from state.watch import SyncedTo
-from tests.unit.netplugin.agent import Outside, eventually, left_nothing, request, running
+from tests.unit.netplugin.agent import (
+    NOTHING_LEFT,
+    Outside,
+    eventually,
+    left_nothing,
+    request,
+    running,
+)
 from tests.unit.netplugin.fakes import Inside
 from tests.unit.netplugin.pods.handler import STEPS, failure_of
 from tests.unit.netplugin.records import PEER, endpoint, key, network, nid_of
@@ -40,6 +47,42 @@ async def test_an_add_makes_all_there_is_to_a_pod(outside: Outside) -> None:
 
         await agent.pods.delete(request())
         await left_nothing(agent)
+
+
+async def test_the_link_is_made_while_netmaster_is_asked(outside: Outside) -> None:
+    async with running(outside) as agent, asyncio.TaskGroup() as calls:
+        granted = outside.faults.stop("create")
+        calls.create_task(agent.pods.add(request()))
+        await eventually(lambda: bool(outside.links.there))
+        assert not outside.links.inside
+        granted.set()
+
+
+async def test_the_link_of_a_network_that_is_not_known_waits_for_its_mtu(outside: Outside) -> None:
+    outside.master.networks.add(nid_of("n2"))
+    async with running(outside) as agent, asyncio.TaskGroup() as calls:
+        granted = outside.faults.stop("create")
+        calls.create_task(agent.pods.add(request(network="n2")))
+        await outside.faults.until("create")
+        await outside.faults.quiet()
+        assert not outside.links.there
+        agent.learn("k", network("n2", tag=9))
+        granted.set()
+
+
+async def test_an_add_fails_if_its_network_is_made_anew_on_the_other_bridge(
+    outside: Outside,
+) -> None:
+    async with running(outside) as agent:
+        granted = outside.faults.stop("create")
+        async with asyncio.TaskGroup() as calls:
+            call = calls.create_task(failure_of(agent))
+            await eventually(lambda: bool(outside.links.there))
+            agent.learn("k", replace(network(), encap=Encap.VLAN))
+            granted.set()
+        assert "made anew" in str(call.result())
+        # the flows of the network itself are on the other bridge now
+        assert agent.traces()[:4] == NOTHING_LEFT[:4]
 
 
 @pytest.mark.parametrize(("pod", "name"), [("web-1", "web-1"), ("", "c1")])
