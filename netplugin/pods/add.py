@@ -13,6 +13,7 @@ What a failed step leaves is undone by `netplugin.pods.handler`.
 
 import asyncio
 from dataclasses import replace
+from typing import Final
 
 from core.addresses import derived_mac
 from core.errors import Conflict, MasterUnavailable, NotFound
@@ -36,6 +37,9 @@ from netplugin.world.bridges.networks import BRIDGE_OF
 from ofnet.world import Bridge
 from state.records import Encap, EndpointRecord, NetworkRecord, NetworkType
 
+LINKS_AHEAD: Final = 2
+"""Links of pods without an address yet that are made at once."""
+
 
 class PodAdd:
     """Carries out ADDs. One per agent."""
@@ -56,6 +60,8 @@ class PodAdd:
         self._world = host.world
         self._reconciler = host.reconciler
         self._timed = host.stages.timed
+        # Of many pods at once the first would wait for the links of the last.
+        self._links_ahead = asyncio.Semaphore(LINKS_AHEAD)
 
     def new_entry(self, request: PodRequest) -> JournalEntry:
         """Return the journal entry of a new endpoint, with a free port number.
@@ -132,9 +138,9 @@ class PodAdd:
             async with asyncio.TaskGroup() as first_steps:
                 # The kernel takes as long for a link as netmaster for addresses. Its MTU is that of
                 # the bridge, which is known of a network that is known.
-                early = self._is_known_to_be_on(entry)
+                early = self._is_known_to_be_on(entry) and not self._links_ahead.locked()
                 if early:
-                    first_steps.create_task(self._add_link(entry))
+                    first_steps.create_task(self._add_link_ahead(entry))
                 granted, network = await self._grant(entry, request)
         except BaseExceptionGroup as group:
             raise _first_failure(group) from group
@@ -277,6 +283,10 @@ class PodAdd:
         """Tell whether the network of an endpoint is known, and is on the bridge that it has."""
         known = self._world.networks.get(entry.spec.network_id)
         return known is not None and BRIDGE_OF[known.encap] == entry.bridge
+
+    async def _add_link_ahead(self, entry: JournalEntry) -> None:
+        async with self._links_ahead:
+            await self._add_link(entry)
 
     async def _add_link(self, entry: JournalEntry) -> None:
         # A thread cannot be cancelled: an abandoned one would create the link after the undo has
