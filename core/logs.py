@@ -4,7 +4,7 @@ Call sites write `log.info("endpoint programmed", extra=fields(endpoint=..., net
 text form is the original's logrus line `time="…" level=info msg="…" key=value`
 (docs/original/netmaster-daemon.md §1), with year and zone in its time; the JSON form is one object
 per line. To the journal of systemd each line goes with its priority. Lines that repeat are limited
-(`core.repeated_lines`). Field names of the project:
+(`core.log_lines.repeats`). Field names of the project:
 
 task, host, tenant, network, group, endpoint, container, address, mac, port, ofport, bridge, peer,
 master, service, flag, object, key, revision, generation, flows, cards, count, seconds, rate, burst,
@@ -25,8 +25,9 @@ from functools import lru_cache
 from typing import Any, Final, TextIO
 
 from core.errors import UsageError
-from core.recent_logs import RecentLines
-from core.repeated_lines import RepeatLimit, extra_of
+from core.log_lines.extra import extra_of
+from core.log_lines.recent import RecentLines
+from core.log_lines.repeats import RepeatLimit
 from core.tracing.trace_context import trace_id
 
 LEVELS: Final = {

@@ -14,8 +14,8 @@ from enum import Enum
 from typing import Any, Final
 
 from core.errors import ContivError
+from core.log_lines.recent import recent_lines
 from core.patience import patient
-from core.recent_logs import recent_lines
 
 Part = Callable[[], Awaitable[str]]
 """Returns a text. Raises ContivError."""

@@ -11,7 +11,7 @@ import pytest
 
 from core import keys
 from core.errors import StoreDenied, StoreUnavailable
-from core.repeated_lines import extra_of
+from core.log_lines.extra import extra_of
 from objdb.access import StoreAccess, StoreCredentials, Tls
 from objdb.api import Absent, Backend, Change, Committed, Put, Snapshot
 from objdb.etcd import EtcdBackend

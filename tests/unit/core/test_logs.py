@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import UsageError
+from core.log_lines.extra import extra_of
 from core.logs import JsonFormatter, TextFormatter, error_mark, fields, setup
-from core.repeated_lines import extra_of
 
 pytestmark = pytest.mark.usefixtures("root_logger")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from core.repeated_lines import extra_of
+from core.log_lines.extra import extra_of
 from daemons.certificates.peers import Role
 from netmaster.auth import audit, tokens
 from netmaster.auth.audit import RequestOrigin

@@ -12,7 +12,7 @@ import pytest
 
 from core.errors import HostError, OrchestratorUnavailable
 from core.ids import TenantName
-from core.repeated_lines import extra_of
+from core.log_lines.extra import extra_of
 from core.tasks import background
 from netplugin.kube.api import KubeApi, KubeChange, KubeList, KubeSign
 from netplugin.kube.api_access import KubeAccess

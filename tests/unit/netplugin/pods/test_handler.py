@@ -14,7 +14,7 @@ from core.errors import (
     SwitchUnavailable,
 )
 from core.ids import TenantName
-from core.repeated_lines import extra_of
+from core.log_lines.extra import extra_of
 from core.tasks import supervisor
 from netplugin.pods.registry.journal_entry import EntryState
 from ofnet.world import Bridge

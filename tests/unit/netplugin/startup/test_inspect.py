@@ -15,8 +15,8 @@ from multidict import CIMultiDict
 from core import keys
 from core.errors import HostError
 from core.ids import EndpointKey
+from core.log_lines.extra import extra_of
 from core.metrics import Reading
-from core.repeated_lines import extra_of
 from core.tasks import background
 from daemons.health import Health
 from daemons.listen_address import ListenAddress

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from core.repeated_lines import extra_of
+from core.log_lines.extra import extra_of
 from tests.unit.netmaster.term import ask, context_of, term
 
 CONFIG = {"Container": "c1", "Host": "h1"}

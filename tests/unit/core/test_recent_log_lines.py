@@ -2,7 +2,7 @@
 
 import logging
 
-from core.recent_logs import LONGEST, RecentLines
+from core.log_lines.recent import LONGEST, RecentLines
 
 
 def test_the_last_lines_are_kept_and_long_ones_cut() -> None:

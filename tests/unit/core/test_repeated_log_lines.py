@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from core.repeated_lines import BURST, COMPLETE, PAUSE, RepeatLimit
+from core.log_lines.repeats import BURST, COMPLETE, PAUSE, RepeatLimit
 from netmaster.auth import audit
 from netplugin.diagnostics import policy_log
 

@@ -9,8 +9,9 @@ Debug lines always pass. So do the loggers of `COMPLETE`, where each line is a f
 
 import logging
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, Final
+from typing import Final
+
+from core.log_lines.extra import extra_of
 
 BURST: Final = 5
 PAUSE: Final = 10.0
@@ -18,11 +19,6 @@ PAUSE: Final = 10.0
 
 COMPLETE: Final = frozenset({"audit", "netplugin.diagnostics.policy_log"})
 """Loggers whose lines are evidence: who did what, and each packet of a rule with `log`."""
-
-_OWN: Final = tuple(logging.makeLogRecord({}).__dict__)
-"""What each record has, which `logging` sets before it adds the fields."""
-_ADDED: Final = frozenset({"message", "asctime", "taskName", *_OWN})
-"""What else no call site attached: formatters of other libraries add to records, too."""
 
 
 @dataclass(slots=True)
@@ -80,11 +76,3 @@ def _identity(record: logging.LogRecord) -> tuple[str, ...]:
     """Return what tells a line of a logger from others: not its time, nor its place in the code."""
     named = sorted(extra_of(record).items())
     return record.levelname, record.getMessage(), *(f"{name}={value}" for name, value in named)
-
-
-def extra_of(record: logging.LogRecord) -> dict[str, Any]:
-    """Return the fields a call site attached to a record, in the order given."""
-    # A leader logs each endpoint, so this does not look at all that a record has: the fields are
-    # behind what `logging` sets itself.
-    behind = islice(record.__dict__.items(), len(_OWN), None)
-    return {name: value for name, value in behind if name not in _ADDED}
