@@ -181,8 +181,8 @@ def test_records_are_exported_with_names(bed: Bed, exported: Path, tmp_path: Pat
             return [one for one in collector.flows() if ends.items() <= one.items()]
 
         (one,) = eventually(told, "the collector has the connection")
-        assert sent.least * 0.99 < int(one["ibyt"]) < sent.most * 1.01
-        assert one["pr"] == "TCP"
+        assert sent.least * 0.99 < int(one["byt"]) < sent.most * 1.01
+        assert one["pr"] == "6"
         assert collector.faults() == []
         lines = exported.read_text().splitlines()
         found = [json.loads(line) for line in lines]

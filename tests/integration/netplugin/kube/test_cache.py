@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from netplugin.kube.cache import Cached, KubeCache
@@ -19,4 +20,5 @@ def test_what_was_saved_outlives_a_process_that_is_killed(tmp_path: Path) -> Non
     environ = {**os.environ, "PYTHONPATH": str(root)}
     ended = subprocess.run([sys.executable, "-c", program, str(tmp_path)], env=environ, check=False)
     assert ended.returncode == -9
-    assert KubeCache(tmp_path).load("services") == Cached("7", ({"a": 1},))
+    with closing(KubeCache(tmp_path)) as found:
+        assert found.load("services") == Cached("7", ({"a": 1},))
