@@ -30,8 +30,11 @@ class Collector:
         for file in sorted(self.folder.glob("nfcapd.2*")):
             command = ["nfdump", "-r", str(file), "-q", "-N", "-6", "-o", f"fmt:{_FORMAT}"]
             text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            lines = filter(None, text.splitlines())
-            found += [dict(zip(COLUMNS, line.split(), strict=True)) for line in lines]
+            rows = (line.split() for line in text.splitlines())
+            # a file without flows says so in words
+            found += [
+                dict(zip(COLUMNS, row, strict=True)) for row in rows if len(row) == len(COLUMNS)
+            ]
         return found
 
     def faults(self) -> list[str]:
