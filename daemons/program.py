@@ -5,14 +5,17 @@ by an error says why, as a sentence on standard error before the logs are set up
 afterwards. Next: `netmaster.daemon`, `netplugin.startup.daemon`, and the commands of both.
 """
 
+import asyncio
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 from core.errors import ContivError
 from core.logs import JOURNAL_STREAM, error_mark
+from core.retry import Loop, retry
 from core.version import VERSION
 from daemons import flags, traces
 from daemons.collector import tune_garbage_collector
@@ -78,3 +81,14 @@ class Program(Generic[S]):
 
 def _exit_code(exc: ContivError | OSError) -> int:
     return exc.exit_code if isinstance(exc, ContivError) else 1
+
+
+async def load_ahead(*loads: Callable[[], None]) -> None:
+    """Import what a daemon that is ready will need, one after the other.
+
+    A machine that cannot open a file at the moment, or a daemon that has as many as it may, does so
+    later: neither is a reason to end.
+    """
+    loop = Loop(log, "modules not loaded", errors=(OSError, ImportError))
+    for load in loads:
+        await retry(loop, partial(asyncio.to_thread, load))

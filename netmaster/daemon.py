@@ -30,6 +30,7 @@ from daemons.health import Health
 from daemons.listen_address import ListenAddress
 from daemons.memory import reclaim_regularly
 from daemons.metrics_page import MetricsPage
+from daemons.program import load_ahead
 from netmaster import health
 from netmaster.api.http import ui
 from netmaster.api.http.access import AccessControl
@@ -192,7 +193,7 @@ async def run(settings: MasterSettings, version: str) -> None:
         tasks.supervise("memory", reclaim_regularly())
         log.info("netmaster started", extra=fields(address=own, port=ofnet.port))
         tasks.spawn("readiness", _tell_ready(server, proxy, lock, str(own)))
-        await asyncio.to_thread(metrics_page.load)
+        tasks.spawn("imports", load_ahead(metrics_page.load))
         await tasks.wait()
         notify(STOPPING)
         log.info("netmaster stopping")

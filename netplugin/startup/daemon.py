@@ -31,6 +31,7 @@ from core.tasks import Supervisor, supervisor
 from daemons import metrics_page
 from daemons.certificates.tls import contexts_of
 from daemons.memory import reclaim_regularly
+from daemons.program import load_ahead
 from netplugin.kernel.writable_settings import make_writable
 from netplugin.kube import config
 from netplugin.kube.config import KubeConfig
@@ -147,8 +148,7 @@ async def _start(context: Context, kube_config: KubeConfig) -> None:
     context.supervisor.supervise("name service", agent.host_services.name_ports.run())
     log.info("agent ready", extra=fields(host=settings.host, count=count))
     notify(READY)
-    await asyncio.to_thread(packets.load)
-    await asyncio.to_thread(metrics_page.load)
+    context.supervisor.spawn("imports", load_ahead(packets.load, metrics_page.load))
 
 
 async def _build(

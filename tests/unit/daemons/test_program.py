@@ -1,5 +1,6 @@
 """How a daemon starts and ends: what it says, and its exit code."""
 
+import errno
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -9,7 +10,7 @@ import pytest
 from core.errors import ContivError, HostError, UsageError
 from daemons import flags, program
 from daemons.flags import Values
-from daemons.program import Program
+from daemons.program import Program, load_ahead
 from netmaster.main import NETMASTER
 from netplugin.entry import CNI_FILES
 from netplugin.main import NETPLUGIN
@@ -148,3 +149,15 @@ def test_both_daemons_are_such_programs(
     assert f"{daemon.name} ended: address in use" in capsys.readouterr().err
     # `netplugin.entry` runs those that need nothing of the agent
     assert {*daemon.commands, *CNI_FILES} >= daemon.help.keys()
+
+
+async def test_what_cannot_be_imported_now_is_imported_later() -> None:
+    tried: list[str] = []
+
+    def first() -> None:
+        tried.append("first")
+        if len(tried) < 3:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    await load_ahead(first, lambda: tried.append("second"))
+    assert tried == ["first", "first", "first", "second"]
