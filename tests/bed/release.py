@@ -7,13 +7,13 @@ of this environment. Daemons of a bed are made older by `run_by`, and newer by t
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 from tests.bed.cluster import PROGRAMS, ROOT, Bed
 from tests.bed.daemon import Daemon
 from tests.bed.plugin import compiled
 
-_ENTRIES = {"netmaster": "netmaster.entry", "netplugin": "netplugin.entry", "netctl": "netctl.main"}
 _SCRIPT = """#!{python} -sP
 import sys
 sys.path.insert(0, {tree!r})
@@ -43,8 +43,8 @@ class Release:
             ["git", "-C", ROOT, "archive", commit], check=True, stdout=subprocess.PIPE
         )
         subprocess.run(["tar", "-x", "-C", self._tree], input=archive.stdout, check=True)
-        for name, module in _ENTRIES.items():
-            script = self.program(name)
+        for name in ("netmaster", "netplugin", "netctl"):
+            script, module = self.program(name), _module(self._tree, name)
             text = _SCRIPT.format(python=sys.executable, tree=str(self._tree), module=module)
             script.write_text(text)
             script.chmod(0o755)
@@ -59,12 +59,20 @@ class Release:
         return self._programs / name
 
 
+def _module(tree: Path, program: str) -> str:
+    """Return the module whose `main` a program of a tree is."""
+    scripts: dict[str, str] = tomllib.loads((tree / "pyproject.toml").read_text())["project"][
+        "scripts"
+    ]
+    return scripts[program].removesuffix(":main")
+
+
 def claiming(program: str, version: str, directory: Path) -> Path:
     """Return a program of this tree that says of itself that it is of another version."""
     script = directory / f"{program}-{version}"
     script.write_text(
         _CLAIMING.format(
-            python=sys.executable, tree=str(ROOT), module=_ENTRIES[program], version=version
+            python=sys.executable, tree=str(ROOT), module=_module(ROOT, program), version=version
         )
     )
     script.chmod(0o755)
