@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiohttp import ClientError, ClientTimeout
 
 from core.errors import Conflict, ContivError
+from core.late_imports import importing
 from core.patience import patient
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ class DockerClient:
     async def _engine(self) -> AsyncIterator["Docker"]:
         """Open a connection; raise DockerFailed for everything that fails while it is open."""
         # Imported here: masters without docker need no client of it, nor the home that it reads.
-        from aiodocker import Docker, DockerError  # noqa: PLC0415 - see above
+        with importing("the docker client"):
+            from aiodocker import Docker, DockerError  # noqa: PLC0415 - see above
 
         try:
             async with Docker(self._url, timeout=self._timeout) as engine:

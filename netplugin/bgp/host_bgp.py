@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from core.late_imports import importing
 from core.logs import fields
 from core.retry import FaultBoard
 from netplugin.bgp.learned_routes import LearnedRoutes
@@ -177,7 +178,8 @@ class HostBgp:
 
     def _start_session(self, peering: Peering) -> None:
         # Imported here: most hosts have no BGP peer, and their start must not pay for the module.
-        from ofnet.bgp.speaker import Speaker  # noqa: PLC0415
+        with importing("BGP"):
+            from ofnet.bgp.speaker import Speaker  # noqa: PLC0415
 
         speaker = Speaker(
             peering,

@@ -1,5 +1,6 @@
 """BGP of a host: its interface, its session, its routes, and what is said when there is none."""
 
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -158,6 +159,20 @@ async def test_a_host_with_a_peer_has_an_interface(outside: Outside) -> None:
             peer=IPv4Address(ROUTER),
         )
         await eventually(lambda: bool(flows(outside, ObjectKind.ROUTER)))
+
+
+async def test_a_session_whose_module_cannot_be_read_begins_later(
+    outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host without a free file descriptor, or in the middle of an upgrade."""
+    async with speaking(outside) as agent:
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "ofnet.bgp.speaker", None)
+            learn(agent)
+            await eventually(lambda: "cannot be loaded" in str(errors(agent)))
+            assert agent.bgp.speaker is None
+        await eventually(lambda: agent.bgp.speaker is not None)
+        await eventually(lambda: errors(agent) == [])
 
 
 async def test_other_hosts_peers_are_theirs(outside: Outside) -> None:
