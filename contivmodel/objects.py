@@ -114,7 +114,7 @@ class Tenant(RestObject):
     link_sets: TenantLinkSets = field("link-sets", default_factory=TenantLinkSets)
 
     @property
-    def is_counted(self) -> bool:
+    def has_usage_quota(self) -> bool:
         """Return whether a quota limits how many of something the tenant may have."""
         objects = self.network_quota or self.group_quota or self.policy_quota or self.rule_quota
         return bool(objects or self.endpoint_quota or self.used_address_quota)

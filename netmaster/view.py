@@ -116,7 +116,7 @@ class View:
         self._rest = RestObjects(KINDS)
         self.objects = self._rest.objects
         self.claims = self._rest.claims
-        self.counted_tenants = self._rest.counted_tenants
+        self.limited_tenants = self._rest.limited_tenants
         self.orphaned_rules = self._rest.orphaned_rules
         self._endpoint_index = EndpointIndex()
         self.endpoints = self._endpoint_index.endpoints

@@ -15,7 +15,7 @@ from netmaster.ipam.claims import SubnetClaims
 class RestObjects:
     """All REST objects, by class and key.
 
-    `counted_tenants` are those with a quota of what they have; nobody else's creations are counted.
+    `limited_tenants` have a quota of what they use; creations of no other tenant are counted.
 
     `orphaned_rules` are rules whose policy is deleted and whose keys are still in the store: by
     the policy's key, then by their own store key.
@@ -30,7 +30,7 @@ class RestObjects:
         self.objects: dict[str, dict[str, RestObject]] = {kind: {} for kind in kinds}
         self.backlinks = Backlinks()
         self.claims = SubnetClaims()
-        self.counted_tenants: dict[str, Tenant] = {}
+        self.limited_tenants: dict[str, Tenant] = {}
         self.orphaned_rules: dict[str, dict[str, Rule]] = {}
 
     def put(self, record: RestObject) -> None:
@@ -43,8 +43,8 @@ class RestObjects:
         self.backlinks.add(record)
         if isinstance(record, Network):
             self.claims.add(record)
-        elif isinstance(record, Tenant) and record.is_counted:
-            self.counted_tenants[record.key] = record
+        elif isinstance(record, Tenant) and record.has_usage_quota:
+            self.limited_tenants[record.key] = record
 
     def remove(self, key: str) -> None:
         """Remove the object or orphaned rule of a store key; Invalid if there is none.
@@ -73,7 +73,7 @@ class RestObjects:
         if isinstance(removed, Network):
             self.claims.remove(removed)
         elif isinstance(removed, Tenant):
-            self.counted_tenants.pop(removed.key, None)
+            self.limited_tenants.pop(removed.key, None)
 
     def _orphan(self, key: str) -> None:
         rule = self.objects[Rule.kind].pop(key)

@@ -52,7 +52,7 @@ def limited(decide: Callable[[View], Plan]) -> Callable[[View], Plan]:
 
 def check(view: View, plan: Plan) -> None:
     """Raise QuotaExceeded for a plan after which a tenant would have more than it may."""
-    if not view.counted_tenants:
+    if not view.limited_tenants:
         return
     more: Counter[_Wanted] = Counter()
     for write in plan.writes:
@@ -110,7 +110,7 @@ def _tenant(view: View, nid: NetworkId) -> TenantName | None:
 
 
 def _allowed(view: View, tenant: TenantName, what: str) -> int:
-    stored = view.counted_tenants.get(tenant)
+    stored = view.limited_tenants.get(tenant)
     return int(getattr(stored, QUOTAS[what])) if stored is not None else 0
 
 

@@ -135,21 +135,15 @@ class PodAdd:
         # next agent knows that only from the journal, should this one be killed.
         await self._save(entry)
         try:
-            async with asyncio.TaskGroup() as first_steps:
-                # The kernel takes as long for a link as netmaster for addresses. Its MTU is that of
-                # the bridge, which is known of a network that is known.
-                early = self._is_known_to_be_on(entry) and not self._links_ahead.locked()
-                if early:
-                    first_steps.create_task(self._add_link_ahead(entry))
-                granted, network = await self._grant(entry, request)
+            return await self._make(entry, request)
         except BaseExceptionGroup as group:
             raise _first_failure(group) from group
-        record, bridge = granted.record, BRIDGE_OF[network.encap]
-        if early and bridge != entry.bridge:
-            raise Conflict(f"network {network.id} was made anew meanwhile, try again")
-        entry = replace(entry, bridge=bridge, source=granted.source)
-        if not early:
-            await self._add_link(entry)
+
+    async def _make(self, entry: JournalEntry, request: PodRequest) -> PodResult:
+        """Create an endpoint that is in the journal; several failures are one group."""
+        granted, network = await self._grant_and_link(entry, request)
+        record = granted.record
+        entry = replace(entry, bridge=BRIDGE_OF[network.encap], source=granted.source)
         known_at = at_position(with_addresses(entry, record), granted.position)
         if granted.source:
             # Another pod has the addresses. This one has a link with nothing at its other end, and
@@ -157,19 +151,16 @@ class PodAdd:
             await self._connect(entry, record, network)
             await self._save(replace(known_at, state=EntryState.PRESENT))
             return self._result(entry, record, network)
-        try:
-            async with asyncio.TaskGroup() as steps:
-                linked = steps.create_task(self._connect(entry, record, network))
-                configured = steps.create_task(self._configure(linked, entry, network))
-                forwarded = steps.create_task(self._program_flows(entry, record))
-                steps.create_task(self._journal_present(known_at, configured))
-                # On bridged VLANs the switch delivers to ports that have no flows. There the flows
-                # come before the port, or packets would pass that no policy has filtered.
-                if self._world.forwarding.delivers_without_flows(network.encap):
-                    await forwarded
-                steps.create_task(self._attach(linked, entry, network))
-        except BaseExceptionGroup as group:
-            raise _first_failure(group) from group
+        async with asyncio.TaskGroup() as steps:
+            linked = steps.create_task(self._connect(entry, record, network))
+            configured = steps.create_task(self._configure(linked, entry, network))
+            forwarded = steps.create_task(self._program_flows(entry, record))
+            steps.create_task(self._journal_present(known_at, configured))
+            # On bridged VLANs the switch delivers to ports that have no flows. There the flows come
+            # before the port, or packets would pass that no policy has filtered.
+            if self._world.forwarding.delivers_without_flows(network.encap):
+                await forwarded
+            steps.create_task(self._attach(linked, entry, network))
         if entry.block:
             self._check_lease()
         return self._result(entry, record, network)
@@ -279,10 +270,25 @@ class PodAdd:
             )
         return granted, network
 
-    def _is_known_to_be_on(self, entry: JournalEntry) -> bool:
-        """Tell whether the network of an endpoint is known, and is on the bridge that it has."""
+    async def _grant_and_link(
+        self, entry: JournalEntry, request: PodRequest
+    ) -> tuple[Granted, NetworkRecord]:
+        """Request a new endpoint (`_grant`), and create the pod's link: beside it, if possible."""
+        # The kernel takes as long for a link as netmaster for addresses. Its MTU is that of the
+        # bridge, which is known of a network that is known.
         known = self._world.networks.get(entry.spec.network_id)
-        return known is not None and BRIDGE_OF[known.encap] == entry.bridge
+        on_bridge = known is not None and BRIDGE_OF[known.encap] == entry.bridge
+        early = on_bridge and not self._links_ahead.locked()
+        async with asyncio.TaskGroup() as steps:
+            if early:
+                steps.create_task(self._add_link_ahead(entry))
+            granted, network = await self._grant(entry, request)
+        bridge = BRIDGE_OF[network.encap]
+        if not early:
+            await self._add_link(replace(entry, bridge=bridge))
+        elif bridge != entry.bridge:
+            raise Conflict(f"network {network.id} was recreated meanwhile, try again")
+        return granted, network
 
     async def _add_link_ahead(self, entry: JournalEntry) -> None:
         async with self._links_ahead:

@@ -150,10 +150,12 @@ def test_a_client_of_the_original_changes_no_quota(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("attribute", quotas.ATTRIBUTES)
-def test_only_a_tenant_with_a_quota_of_what_it_has_is_counted(scene: Scene, attribute: str) -> None:
+def test_only_a_tenant_with_a_quota_of_what_it_uses_is_limited(
+    scene: Scene, attribute: str
+) -> None:
     _limit(scene, network_prefixes=["10.0.0.0/8"], address_quota=10_000)
-    assert scene.view.counted_tenants == {}
+    assert scene.view.limited_tenants == {}
     _limit(scene, **{attribute: 100})
-    assert set(scene.view.counted_tenants) == {DEFAULT}
+    assert set(scene.view.limited_tenants) == {DEFAULT}
     _limit(scene, **{attribute: 0})
-    assert scene.view.counted_tenants == {}
+    assert scene.view.limited_tenants == {}

@@ -70,7 +70,7 @@ async def test_the_link_of_a_network_that_is_not_known_waits_for_its_mtu(outside
         granted.set()
 
 
-async def test_an_add_fails_if_its_network_is_made_anew_on_the_other_bridge(
+async def test_an_add_fails_if_its_network_is_recreated_on_the_other_bridge(
     outside: Outside,
 ) -> None:
     async with running(outside) as agent:
@@ -80,7 +80,7 @@ async def test_an_add_fails_if_its_network_is_made_anew_on_the_other_bridge(
             await eventually(lambda: bool(outside.links.there))
             agent.learn("k", replace(network(), encap=Encap.VLAN))
             granted.set()
-        assert "made anew" in str(call.result())
+        assert "was recreated meanwhile" in str(call.result())
         # the flows of the network itself are on the other bridge now
         assert agent.traces()[:4] == NOTHING_LEFT[:4]
 
