@@ -295,6 +295,8 @@ class RecordFeed:
         async for item in self._backend.watch(prefix, parts=parts):
             async with self._applying:
                 await self._apply(prefix, item)
+            rev = item.rev
+            del item  # a snapshot would be kept, value by value, until the next change
             doubted = self._doubted() if prefix == keys.MASTER_CONFIG else ()
             for one in doubted:
                 log.info("store history changed, resyncing", extra=fields(key=one))
@@ -303,8 +305,8 @@ class RecordFeed:
             if prefix in doubted:
                 return  # its place has been taken
             self._pending.pop(prefix, None)  # requeued behind the changes of this item
-            self._pending[prefix] = SyncedTo(prefix, item.rev)
-            self._reached[prefix] = item.rev
+            self._pending[prefix] = SyncedTo(prefix, rev)
+            self._reached[prefix] = rev
             self._changed.set()
             self._lineage_read.set()
             if prefix == keys.NETWORKS:

@@ -472,6 +472,7 @@ class Committer:
                 if follow(self._underlay, item):
                     self.underlay_changed.set()
                 self._unchecked.append(item)
+                del item
                 self._check_reports()
         except StoreDenied as exc:
             self._finish(exc)

@@ -70,6 +70,7 @@ class Standby:
         try:
             async for item in self._backend.watch(keys.ROOT):
                 await self._items.put(item)
+                del item  # a snapshot is every record of the store
         except StoreDenied as exc:
             end = exc
         await self._items.put(end)

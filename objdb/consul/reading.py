@@ -9,7 +9,7 @@ import logging
 import time
 from binascii import a2b_base64
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
@@ -93,16 +93,20 @@ class ConsulReader:
         self, prefix: str, parts: Parts | None = None
     ) -> AsyncIterator[Snapshot | Delta]:
         """Yield the items of `Backend.watch`."""
-        known: dict[str, Entry] | None = None
+        known: dict[str, int] | None = None
         index = 0
         async for listing in self._listings(prefix, recurse=True):
             item = _snapshot(listing) if known is None else update(known, listing, index)
             index = listing.index
+            del listing
             if isinstance(item, Snapshot):
-                known = dict(item.entries)
+                known = {key: found.rev for key, found in item.entries.items()}
                 item = under(item, parts)
             if item is not None:
-                yield item
+                # Megabytes: a name that still had it would keep it until the next one.
+                handed = [item]
+                del item
+                yield handed.pop()
 
     async def states(self, key: str) -> AsyncGenerator[Any, None]:
         """Yield consul's item of a key, None if absent: now, and whenever it may have changed."""
@@ -112,40 +116,35 @@ class ConsulReader:
     async def _listings(self, key: str, *, recurse: bool) -> AsyncGenerator[KeyListing, None]:
         """Yield the state, now and after each change, until closed; continues after outages."""
         loop = Loop(log, "store unavailable", about=key, pace=STORE, patience=REMOTE, vital=True)
-        try:
-            async with aclosing(self._listed(key, loop, recurse=recurse)) as listings:
-                async for listing in listings:
-                    yield listing
-        finally:
-            loop.withdraw()
-
-    async def _listed(
-        self, key: str, loop: Loop, *, recurse: bool
-    ) -> AsyncGenerator[KeyListing, None]:
         agents = self._agents
         index, wait = 0, WAIT
-        while not agents.closed:
-            agent = agents.current
-            query = partial(_listing, key=key, recurse=recurse, index=index, wait=wait)
-            timeout = wait * 17 / 16 + GRACE if index else LIST_ATTEMPT
-            try:
-                listing = await agent.call(query, timeout)
-            except (NoAnswer, StoreUnavailable) as exc:
-                pause = loop.failed(exc)
-                agents.rotate(agent)
-                index = 0
-                if isinstance(exc, UnknownToken) and not agents.token_known:
-                    with suppress(StoreUnavailable):
-                        await self.get(key)  # StoreDenied, unless the token becomes known
-                await asyncio.sleep(pause)
-                continue
-            loop.works()
-            # After a restore from a backup the index is lower than before. A query with the old
-            # index would block until the new one reaches it.
-            index = listing.index if listing.index >= index else 0
-            yield listing
-            wait = min(max(WAIT, IDLE_WAIT_FACTOR * listing.cost), LONGEST_WAIT)
-            await asyncio.sleep(CPU_PAUSE_FACTOR * listing.cost)
+        try:
+            while not agents.closed:
+                agent = agents.current
+                query = partial(_listing, key=key, recurse=recurse, index=index, wait=wait)
+                timeout = wait * 17 / 16 + GRACE if index else LIST_ATTEMPT
+                try:
+                    listing = await agent.call(query, timeout)
+                except (NoAnswer, StoreUnavailable) as exc:
+                    pause = loop.failed(exc)
+                    agents.rotate(agent)
+                    index = 0
+                    if isinstance(exc, UnknownToken) and not agents.token_known:
+                        with suppress(StoreUnavailable):
+                            await self.get(key)  # StoreDenied, unless the token becomes known
+                    await asyncio.sleep(pause)
+                    continue
+                loop.works()
+                # After a restore from a backup the index is lower than before. A query with the old
+                # index would block until the new one reaches it.
+                index = listing.index if listing.index >= index else 0
+                cost, handed = listing.cost, [listing]
+                del listing  # as in `stream`
+                yield handed.pop()
+                wait = min(max(WAIT, IDLE_WAIT_FACTOR * cost), LONGEST_WAIT)
+                await asyncio.sleep(CPU_PAUSE_FACTOR * cost)
+        finally:
+            loop.withdraw()
 
 
 def entry(item: Any) -> Entry:
@@ -153,23 +152,19 @@ def entry(item: Any) -> Entry:
     return Entry(f"/{item['Key']}", a2b_base64(item["Value"] or ""), item["ModifyIndex"])
 
 
-def update(known: dict[str, Entry], listing: KeyListing, index: int) -> Snapshot | Delta | None:
-    """Update the known entries, as of an index, from a listing; return what changed, None if none.
+def update(known: dict[str, int], listing: KeyListing, index: int) -> Snapshot | Delta | None:
+    """Update the known revisions, as of an index, from a listing; return what changed, or None.
 
     Returns a rewound Snapshot, without an update of `known`, for a store that went back.
     """
     found = {f"/{item['Key']}": item for item in listing.items}
-    puts = [
-        entry(item)
-        for key, item in found.items()
-        if key not in known or known[key].rev != item["ModifyIndex"]
-    ]
+    puts = [entry(item) for key, item in found.items() if known.get(key) != item["ModifyIndex"]]
     gone = [key for key in known if key not in found]
     # An index that went back proves nothing: consul forgets deletes after a while, and then the
     # index of a prefix is that of its last put.
     if any(put.rev <= index for put in puts) or (gone and listing.index < index):
         return replace(_snapshot(listing), rewound=True)
-    known.update((put.key, put) for put in puts)
+    known.update((put.key, put.rev) for put in puts)
     for key in gone:
         del known[key]
     return Delta(listing.index, tuple(puts), tuple(gone)) if puts or gone else None

@@ -103,7 +103,11 @@ class EtcdWatcher:
             snapshot, read_at = found
             if at is not None and (read_at.cluster != at.cluster or snapshot.rev < at.rev):
                 rewound = True
-            yield replace(snapshot, rewound=rewound)
+            # Megabytes: a name that still had it would keep it until the next one, which may
+            # never come.
+            handed = [replace(snapshot, rewound=rewound)]
+            del found, snapshot
+            yield handed.pop()
             at, rewound = read_at, False
             try:
                 async with aclosing(self.changes(keys, at)) as changes:

@@ -95,7 +95,9 @@ class MemoryBackend:
         self._readers.add(reader)
         try:
             while (item := await reader.next()) is not None:
-                yield item
+                handed = [item]
+                del item  # a name that still had it would keep it until the next one
+                yield handed.pop()
         finally:
             self._readers.discard(reader)
             self.store.unsubscribe(reader)

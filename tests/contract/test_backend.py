@@ -2,7 +2,9 @@
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
 from functools import partial
+from typing import cast
 
 import pytest
 
@@ -14,6 +16,7 @@ from objdb.api import (
     Change,
     Committed,
     Delete,
+    Delta,
     Entry,
     Fence,
     Limits,
@@ -24,6 +27,8 @@ from objdb.api import (
     admit,
     split,
 )
+from objdb.memory import MemoryBackend
+from tests.bed.held import held
 from tests.bed.waiting import WITHIN
 from tests.contract.conftest import Client, Served
 from tests.contract.following import following
@@ -414,6 +419,24 @@ async def test_a_watch_begins_with_a_snapshot_and_goes_on_with_deltas(
         assert not any(isinstance(item, Snapshot) for item in follower.items[1:])
         entry = await writer.get(root + "a")
         assert follower.world[root + "a"] == entry
+
+
+async def test_a_watch_keeps_nothing_of_a_snapshot_that_was_taken(
+    client: Client, root: str
+) -> None:
+    """All records of a store are megabytes, and a watch may wait for the next change for ever."""
+    writer = client()
+    await writer.commit([put(root + "a")])
+
+    # the store in memory is made of entries itself
+    kinds = (Snapshot,) if isinstance(writer, MemoryBackend) else (Snapshot, Entry)
+    items = cast("AsyncGenerator[Snapshot | Delta]", client().watch(root))
+    assert root + "a" in (await anext(items)).entries  # type: ignore[union-attr]
+    async with background("next item", anext(items)) as following:
+        await asyncio.sleep(0)
+        assert not held(kinds, root)
+        await writer.commit([put(root + "b")])
+        await following
 
 
 async def test_a_watch_whose_snapshot_has_some_parts(client: Client, root: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from core import keys
 from core.ids import EndpointKey, HostLabel
 from core.tasks import background
-from objdb.api import Change, Delete, Put
+from objdb.api import Change, Delete, Put, Snapshot
 from objdb.memory import MemoryBackend, MemoryStore
 from state import codec, lineage
 from state.lineage import Lineage, Term
@@ -28,6 +28,7 @@ from state.watch import (
     StoreRolledBack,
     SyncedTo,
 )
+from tests.bed.held import held
 from tests.bed.waiting import WITHIN
 from tests.unit.state.codec import ENDPOINT, HOST, NETWORK
 
@@ -65,6 +66,15 @@ async def take_until_complete(feed: RecordFeed) -> list[Event]:
     while not feed.complete:
         events += await take(feed)
     return events
+
+
+async def test_nothing_is_kept_of_a_snapshot_but_its_records() -> None:
+    store = MemoryStore()
+    store.apply([put(HOST_KEY, host("kept"))])
+    async with running(store, keys.HOSTS) as feed:
+        await take_until_complete(feed)
+        assert not held((Snapshot,), HOST_KEY)
+        assert HOST_KEY in feed.records
 
 
 def reached(store: MemoryStore, prefix: str) -> SyncedTo:

@@ -15,6 +15,7 @@ from netmaster.commits.mirror import PART, Mirror
 from netmaster.commits.standby import Standby, following
 from objdb.api import Change, Delete, Delta, Entry, Put, Snapshot
 from objdb.memory import Faults, MemoryBackend, MemoryStore
+from tests.bed.held import held
 from tests.bed.waiting import eventually_async
 
 KEYS = [keys.HOSTS + name for name in "abc"]
@@ -74,6 +75,16 @@ async def test_what_was_written_before_is_handed_over_and_the_rest_reported() ->
         later = put(store, KEYS[2])
         await until(mirror, reports, later.rev)
         assert mirror.revs == revs(store)
+
+
+async def test_nothing_is_kept_of_a_snapshot_but_its_records() -> None:
+    store = MemoryStore()
+    kept = keys.HOSTS + "kept-no-more"
+    put(store, kept)
+    async with ready(MemoryBackend(store)) as standby:
+        assert not held((Snapshot,), kept)
+        mirror, _reports = await standby.hand_over([])
+        assert kept in mirror.revs
 
 
 async def test_without_a_follower_all_is_read_at_the_hand_over() -> None:
