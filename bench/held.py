@@ -120,7 +120,7 @@ async def _hold(url: str, which: str) -> None:
         for bridge, flows in desired.items():
             flows.update(world.take(bridge)[0], EVERYTHING)
         held = len(world.vxlan.local) + len(world.vxlan.remote)
-        wanted = sum(len(flows.flows) for flows in desired.values())
+        wanted = sum(len(flows.held) for flows in desired.values())
         print(held, wanted, time.process_time() * 1000, flush=True)
         await asyncio.to_thread(sys.stdin.readline)
     await store.close()

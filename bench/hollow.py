@@ -233,7 +233,7 @@ async def _answer(agents: list[Hollow], calls: Calls, began: float, line: str) -
             return str(max([await one.saw(wanted) for one in agents]))
         case "held":
             endpoints = sum(len(one.world.vxlan.remote) for one in agents)
-            flows = sum(len(part.flows) for one in agents for part in one.desired.values())
+            flows = sum(len(part.held) for one in agents for part in one.desired.values())
             return f"{endpoints} {flows}"
         case _:
             raise ValueError(line)

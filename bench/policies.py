@@ -26,8 +26,8 @@ from netplugin.world.kubernetes.rules import PodAddress, PolicyPod
 from ofnet.changes import EVERYTHING, ObjectKind
 from ofnet.channel.switch import Switch
 from ofnet.desired import Desired
-from ofnet.diff import FlowStamp
-from ofnet.flows import Flow
+from ofnet.diff import FlowStamp, difference
+from ofnet.flows import AnyFlow
 from ofnet.world import Bridge, PolicyEntry
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.ovs import OvsHost
@@ -60,19 +60,20 @@ async def _measure(ovs: OvsHost, here: int) -> list[Row]:
         policies = [*_policies()]
         times: list[float] = []
         worked = time.process_time()
-        known, flows = KubePolicies(), list[Flow]()
+        known, flows = KubePolicies(), list[AnyFlow]()
         for _ in range(ROUNDS):
             known = _inventory(here)
             began = time.perf_counter()
             for policy in policies:
                 known.put(NETWORK_POLICIES, policy)
                 await asyncio.sleep(0)  # as the agent does: the switch's probes are answered
-            flows = _flows(known)
+            flows = [one for one in _desired(known).held.values() if one.owner in OWN]
             await switch.apply(flows, [])
             times.append(time.perf_counter() - began)
             ovs.ofctl("del-flows", BRIDGE)
         worked = (time.process_time() - worked) / ROUNDS
-        theirs = statistics.median(install_by_ofctl(ovs, flows) for _ in range(ROUNDS))
+        shown = [flow for flow in _desired(known).flows.values() if flow.owner in OWN]
+        theirs = statistics.median(install_by_ofctl(ovs, shown) for _ in range(ROUNDS))
         changed = await _one_pod_more(switch, known)
     ours = statistics.median(times)
     note = f"{POLICIES} policies, {PODS} pods, {here} of them here; median of {ROUNDS}"
@@ -105,24 +106,21 @@ async def _measure(ovs: OvsHost, here: int) -> list[Row]:
 
 async def _one_pod_more(switch: Switch, known: KubePolicies) -> float:
     """Return the seconds from a new pod of this host to its flows."""
-    desired = Desired(Bridge.VXLAN)
-    desired.update(_world(known), EVERYTHING)
-    await switch.apply(list(desired.flows.values()), [])
-    before = dict(desired.flows)
+    desired = _desired(known)
+    await switch.apply(list(desired.held.values()), [])
+    before = [FlowStamp(flow.table, flow.cookie) for flow in desired.held.values()]
     began = time.perf_counter()
     known.put_pod(_pod(PODS, local=True))
     desired.update(_world(known), EVERYTHING)
-    now = desired.flows
-    added = [flow for key, flow in now.items() if before.get(key) != flow]
-    gone = [FlowStamp(flow.table, flow.cookie) for key, flow in before.items() if key not in now]
-    await switch.apply(added, gone)
+    wanted = difference(desired.held.values(), before)
+    await switch.apply(wanted.add, wanted.delete)
     return time.perf_counter() - began
 
 
-def _flows(known: KubePolicies) -> list[Flow]:
+def _desired(known: KubePolicies) -> Desired:
     desired = Desired(Bridge.VXLAN)
     desired.update(_world(known), EVERYTHING)
-    return [flow for flow in desired.flows.values() if flow.owner in OWN]
+    return desired
 
 
 def _world(known: KubePolicies) -> Any:

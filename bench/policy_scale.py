@@ -257,7 +257,7 @@ async def _agent(vswitchd: int, size: Size) -> None:
             "synced": time.monotonic() - began,
             "worked": time.process_time() - worked,
             "empty": empty,
-            "flows": sum(len(agent.desired.flows) for agent in agents.values()),
+            "flows": sum(len(agent.desired.held) for agent in agents.values()),
             "rules": sum(len(world.rules) for world in worlds.values()),
             "alone": sum(_alone(agent) for agent in agents.values()),
         }
@@ -310,7 +310,7 @@ def _alone(agent: BridgeAgent) -> int:
     rules, sharing = agent.world.rules, Counter[int]()
     sharing.update(one.number for one in agent.world.policy_classes.values())
     count = 0
-    for key in agent.desired.flows:
+    for key in agent.desired.held:
         owner = agent.desired.owner(key)
         if owner is None or owner.kind is ObjectKind.POLICY_CLASS:
             continue

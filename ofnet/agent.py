@@ -156,9 +156,10 @@ class BridgeAgent:
         # directory without the flows.
         self.directory.update(world, changes)
         delta = self.desired.update(world, changes)
-        if any(flow.owner is ObjectKind.RULE for flow in (*delta.add, *delta.delete)):
+        changed = (*delta.add, *delta.delete)
+        if delta.large or any(flow.owner == ObjectKind.RULE for flow in changed):
             self._logged.forget()
-        if delta.add:
+        if delta.large or delta.add:
             self.dropping.changed()
         self._world = world
         if self._observer is not None:
@@ -226,7 +227,7 @@ class BridgeAgent:
         Raises SwitchUnavailable or SwitchRefused.
         """
         reported = await self.switch.session.dump()
-        desired = list(self.desired.flows.values())
+        desired = list(self.desired.held.values())
         return len(reported), await asyncio.to_thread(difference, desired, reported)
 
     async def service_stats(self) -> dict[str, Any]:
@@ -418,7 +419,7 @@ class BridgeAgent:
                 and (address := one.address("src")) is not None
             }
         if self._found and not self._world.kubernetes_partial:
-            self.sync.forget(self._found.difference(answered(self.desired.flows.values())))
+            self.sync.forget(self._found.difference(answered(self.desired.whole())))
             self._found = set()
 
     def _log_faults(self, faults: Mapping[ObjectId, str]) -> None:

@@ -6,21 +6,26 @@ the instance.
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from types import MappingProxyType
+from typing import Final
 
 from ofnet.changes import Changes, ObjectId, ObjectKind, affected
-from ofnet.flows import Flow, FlowKey
-from ofnet.openflow.actions import SelectGroup  # noqa: TC001 - for the type of an attribute
+from ofnet.flows import AnyFlow, Flow, FlowKey, table_of
+from ofnet.openflow.actions import METERED, Conntrack, Report, SelectGroup
 from ofnet.openflow.meters import Meter
 from ofnet.ownership import Ownership
 from ofnet.pipelines import PIPELINES
 from ofnet.pipelines.features import service_nat
-from ofnet.pipelines.pipeline import Pipeline
+from ofnet.pipelines.pipeline import Pipeline  # noqa: TC001 - for the type of an attribute
 from ofnet.tables import Mode, TableId, mode_of
 from ofnet.translations import Translated, begun
-from ofnet.world import Bridge, World
+from ofnet.world import Bridge, FwdMode, World
+
+LARGE: Final = 1_000
+"""Objects that change at once from which on a change is found by a comparison."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +34,13 @@ class FlowDelta:
 
     `touched` has every flow key of the recomputed objects, changed or not; `faults` has those of
     them that cannot be turned into flows, with the reason. `ended` are the connections that the
-    flows began before, or providers kept, and no more.
+    flows began before, or providers kept, and no more. A `large` change names no flows: a
+    comparison with the switch finds them.
     """
 
     add: tuple[Flow, ...] = ()
-    delete: tuple[Flow, ...] = ()
+    delete: tuple[AnyFlow, ...] = ()
+    large: bool = False
     touched: frozenset[FlowKey] = frozenset()
     faults: Mapping[ObjectId, str] = field(default_factory=dict)
     ended: frozenset[Translated] = frozenset()
@@ -52,31 +59,63 @@ class Desired:
     # changed; a new dependency in a pipeline needs a line there. A flow that several objects yield
     # (a moved pod has a record on two hosts for a moment) goes to the smallest object id
     # (`ofnet.ownership`), not to the last one.
+    #
+    # Most flows are kept as their bytes, which is all that a switch and a comparison need: with the
+    # objects that they are made of they take twice as much memory. Who wants to see what a flow
+    # says has the pipeline make it again, of the same World.
 
-    def __init__(self, bridge: Bridge) -> None:
+    def __init__(self, bridge: Bridge, *, large: int = LARGE) -> None:
         self.faults: dict[ObjectId, str] = {}
         self.bridge = bridge
-        self._ownership: Ownership[FlowKey, Flow] = Ownership()
+        self._large = large
+        self._world = World(fwd_mode=FwdMode.BRIDGE)
+        self._pipeline: Pipeline = PIPELINES[mode_of(bridge, FwdMode.BRIDGE)]
+        self._ownership: Ownership[FlowKey, AnyFlow] = Ownership()
         self._groups: dict[int, SelectGroup] = {}
         self._kept: dict[str, frozenset[Translated]] = {}
         """By service: the connections that providers keep although they get no new ones."""
 
     @property
-    def flows(self) -> Mapping[FlowKey, Flow]:
-        """The current state."""
-        return self._ownership.values
+    def held(self) -> Mapping[FlowKey, AnyFlow]:
+        """All flows, as they are kept."""
+        return MappingProxyType(self._ownership.values)
+
+    @property
+    def flows(self) -> dict[FlowKey, Flow]:
+        """All flows, made anew: to see what they say.
+
+        Raises RuntimeError if they are not those that are kept.
+        """
+        flows = {flow.key: flow for flow in self.made(self.held)}
+        kept = {key: flow.cookie for key, flow in self.held.items()}
+        if {key: flow.cookie for key, flow in flows.items()} != kept:
+            raise RuntimeError(f"flows of {self.bridge} do not follow from its World")
+        return flows
+
+    def made(self, keys: Collection[FlowKey]) -> Iterator[Flow]:
+        """Make the flows with these keys anew; those that are not wanted are left out."""
+        wanted: dict[ObjectId, set[FlowKey]] = {}
+        for key in keys:
+            owner = self._ownership.owner(key)
+            if owner is not None:
+                wanted.setdefault(owner, set()).add(key)
+        for owner, its in wanted.items():
+            made = self._pipeline.flows(owner, self._world)
+            yield from {flow.key: flow for flow in made if flow.key in its}.values()
+
+    def whole(self) -> Iterator[Flow]:
+        """Yield the flows that are kept whole (`_is_asked_about`)."""
+        return (flow for flow in self._ownership.values.values() if isinstance(flow, Flow))
 
     def groups(self) -> frozenset[int]:
         """Return the numbers of the groups that the flows use, and forget all others."""
-        used = (flow.instructions.group for flow in self.flows.values())
+        used = (flow.group for flow in self.whole())
         self._groups = {group.id: group for group in used if group is not None}
         return frozenset(self._groups)
 
     def meters(self) -> frozenset[Meter]:
         """Return the meters that the flows use."""
-        return frozenset(
-            meter for flow in self.flows.values() for meter in flow.instructions.meters
-        )
+        return frozenset(meter for flow in self.whole() for meter in flow.meters)
 
     def keys_of(self, oid: ObjectId) -> frozenset[FlowKey]:
         """Return the keys of an object's flows."""
@@ -84,11 +123,8 @@ class Desired:
 
     def named(self, name: str) -> frozenset[Flow]:
         """Return the flows of all objects of a name: an endpoint's, as another host's too."""
-        return frozenset(
-            self.flows[key]
-            for kind in ObjectKind
-            for key in self._ownership.claimed(ObjectId(kind, name))
-        )
+        claimed = (self._ownership.claimed(ObjectId(kind, name)) for kind in ObjectKind)
+        return frozenset(self.made([*chain.from_iterable(claimed)]))
 
     def cookies(self, kind: ObjectKind) -> dict[int, str]:
         """Return the names of the objects of a kind by the cookies of the flows they have.
@@ -97,11 +133,11 @@ class Desired:
         packets meet after a rule's own, are left out.
         """
         return {
-            self.flows[key].cookie: oid.name
+            self.held[key].cookie: oid.name
             for oid in self._ownership.owners()
             if oid.kind is kind
             for key in self._ownership.claimed(oid)
-            if self._ownership.owner(key) == oid and key.table != TableId.POLICY_LOG
+            if self._ownership.owner(key) == oid and table_of(key) != TableId.POLICY_LOG
         }
 
     def owner(self, key: FlowKey) -> ObjectId | None:
@@ -110,19 +146,73 @@ class Desired:
 
     def update(self, world: World, changes: Changes) -> FlowDelta:
         """Take over a changed World and return how the flows differ from before."""
-        pipeline = PIPELINES[mode_of(self.bridge, world.fwd_mode)]
+        self._world = world
+        self._pipeline = PIPELINES[mode_of(self.bridge, world.fwd_mode)]
         known = chain(self._ownership.owners(), tuple(self.faults))
-        fresh = {oid: self._flows(pipeline, oid, world) for oid in affected(world, changes, known)}
-        before: dict[FlowKey, Flow | None] = {}
+        changed = affected(world, changes, known)
+        delta = (
+            self._update_many(changed) if len(changed) >= self._large else self._update_few(changed)
+        )
+        faults = {oid: self.faults[oid] for oid in changed & self.faults.keys()}
+        released, kept = self._keep(self._pipeline.mode, changed, world)
+        return replace(delta, faults=faults, ended=(delta.ended | released) - kept)
+
+    def _update_few(self, changed: Iterable[ObjectId]) -> FlowDelta:
+        fresh = {oid: self._flows(oid) for oid in changed}
+        before: dict[FlowKey, AnyFlow | None] = {}
         for oid, flows in fresh.items():
-            old = self._ownership.claimed(oid)
-            for key in (*old, *flows):
+            for key in (*self._ownership.claimed(oid), *flows):
                 before.setdefault(key, self._ownership.values.get(key))
-            self._ownership.claim(oid, flows)
-        faults = {oid: self.faults[oid] for oid in fresh.keys() & self.faults.keys()}
-        delta = _delta(before, self._ownership.values, faults)
-        released, kept = self._keep(pipeline.mode, fresh, world)
-        return replace(delta, ended=(delta.ended | released) - kept)
+            self._claim(oid, flows)
+        return self._delta(before, fresh)
+
+    def _update_many(self, changed: Iterable[ObjectId]) -> FlowDelta:
+        # One object's flows at a time: tens of thousands of flows with all that they are made of
+        # would leave the process as large as they were.
+        ended = set(begun(self.whole()))
+        for oid in changed:
+            self._claim(oid, self._flows(oid))
+        ended.difference_update(begun(self.whole()))
+        return FlowDelta(large=True, touched=frozenset(self.held), ended=frozenset(ended))
+
+    def _claim(self, oid: ObjectId, flows: Mapping[FlowKey, Flow]) -> None:
+        kept, known = dict[FlowKey, AnyFlow](), self._ownership.values
+        for key, flow in flows.items():
+            # what is there already, if it is the same
+            old = known.get(key)
+            if old is not None and old.cookie == flow.cookie:
+                kept[old.key] = old
+            else:
+                kept[key] = flow if _is_asked_about(flow) else flow.packed
+        self._ownership.claim(oid, kept)
+
+    def _delta(
+        self,
+        before: Mapping[FlowKey, AnyFlow | None],
+        fresh: Mapping[ObjectId, Mapping[FlowKey, Flow]],
+    ) -> FlowDelta:
+        """Return the change of the flows that were so before, to those of objects just computed."""
+        after = self._ownership.values
+        add, delete = list[Flow](), list[AnyFlow]()
+        for key, old in before.items():
+            new = after.get(key)
+            if new is None:
+                if old is not None:
+                    delete.append(old)
+            elif old is None or old.cookie != new.cookie:
+                owner = self._ownership.owner(key)
+                # of several who claim a flow, one may win that was not computed now
+                add += [fresh[owner][key]] if owner and owner in fresh else self.made([key])
+        gone = set(begun(old for old in before.values() if isinstance(old, Flow)))
+        if gone:
+            still = (after.get(key) for key in before)
+            gone.difference_update(begun(one for one in still if isinstance(one, Flow)))
+        return FlowDelta(
+            add=tuple(add),
+            delete=tuple(delete),
+            touched=frozenset(before),
+            ended=frozenset(gone),
+        )
 
     def _keep(
         self, mode: Mode, changed: Iterable[ObjectId], world: World
@@ -136,17 +226,18 @@ class Desired:
                 now = frozenset(service_nat.kept(mode, service, world)) if service else frozenset()
                 if now:
                     self._kept[oid.name] = now
-                began = frozenset(begun(self._of(oid)))
+                began = frozenset(begun(self._whole_of(oid)))
                 released |= before - now - began
                 kept |= now
         return frozenset(released), frozenset(kept)
 
-    def _of(self, oid: ObjectId) -> Iterator[Flow]:
-        return (self._ownership.values[key] for key in self._ownership.claimed(oid))
+    def _whole_of(self, oid: ObjectId) -> Iterator[Flow]:
+        flows = (self._ownership.values[key] for key in self._ownership.claimed(oid))
+        return (flow for flow in flows if isinstance(flow, Flow))
 
-    def _flows(self, pipeline: Pipeline, oid: ObjectId, world: World) -> dict[FlowKey, Flow]:
+    def _flows(self, oid: ObjectId) -> dict[FlowKey, Flow]:
         try:
-            flows = {flow.key: flow for flow in pipeline.flows(oid, world)}
+            flows = {flow.key: flow for flow in self._pipeline.flows(oid, self._world)}
             self._number(flows.values())
         except (ValueError, struct.error) as exc:
             self.faults[oid] = str(exc)
@@ -166,26 +257,13 @@ class Desired:
                 raise ValueError(f"group {group.id} has the number of another")
 
 
-def _delta(
-    before: Mapping[FlowKey, Flow | None],
-    after: Mapping[FlowKey, Flow],
-    faults: Mapping[ObjectId, str],
-) -> FlowDelta:
-    add, delete = [], []
-    for key, old in before.items():
-        new = after.get(key)
-        if new is None:
-            if old is not None:
-                delete.append(old)
-        elif old is None or old.cookie != new.cookie:
-            add.append(new)
-    gone = set(begun(old for old in before.values() if old is not None))
-    if gone:
-        gone.difference_update(begun(after[key] for key in before if key in after))
-    return FlowDelta(
-        add=tuple(add),
-        delete=tuple(delete),
-        touched=frozenset(before),
-        faults=faults,
-        ended=frozenset(gone),
-    )
+_ASKED: Final = frozenset({Conntrack.name, SelectGroup.name, Report.name, METERED})
+
+
+def _is_asked_about(flow: Flow) -> bool:
+    """Return whether the agent asks what a flow says, with each change or comparison.
+
+    Which groups and meters are used, which connections flows begin or answer, and what comes to the
+    agent because it is dropped (`ofnet.pipelines.features.flow_records`).
+    """
+    return flow.table is TableId.SRV_PROXY_DNAT or not flow.instructions.names.isdisjoint(_ASKED)

@@ -8,11 +8,13 @@ one that the agent did not add. Only flows that the switch learned itself are le
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from ofnet.changes import ObjectKind
-from ofnet.flows import Flow, owner_of
+from ofnet.flows import AnyFlow, owner_of, priority_of, table_of
 from ofnet.tables import TableId
+
+F = TypeVar("F", bound=AnyFlow)
 
 
 class FlowStamp(NamedTuple):
@@ -26,7 +28,7 @@ class FlowStamp(NamedTuple):
 class Difference:
     """What to add and then to delete, in this order, so that a replaced flow leaves no gap."""
 
-    add: tuple[Flow, ...]
+    add: tuple[AnyFlow, ...]
     delete: tuple[FlowStamp, ...]
 
     def __bool__(self) -> bool:
@@ -48,14 +50,22 @@ _PLACE: Final[Mapping[int, int]] = {
 }
 """The order of additions: policy rules, destination groups, forwarding, then packet input."""
 
+_HIGHEST: Final = 0xFFFF
+"""The highest priority."""
 
-def additions_in_order(flows: Iterable[Flow]) -> list[Flow]:
+
+def additions_in_order(flows: Iterable[F]) -> list[F]:
     """Return flows in an order in which no packet passes that the final flows deny."""
     # Packets arrive between any two additions. A pod's packets enter the tables by its flows in
     # tables 0 and 1, so these come last: until then every rule, group and output is in place. Of
     # two flows in one table the higher priority goes first: a broad "allow" must not be effective
     # before the narrower "deny" above it.
-    return sorted(flows, key=lambda flow: (_PLACE[flow.table], -flow.priority))
+    return sorted(flows, key=_turn)
+
+
+def _turn(flow: AnyFlow) -> int:
+    key = flow.key
+    return _PLACE[table_of(key)] << 16 | _HIGHEST - priority_of(key)
 
 
 def deletions_in_order(stamps: Iterable[FlowStamp]) -> list[FlowStamp]:
@@ -66,7 +76,7 @@ def deletions_in_order(stamps: Iterable[FlowStamp]) -> list[FlowStamp]:
     return sorted(stamps, key=lambda stamp: -_PLACE.get(stamp.table, len(_PLACE)))
 
 
-def is_whole(add: Collection[Flow], delete: Collection[FlowStamp]) -> bool:
+def is_whole(add: Collection[AnyFlow], delete: Collection[FlowStamp]) -> bool:
     """Return whether a change has states in between that no known order of its parts makes safe."""
     # What replaces something stays out alone if the switch refuses it: were the two apart, the old
     # flow would be gone and the new one not there (`ofnet.refusals`).
@@ -82,7 +92,7 @@ def is_whole(add: Collection[Flow], delete: Collection[FlowStamp]) -> bool:
     return ObjectKind.POLICY_CLASS in owners
 
 
-def difference(desired: Iterable[Flow], reported: Iterable[FlowStamp]) -> Difference:
+def difference(desired: Iterable[AnyFlow], reported: Iterable[FlowStamp]) -> Difference:
     """Return the changes that turn the reported flows into the desired ones."""
     # Two flows of one table have the same cookie only if their content is the same, and then they
     # are one flow. A stamp that is reported twice means that a flow was added by hand with a

@@ -73,7 +73,7 @@ class DroppingFlows:
             self._changed = False
             self._by_cookie = {
                 flow.cookie: Dropping(owner, flow.table, flow_records.only_reports(flow))
-                for flow in self._desired.flows.values()
+                for flow in self._desired.whole()
                 if flow_records.reports_drops(flow)
                 and (owner := self._desired.owner(flow.key)) is not None
             }

@@ -9,7 +9,7 @@ corrected until nothing differs. Must not know how flows are made.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -23,7 +23,7 @@ from ofnet.channel.requests import FlowsRefused
 from ofnet.channel.switch import Switch
 from ofnet.desired import Desired, FlowDelta
 from ofnet.diff import Difference, FlowStamp, difference
-from ofnet.flows import Flow, FlowKey
+from ofnet.flows import AnyFlow, Flow, FlowKey
 from ofnet.openflow.meters import Meter
 from ofnet.outbox import Outbox, PendingUpdate, fail, failing
 from ofnet.refusals import Refusals
@@ -148,6 +148,8 @@ class FlowSync:
 
     def send(self, delta: FlowDelta) -> PendingUpdate:
         """Queue a change; the result is done when the switch has acknowledged it."""
+        if delta.large:
+            self._audit_at = 0.0
         self._outbox.put(delta.add, delta.delete)
         self._outbox.ended |= delta.ended
         self._keep_begun(delta.add)
@@ -243,7 +245,7 @@ class FlowSync:
 
     async def _flush(self) -> None:
         box = self._take_outbox()
-        outdated = self._refusals.outdated(self._desired.flows, box.add.keys())
+        outdated = self._refusals.outdated(self._desired.held, box.add.keys())
         box.delete.update(dict.fromkeys(outdated))
         with failing(box.pending):
             try:
@@ -276,7 +278,7 @@ class FlowSync:
                 box = self._take_outbox()
                 pending += box.pending
                 ended |= box.ended
-                self._refusals.outdated(self._desired.flows, box.add.keys())
+                self._refusals.outdated(self._desired.held, box.add.keys())
                 groups, meters = self._desired.groups(), self._desired.meters()
                 wanted = await self._difference(reported)
                 self.comparisons += 1
@@ -301,7 +303,7 @@ class FlowSync:
     async def _difference(self, reported: list[FlowStamp]) -> Difference:
         # A copy of the desired flows as they are now: what changes while a thread compares them is
         # in the outbox, and is sent after the difference.
-        flows = self._refusals.possible(self._desired.flows)
+        flows = self._refusals.possible(self._desired.held)
         if len(flows) < self._limits.in_thread:
             return difference(flows, reported).sparing(self._spared)
         return (await asyncio.to_thread(difference, flows, reported)).sparing(self._spared)
@@ -370,7 +372,7 @@ class FlowSync:
     # -- outcomes ------------------------------------------------------------------------------
 
     def _record_refusal(self, refusal: FlowsRefused) -> None:
-        new = self._refusals.record(refusal.flows)
+        new = self._refusals.record(self._made(refusal.flows))
         self._stats["FlowsRefused"] += len(refusal.flows)
         if new:
             flow, reason = new[0]
@@ -381,6 +383,12 @@ class FlowSync:
                 error=f"{reason}: {flow}",
             )
             log.error("flows refused by the switch", extra=about)
+
+    def _made(self, refused: Iterable[tuple[AnyFlow, str]]) -> Iterator[tuple[Flow, str]]:
+        """Yield refused flows with their contents; those that are wanted otherwise are left out."""
+        for flow, reason in refused:
+            made = [flow] if isinstance(flow, Flow) else self._desired.made([flow.key])
+            yield from ((one, reason) for one in made if one.cookie == flow.cookie)
 
     def _mark_unsynced(self) -> None:
         self._synced.clear()

@@ -6,16 +6,17 @@ The cookie is a digest of the content: two flows are equal exactly if their cook
 
 import struct
 from hashlib import blake2b
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, NewType, Self
 
 from ofnet.changes import ObjectKind
 from ofnet.openflow.actions import Action, Conntrack, Instructions, Learn, Load, Lookup, SelectGroup
 from ofnet.openflow.match import Match
+from ofnet.openflow.meters import Meter
 from ofnet.tables import TABLES, TableId
 
 COOKIE_MAGIC: Final = 0xC0
 
-_CONTENT_HEAD: Final = struct.Struct(">BH")
+_KEY_HEAD: Final = struct.Struct(">BH")
 _MAGIC: Final = COOKIE_MAGIC << 56
 _new: Final = tuple.__new__
 
@@ -30,12 +31,21 @@ def owner_of(cookie: int) -> int | None:
     return cookie >> 48 & 0xFF if cookie >> 56 == COOKIE_MAGIC else None
 
 
-class FlowKey(NamedTuple):
-    """A flow's identity in OpenFlow: adding under an existing key replaces the instructions."""
+FlowKey = NewType("FlowKey", bytes)
+"""A flow's identity in OpenFlow: its table, priority and match, packed.
 
-    table: TableId
-    priority: int
-    match: bytes
+Adding under an existing key replaces the instructions.
+"""
+
+
+def table_of(key: FlowKey) -> int:
+    """Return the table of a flow with this key."""
+    return key[0]
+
+
+def priority_of(key: FlowKey) -> int:
+    """Return the priority of a flow with this key."""
+    return key[1] << 8 | key[2]
 
 
 class UndeclaredFlow(ValueError):
@@ -76,11 +86,9 @@ class Flow(_Content):
     ) -> Self:
         """Check the flow against its table's declaration, pack it and compute its cookie."""
         _check(table, match, instructions)
-        wire = match.wire
-        content = _CONTENT_HEAD.pack(table, priority) + wire + instructions.content
-        digest = int.from_bytes(blake2b(content, digest_size=6).digest(), "big")
-        cookie = _MAGIC | owner << 48 | digest
-        key = _new(FlowKey, (table, priority, wire))
+        key = FlowKey(_KEY_HEAD.pack(table, priority) + match.wire)
+        digest = blake2b(key + instructions.content, digest_size=6).digest()
+        cookie = _MAGIC | owner << 48 | int.from_bytes(digest, "big")
         return _new(cls, (owner, table, priority, match, instructions, key, cookie))
 
     @property
@@ -88,12 +96,68 @@ class Flow(_Content):
         """The match and the instructions as a flow-mod carries them."""
         return self.match.wire + self.instructions.wire
 
+    @property
+    def group(self) -> SelectGroup | None:
+        """The group that must be there before the flow."""
+        return self.instructions.group
+
+    @property
+    def meters(self) -> tuple[Meter, ...]:
+        """The meters that must be there before the flow."""
+        return self.instructions.meters
+
+    @property
+    def packed(self) -> "PackedFlow":
+        """The flow as bytes. Only for one without group and meters."""
+        return _new(PackedFlow, (self.key, self.cookie, self.instructions.wire))
+
     def __str__(self) -> str:
         """Return the line `ovs-ofctl --no-stats dump-flows` prints, without the cookie."""
         table = f"table={self.table:d}, " if self.table else ""
         match = f",{self.match}" if self.match.fields else ""
         return f"{table}priority={self.priority:d}{match} actions={self.instructions}"
 
+
+class PackedFlow(NamedTuple):
+    """A flow without group and meters as the bytes that a switch gets, a third of a `Flow`."""
+
+    key: FlowKey
+    cookie: int
+    instructions_wire: bytes
+
+    @property
+    def table(self) -> int:
+        """Its table."""
+        return table_of(self.key)
+
+    @property
+    def priority(self) -> int:
+        """Its priority."""
+        return priority_of(self.key)
+
+    @property
+    def owner(self) -> int | None:
+        """The kind of object that it is made for."""
+        return owner_of(self.cookie)
+
+    @property
+    def wire(self) -> bytes:
+        """The match and the instructions as a flow-mod carries them."""
+        return self.key[_KEY_HEAD.size :] + self.instructions_wire
+
+    @property
+    def group(self) -> None:
+        """No group."""
+        return
+
+    @property
+    def meters(self) -> tuple[Meter, ...]:
+        """No meters."""
+        return ()
+
+
+AnyFlow = Flow | PackedFlow
+"""A flow as far as a comparison and a switch need it."""
 
 _CHECKED: Final = frozenset({Conntrack.name, Lookup.name, Learn.name, Load.name, SelectGroup.name})
 """The actions whose arguments the table must declare as well, or those of their buckets."""

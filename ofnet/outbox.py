@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from core.errors import ContivError, SwitchRefused, SwitchUnavailable
 from ofnet.diff import FlowStamp
-from ofnet.flows import Flow, FlowKey
+from ofnet.flows import AnyFlow, Flow, FlowKey
 from ofnet.translations import Translated
 
 
@@ -40,7 +40,7 @@ class Outbox:
     # the deleted one: that flow has other content and therefore another cookie. The single conflict
     # left is a flow that went and came back; `put` cancels its delete.
 
-    def put(self, add: Iterable[Flow], delete: Iterable[Flow]) -> None:
+    def put(self, add: Iterable[Flow], delete: Iterable[AnyFlow]) -> None:
         """Merge one update's changes into the unsent ones."""
         for flow in add:
             self.add[flow.key] = flow

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from ofnet.diff import FlowStamp
-from ofnet.flows import Flow, FlowKey
+from ofnet.flows import AnyFlow, Flow, FlowKey
 from ofnet.openflow.actions import DROP
 from ofnet.tables import TableId
 
@@ -59,28 +59,30 @@ class Refusals:
                 self._stand_ins[key] = Flow(flow.owner, flow.table, flow.priority, flow.match, DROP)
         return new
 
-    def possible(self, desired: Mapping[FlowKey, Flow]) -> list[Flow]:
+    def possible(self, desired: Mapping[FlowKey, AnyFlow]) -> list[AnyFlow]:
         """Return the flows to be installed: the desired ones, or what stands in their place."""
         if not self.flows:
             return list(desired.values())
-        flows = []
+        flows = list[AnyFlow]()
         for key, flow in desired.items():
             refused = self.flows.get(key)
-            if refused is None or refused[0] != flow:
+            if refused is None or refused[0].cookie != flow.cookie:
                 flows.append(flow)
             elif key in self._stand_ins:
                 flows.append(self._stand_ins[key])
         return flows
 
     def outdated(
-        self, desired: Mapping[FlowKey, Flow], added: Collection[FlowKey]
+        self, desired: Mapping[FlowKey, AnyFlow], added: Collection[FlowKey]
     ) -> list[FlowStamp]:
         """Forget refusals of flows that are no longer wanted so, or are added anew.
 
         Returns the stamps of what stood in their place, to be deleted.
         """
         gone = [
-            key for key, (flow, _) in self.flows.items() if key in added or desired.get(key) != flow
+            key
+            for key, (flow, _) in self.flows.items()
+            if key in added or key not in desired or desired[key].cookie != flow.cookie
         ]
         stamps = [
             FlowStamp(stand_in.table, stand_in.cookie)

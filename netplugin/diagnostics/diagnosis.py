@@ -7,9 +7,9 @@ netmaster puts those of all hosts into one bundle (`netmaster.api.v2.diagnostics
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from aiohttp import web
 
@@ -19,11 +19,10 @@ from core.numbers import bounded
 from daemons.diagnosis_parts import MOST, Part, as_json, collect
 from netplugin.ovsdb import Ovsdb
 from ofnet.agent import BridgeAgent
+from ofnet.desired import Desired
 from ofnet.diff import Difference
+from ofnet.flows import table_of
 from ofnet.world import Bridge
-
-if TYPE_CHECKING:
-    from ofnet.flows import Flow
 
 PATH: Final = "/inspect/diagnosis"
 SHOWN: Final = 500
@@ -53,24 +52,24 @@ async def _flows(agent: BridgeAgent) -> str:
     try:
         counted, found = await agent.compared()
     except (SwitchUnavailable, SwitchRefused) as exc:
-        return f"wanted: {len(agent.desired.flows)}\nin the switch: not available: {exc}\n"
-    return flow_report(agent.desired.flows.values(), counted, found)
+        return f"wanted: {len(agent.desired.held)}\nin the switch: not available: {exc}\n"
+    return flow_report(agent.desired, counted, found)
 
 
-def flow_report(wanted: "Iterable[Flow]", counted: int, found: Difference) -> str:
+def flow_report(desired: Desired, counted: int, found: Difference) -> str:
     """Return how many flows are wanted in each table, and how the switch differs.
 
     `counted` is how many flows the switch has.
     """
-    flows = list(wanted)
-    by_table = Counter(int(flow.table) for flow in flows)
+    by_table = Counter(map(table_of, desired.held))
+    missing = desired.made([flow.key for flow in found.add[:SHOWN]])
     lines = [
-        f"wanted: {len(flows)}",
+        f"wanted: {len(desired.held)}",
         f"in the switch: {counted}",
         f"missing in the switch: {len(found.add)}",
         f"not wanted in the switch: {len(found.delete)}",
         *(f"wanted in table {table}: {count}" for table, count in sorted(by_table.items())),
-        *(f"missing: {flow}" for flow in found.add[:SHOWN]),
+        *(f"missing: {flow}" for flow in missing),
         *(f"not wanted: table={one.table} cookie={one.cookie:#x}" for one in found.delete[:SHOWN]),
     ]
     return "\n".join(lines) + "\n"

@@ -14,6 +14,7 @@ from core.errors import Invalid
 from netplugin.world.builder import WorldBuilder
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
+from ofnet.flows import FlowKey
 from ofnet.world import Bridge
 from state.intents import Fact
 
@@ -53,7 +54,12 @@ def _put(builder: WorldBuilder, facts: Iterable[Fact]) -> None:
 
 
 def _change(builder: WorldBuilder, bridge: Bridge, desired: Desired) -> FlowChange:
-    before = frozenset(desired.flows)
-    delta = desired.update(*builder.take(bridge))
-    added = sum(flow.key not in before for flow in delta.add)
-    return FlowChange(added, len(delta.delete), len(delta.add) - added)
+    before = _cookies(desired)
+    desired.update(*builder.take(bridge))
+    after = _cookies(desired)
+    replaced = sum(after.get(key, cookie) != cookie for key, cookie in before.items())
+    return FlowChange(len(after.keys() - before), len(before.keys() - after), replaced)
+
+
+def _cookies(desired: Desired) -> dict[FlowKey, int]:
+    return {key: flow.cookie for key, flow in desired.held.items()}

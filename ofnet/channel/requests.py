@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 from core.errors import SwitchRefused, SwitchUnavailable
 from ofnet.channel import wire
 from ofnet.diff import FlowStamp
-from ofnet.flows import Flow
+from ofnet.flows import AnyFlow
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ class FlowsRefused(SwitchRefused):
     Whether the other flows of the same write are installed is unknown.
     """
 
-    def __init__(self, flows: Sequence[tuple[Flow, str]]) -> None:
+    def __init__(self, flows: Sequence[tuple[AnyFlow, str]]) -> None:
         flow, reason = flows[0]
         super().__init__(f"switch refused {len(flows)} flow(s), first: {flow}: {reason}")
         self.flows = tuple(flows)
@@ -42,19 +42,19 @@ class Writes:
     The switch gets the groups first, then the additions, then the deletions.
     """
 
-    def __init__(self, add: Sequence[Flow] = (), delete: Sequence[FlowStamp] = ()) -> None:
+    def __init__(self, add: Sequence[AnyFlow] = (), delete: Sequence[FlowStamp] = ()) -> None:
         self.add, self.delete = add, delete
-        used = [group for flow in add if (group := flow.instructions.group) is not None]
+        used = [group for flow in add if (group := flow.group) is not None]
         self.groups = tuple({group.id: group for group in used}.values())
 
     def __len__(self) -> int:
         return len(self.groups) + len(self.add) + len(self.delete)
 
-    def concerned(self, index: int) -> Iterator[Flow]:
+    def concerned(self, index: int) -> Iterator[AnyFlow]:
         """Yield the flows that are not in place if the switch refuses one of the messages."""
         if index < len(self.groups):
             group = self.groups[index]
-            yield from (flow for flow in self.add if flow.instructions.group == group)
+            yield from (flow for flow in self.add if flow.group == group)
         elif index < len(self.groups) + len(self.add):
             yield self.add[index - len(self.groups)]
 

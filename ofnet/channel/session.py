@@ -20,7 +20,7 @@ from ofnet.channel.flow_stats import FlowCount, FlowEntry
 from ofnet.channel.requests import MAX_DUMP, Batch, ReadPart, Requests, Writes
 from ofnet.channel.workload import Workload
 from ofnet.diff import FlowStamp
-from ofnet.flows import Flow, cookie_of_kind
+from ofnet.flows import AnyFlow, cookie_of_kind
 from ofnet.openflow.actions import PacketAction
 from ofnet.openflow.meters import Meter
 from ofnet.translations import Translated
@@ -160,7 +160,7 @@ class SwitchSession(asyncio.Protocol):
     # is in the flow table. Without the reply (time-out, lost connection) nothing is known: the
     # session is dropped, and `ofnet.flow_sync` compares after the reconnect.
 
-    async def write_flows(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
+    async def write_flows(self, add: Sequence[AnyFlow], delete: Sequence[FlowStamp]) -> None:
         """Send flow-mods and a barrier in one write; return when the switch has processed them.
 
         Not atomic: packets meet every state between two flow-mods, and after an error the rest is
@@ -172,7 +172,7 @@ class SwitchSession(asyncio.Protocol):
             await self._request(mods, wire.BARRIER_REQUEST)
         batch.raise_errors(writes)
 
-    async def write_bundle(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
+    async def write_bundle(self, add: Sequence[AnyFlow], delete: Sequence[FlowStamp]) -> None:
         """Send flow-mods as one atomic bundle; nothing is installed if one of them is refused.
 
         Raises as `write_flows`.
@@ -206,7 +206,7 @@ class SwitchSession(asyncio.Protocol):
         for text in opening.errors.values():
             raise SwitchRefused(f"switch gave up a bundle: {text}")
 
-    async def refusals(self, flows: Sequence[Flow]) -> dict[Flow, str]:
+    async def refusals(self, flows: Sequence[AnyFlow]) -> dict[AnyFlow, str]:
         """Return which of the flows the switch would refuse, with its reasons; install none.
 
         Raises SwitchRefused when the switch refuses to be asked, or SwitchUnavailable.

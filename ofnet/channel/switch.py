@@ -19,7 +19,7 @@ from ofnet.channel.requests import FlowsRefused
 from ofnet.channel.session import ChannelTiming, SwitchSession
 from ofnet.channel.workload import Workload
 from ofnet.diff import FlowStamp, additions_in_order, deletions_in_order, is_whole
-from ofnet.flows import Flow
+from ofnet.flows import AnyFlow
 from ofnet.openflow.actions import PacketAction
 from ofnet.openflow.meters import Meter
 
@@ -132,7 +132,7 @@ class Switch:
             raise SwitchUnavailable(f"no switch is connected for bridge {self._bridge}")
         return self._session
 
-    async def apply(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
+    async def apply(self, add: Sequence[AnyFlow], delete: Sequence[FlowStamp]) -> None:
         """Add, with the groups and meters of the flows, then delete; return when all is processed.
 
         Additions come first, so that a replaced flow leaves no gap for packets.
@@ -150,7 +150,7 @@ class Switch:
         else:
             await session.write_bundle(add, delete)
 
-    async def refusals(self, flows: Sequence[Flow]) -> dict[Flow, str]:
+    async def refusals(self, flows: Sequence[AnyFlow]) -> dict[AnyFlow, str]:
         """Return which of the flows the switch would refuse, with its reasons; install none.
 
         Raises SwitchRefused or SwitchUnavailable.
@@ -230,14 +230,11 @@ class Switch:
         self._handshakes.add(session)
         return session
 
-    async def _set_meters(self, session: SwitchSession, flows: Sequence[Flow]) -> None:
+    async def _set_meters(self, session: SwitchSession, flows: Sequence[AnyFlow]) -> None:
         # Open vSwitch takes no meters in bundles, so they are set before the flows that use them.
         # Few flows have any, so the others must cost next to nothing.
-        metered = [flow.instructions for flow in flows if flow.instructions.meters]
-        used = (meter for one in metered for meter in one.meters)
+        used = (meter for flow in flows for meter in flow.meters)
         meters = tuple({meter.id: meter for meter in used}.values())
         refused = await session.set_meters(meters) if meters else {}
         if refused:
-            raise FlowsRefused(
-                [(f, refused[m]) for f in flows for m in f.instructions.meters if m in refused]
-            )
+            raise FlowsRefused([(f, refused[m]) for f in flows for m in f.meters if m in refused])

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ofnet.diff import FlowStamp
-from ofnet.flows import Flow
+from ofnet.flows import AnyFlow, priority_of, table_of
 from ofnet.openflow.actions import PORT_CONTROLLER, PacketAction
 from ofnet.openflow.match import Match
 
@@ -151,14 +151,12 @@ def set_config(xid: int) -> bytes:
     return message(SET_CONFIG, xid, _PAIR.pack(_FRAGMENTS_WITH_PORTS, _WHOLE_PACKETS))
 
 
-def flow_add(flow: Flow, xid: int) -> bytes:
+def flow_add(flow: AnyFlow, xid: int) -> bytes:
     """Return the flow-mod that adds a flow, or replaces the one with the same key."""
-    body = flow.wire
+    body, key = flow.wire, flow.key
     length = _FLOW_ADD.size + len(body)
-    return (
-        _FLOW_ADD.pack(_FLOW_MOD_KIND, length, xid, flow.cookie, flow.table, flow.priority, _ALL)
-        + body
-    )
+    where = table_of(key), priority_of(key)
+    return _FLOW_ADD.pack(_FLOW_MOD_KIND, length, xid, flow.cookie, *where, _ALL) + body
 
 
 def flow_delete(stamp: FlowStamp, xid: int) -> bytes:

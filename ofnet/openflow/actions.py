@@ -51,6 +51,9 @@ REPORTED_BYTES: Final = 128
 _IN_PORT: Final = 0x00000002
 """Open vSwitch's header of a field that holds a port."""
 
+METERED: Final = "meter"
+"""The name of the instruction that limits a flow's packets, among those of actions."""
+
 _APPLY: Final = struct.Struct(">HH4x")
 _METADATA: Final = struct.Struct(">HH4xQQ")
 _GOTO: Final = struct.Struct(">HHB3x")
@@ -662,7 +665,7 @@ class Instructions(_Content):
             return _new(cls, (actions, metadata, goto, None, names, out, out, group, ()))
         meters = tuple([one.meter for one in actions if isinstance(one, Report)])
         if meter is not None:
-            names, meters = _names((*names, "meter")), (meter, *meters)
+            names, meters = _names((*names, METERED)), (meter, *meters)
         content = out + b"".join([one.content for one in meters])
         return _new(cls, (actions, metadata, goto, meter, names, out, content, group, meters))
 

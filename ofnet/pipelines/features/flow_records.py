@@ -38,7 +38,7 @@ def recorded(flow: Flow) -> Flow:
     if flow.table is TableId.SRV_PROXY_DNAT and Conntrack.name in done.names:
         return _with(flow, _TOLD_APART)
     if drops(flow):
-        return _with(flow, Report(Meter.of_drops(bytes((flow.table,)) + flow.key.match)))
+        return _with(flow, Report(Meter.of_drops(bytes((flow.table,)) + flow.match.wire)))
     return flow
 
 

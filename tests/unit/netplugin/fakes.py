@@ -60,7 +60,7 @@ from ofnet.channel import flow_stats
 from ofnet.channel.switch import Switch, SwitchObserver
 from ofnet.channel.wire import PacketIn
 from ofnet.diff import FlowStamp
-from ofnet.flows import Flow
+from ofnet.flows import AnyFlow
 from ofnet.openflow.actions import PacketAction
 from ofnet.openflow.meters import Meter
 from ofnet.translations import Translated
@@ -70,6 +70,7 @@ from state.records import EndpointRecord, NetworkRecord
 from tests.bed.waiting import WITHIN
 from tests.unit.netplugin.port_rows import port_row
 from tests.unit.netplugin.records import NET, endpoint
+from tests.unit.ofnet.fake_switch import read_by
 
 T = TypeVar("T")
 UNDERLAY_CARD = "eth0"
@@ -841,7 +842,7 @@ class FakeSwitch(Switch):
 
     def __init__(self, bridge: Bridge, faults: Faults) -> None:
         super().__init__(bridge, target=f"unix:/ovs/{bridge}.openflow")
-        self.table: dict[object, Flow] = {}
+        self.table: dict[object, AnyFlow] = {}
         self._faults = faults
         self._online = True
         self._agent: SwitchObserver | None = None
@@ -876,10 +877,10 @@ class FakeSwitch(Switch):
         """The switch answers by itself."""
         return self
 
-    async def apply(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
+    async def apply(self, add: Sequence[AnyFlow], delete: Sequence[FlowStamp]) -> None:
         await self._faults.work(f"flows {self._bridge}", lambda: self._apply(add, set(delete)))
 
-    async def refusals(self, flows: Sequence[Flow]) -> dict[Flow, str]:
+    async def refusals(self, flows: Sequence[AnyFlow]) -> dict[AnyFlow, str]:
         assert flows
         return {}
 
@@ -899,8 +900,7 @@ class FakeSwitch(Switch):
         return []
 
     async def meters(self) -> list[Meter]:
-        used = (flow.instructions.meter for flow in self.table.values())
-        return sorted({meter for meter in used if meter is not None})
+        return sorted({meter for flow in self.table.values() for meter in flow.meters})
 
     async def flow_count(self) -> int:
         return len(self.table)
@@ -911,8 +911,8 @@ class FakeSwitch(Switch):
     async def dump(self) -> list[FlowStamp]:
         return [FlowStamp(flow.table, flow.cookie) for flow in self.table.values()]
 
-    def _apply(self, add: Sequence[Flow], delete: set[FlowStamp]) -> None:
-        self.table.update({flow.key: flow for flow in add})
+    def _apply(self, add: Sequence[AnyFlow], delete: set[FlowStamp]) -> None:
+        self.table.update({flow.key: read_by(self._agent, flow) for flow in add})
         for key, flow in list(self.table.items()):
             if FlowStamp(flow.table, flow.cookie) in delete:
                 del self.table[key]

@@ -6,19 +6,20 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from core.errors import SwitchRefused, SwitchUnavailable
+from ofnet.agent import BridgeAgent
 from ofnet.changes import ObjectKind
 from ofnet.channel import flow_stats
 from ofnet.channel.flow_stats import COOKIE, COOKIE_MASK, FlowCount, FlowEntry
 from ofnet.channel.requests import FlowsRefused
-from ofnet.channel.switch import SMALL, Switch
+from ofnet.channel.switch import SMALL, Switch, SwitchObserver
 from ofnet.diff import FlowStamp
-from ofnet.flows import Flow, FlowKey
+from ofnet.flows import AnyFlow, Flow, FlowKey
 from ofnet.openflow.actions import PacketAction
 from ofnet.openflow.meters import Meter
 from ofnet.translations import Translated
 
 
-def reply(flows: Iterable[Flow], counted: Mapping[int, tuple[int, int]]) -> bytes:
+def reply(flows: Iterable[AnyFlow], counted: Mapping[int, tuple[int, int]]) -> bytes:
     """Return the body of a flow-stats reply (OpenFlow 1.3, `ofp_flow_stats`)."""
     body = struct.pack(">HH4x", 1, 0)
     for flow in flows:
@@ -30,6 +31,15 @@ def reply(flows: Iterable[Flow], counted: Mapping[int, tuple[int, int]]) -> byte
         )
         body += struct.pack(">H", 2 + len(head) + len(flow.wire)) + head + flow.wire
     return body
+
+
+def read_by(agent: SwitchObserver | None, flow: AnyFlow) -> AnyFlow:
+    """Return what a flow says; its agent knows that of a packed one, as long as it wants it."""
+    if isinstance(flow, Flow):
+        return flow
+    assert isinstance(agent, BridgeAgent)
+    made = agent.desired.made([flow.key])
+    return next((one for one in made if one.cookie == flow.cookie), flow)
 
 
 class FakeSwitch(Switch):
@@ -44,7 +54,7 @@ class FakeSwitch(Switch):
 
     def __init__(self, *, connected: bool = True) -> None:
         super().__init__("fake")
-        self.table: dict[FlowKey, Flow] = {}
+        self.table: dict[FlowKey, AnyFlow] = {}
         self.foreign: list[FlowStamp] = []
         self.refuses: Callable[[Flow], bool] = lambda _: False
         self.software = "3.5.0"
@@ -77,20 +87,27 @@ class FakeSwitch(Switch):
         """The switch answers by itself."""
         return self
 
-    async def apply(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
+    async def apply(self, add: Sequence[AnyFlow], delete: Sequence[FlowStamp]) -> None:
         if not add and not delete:
             return
         await self._answer()
         self.counters["flow_mods"] += len(add) + len(delete)
-        refused = [flow for flow in add if self.refuses(flow)]
+        refused = [flow for flow in add if self._refuses(flow)]
         if not refused or len(add) + len(delete) <= SMALL:
-            self._change([flow for flow in add if flow not in refused], delete)
+            self._change([self._read(flow) for flow in add if flow not in refused], delete)
         if refused:
             raise FlowsRefused([(flow, "refused") for flow in refused])
 
-    async def refusals(self, flows: Sequence[Flow]) -> dict[Flow, str]:
+    async def refusals(self, flows: Sequence[AnyFlow]) -> dict[AnyFlow, str]:
         await self._answer()
-        return {flow: "refused" for flow in flows if self.refuses(flow)}
+        return {flow: "refused" for flow in flows if self._refuses(flow)}
+
+    def _refuses(self, flow: AnyFlow) -> bool:
+        read = self._read(flow)
+        return isinstance(read, Flow) and self.refuses(read)
+
+    def _read(self, flow: AnyFlow) -> AnyFlow:
+        return read_by(self._observer, flow)
 
     async def release(self) -> str:
         await self._answer()
@@ -113,7 +130,7 @@ class FakeSwitch(Switch):
     async def counts(self, kind: ObjectKind) -> list[FlowCount]:
         await self._answer()
         found, _ = flow_stats.counts(
-            reply([flow for flow in self.table.values() if flow.owner is kind], self.counted)
+            reply([flow for flow in self.table.values() if flow.owner == kind], self.counted)
         )
         return found
 
@@ -148,11 +165,11 @@ class FakeSwitch(Switch):
         self.packets.append((data, tuple(actions), in_port))
         return True
 
-    def _change(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
+    def _change(self, add: Sequence[AnyFlow], delete: Sequence[FlowStamp]) -> None:
         self.table.update((flow.key, flow) for flow in add)
-        used = (flow.instructions.group for flow in add)
+        used = (flow.group for flow in add)
         self.held_groups.update(group.id for group in used if group is not None)
-        metered = (meter for flow in add for meter in flow.instructions.meters)
+        metered = (meter for flow in add for meter in flow.meters)
         self.held_meters.update((meter.id, meter) for meter in metered)
         gone = set(delete)
         self.foreign = [stamp for stamp in self.foreign if stamp not in gone]

@@ -13,6 +13,8 @@ from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
 from ofnet.changes import EVERYTHING, KINDS, Changes, ObjectKind
 from ofnet.desired import Desired
 from ofnet.flows import Flow, FlowKey
+from ofnet.pipelines.features import flow_records
+from ofnet.translations import answered, begun
 from ofnet.world import (
     Bridge,
     FwdMode,
@@ -22,11 +24,14 @@ from ofnet.world import (
     RemoteEndpoint,
     Router,
     Rule,
+    ServicePort,
     Uplink,
     World,
 )
+from tests.unit.ofnet.full_worlds import SERVICE, worlds
 from tests.unit.ofnet.worlds import (
     HOST_PORT,
+    address,
     local,
     network,
     remote,
@@ -172,8 +177,9 @@ steps = st.one_of(
 @settings(max_examples=150)
 def test_object_by_object_equals_from_scratch(bridge: Bridge, history: list[list[Step]]) -> None:
     now = World(fwd_mode=FwdMode.ROUTING)
-    desired = Desired(bridge)
-    desired.update(now, EVERYTHING)
+    desired, at_large = Desired(bridge), Desired(bridge, large=0)
+    for one in (desired, at_large):
+        one.update(now, EVERYTHING)
     for together in history:
         before, changes = dict(desired.flows), Changes()
         for step in together:
@@ -184,10 +190,49 @@ def test_object_by_object_equals_from_scratch(bridge: Bridge, history: list[list
         # the delta, applied as a switch does it, leads to the new state
         table = before
         table |= {flow.key: flow for flow in delta.add}
-        for flow in delta.delete:
-            assert table.pop(flow.key) == flow
+        for gone in delta.delete:
+            assert table.pop(gone.key).cookie == gone.cookie
         assert table == desired.flows
         assert {flow.key for flow in (*delta.add, *delta.delete)} <= delta.touched
+        # a large change is found by comparison, and nothing else differs
+        large = at_large.update(now, changes)
+        assert large.large
+        assert not large.add
+        assert not large.delete
+        assert at_large.flows == desired.flows
+        assert (large.ended, large.faults) == (delta.ended, delta.faults)
+        assert large.touched == at_large.held.keys()
+
+
+@pytest.mark.parametrize("large", [0, 1000])
+def test_connections_to_a_provider_that_goes_are_ended(large: int) -> None:
+    full = replace(world(here=(local(1),), there=(remote(2),)), services={SERVICE.key: SERVICE})
+    desired = Desired(Bridge.VXLAN, large=large)
+    desired.update(full, EVERYTHING)
+    without = replace(SERVICE, ports=(ServicePort(6, 80, frozenset()),))
+    delta = desired.update(
+        replace(full, services={SERVICE.key: without}),
+        Changes.of(ObjectKind.SERVICE, {SERVICE.key}),
+    )
+    assert {(one.provider, one.port, one.address) for one in delta.ended} == {
+        (address(2), 8080, SERVICE.address)
+    }
+
+
+@pytest.mark.parametrize("records", [False, True])
+@pytest.mark.parametrize(("bridge", "of"), list(worlds()))
+def test_what_is_asked_of_all_flows_is_in_those_kept_whole(
+    bridge: Bridge, of: World, records: bool
+) -> None:
+    desired = Desired(bridge)
+    limited = {key: replace(pod, rate=1_000, burst=100) for key, pod in of.local.items()}
+    desired.update(replace(of, local=limited, flow_records=records), EVERYTHING)
+    flows, whole = list(desired.flows.values()), list(desired.whole())
+    assert len(whole) < len(flows)
+    for asked in (begun, answered):
+        assert set(asked(flows)) == set(asked(whole)) != set()
+    for holds in (flow_records.reports_drops, lambda flow: flow.group or flow.meters):
+        assert set(filter(holds, flows)) == set(filter(holds, whole)) != set()
 
 
 def test_a_pod_that_moved_here_beats_its_stale_record() -> None:

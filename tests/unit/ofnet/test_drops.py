@@ -46,12 +46,13 @@ class Heard:
         )
 
     def flow(self, owner: ObjectId, table: TableId, priority: int) -> Flow:
+        desired = self.agent.desired
         (found,) = (
-            self.agent.desired.flows[key]
-            for key in self.agent.desired.keys_of(owner)
-            if (key.table, key.priority) == (table, priority)
-            and flow_records.reports_drops(self.agent.desired.flows[key])
-            and ("eth_type", 0x86DD) not in self.agent.desired.flows[key].match.fields
+            flow
+            for flow in desired.made(desired.keys_of(owner))
+            if (flow.table, flow.priority) == (table, priority)
+            and flow_records.reports_drops(flow)
+            and ("eth_type", 0x86DD) not in flow.match.fields
         )
         return found
 

@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 
 from ofnet.changes import ObjectKind
+from ofnet.channel.wire import flow_add
+from ofnet.diff import FlowStamp
 from ofnet.flows import COOKIE_MAGIC, Flow, UndeclaredFlow
 from ofnet.openflow.actions import (
     DROP,
@@ -101,3 +103,11 @@ def test_text_leaves_out_table_0_as_open_vswitch_does() -> None:
     first = Flow(ObjectKind.PIPELINE, TableId.INPUT, 1, Match(), goto(TableId.VLAN))
     assert str(first) == "priority=1 actions=goto_table:1"
     assert str(FLOW) == "table=1, priority=10,in_port=3 actions=goto_table:3"
+
+
+@given(flows())
+def test_a_packed_flow_is_the_same_to_a_switch(flow: Flow) -> None:
+    packed = flow.packed
+    assert flow_add(packed, 7) == flow_add(flow, 7)
+    assert FlowStamp(packed.table, packed.cookie) == FlowStamp(flow.table, flow.cookie)
+    assert (packed.key, packed.priority, packed.owner) == (flow.key, flow.priority, flow.owner)

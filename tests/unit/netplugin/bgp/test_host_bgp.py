@@ -132,7 +132,8 @@ def routes(agent: Agent) -> dict[str, str]:
 
 
 def flows(outside: Outside, kind: ObjectKind) -> list[Flow]:
-    return [flow for flow in outside.switches[Bridge.VLAN].table.values() if flow.owner is kind]
+    table = outside.switches[Bridge.VLAN].table.values()
+    return [flow for flow in table if isinstance(flow, Flow) and flow.owner is kind]
 
 
 def errors(agent: Agent) -> list[str]:

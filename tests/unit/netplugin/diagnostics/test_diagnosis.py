@@ -3,6 +3,7 @@
 from core.errors import SwitchUnavailable
 from netplugin.diagnostics.diagnosis import SHOWN, flow_parts, flow_report
 from ofnet.agent import BridgeAgent
+from ofnet.desired import Desired
 from ofnet.diff import Difference, FlowStamp
 from ofnet.world import Bridge, FwdMode, World
 from tests.unit.ofnet.fake_switch import FakeSwitch
@@ -30,6 +31,6 @@ async def test_flows_are_counted_and_differences_listed() -> None:
 
 def test_a_switch_that_lost_all_is_told_in_bounds() -> None:
     many = tuple(FlowStamp(0, number) for number in range(SHOWN + 10))
-    text = flow_report([], len(many), Difference(add=(), delete=many))
+    text = flow_report(Desired(Bridge.VXLAN), len(many), Difference(add=(), delete=many))
     assert text.count("not wanted: table") == SHOWN
     assert f"not wanted in the switch: {len(many)}" in text

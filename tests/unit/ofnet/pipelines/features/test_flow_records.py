@@ -1,6 +1,5 @@
 """Where flows are recorded, others tell connections apart and report drops, and do as before."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -8,38 +7,16 @@ import pytest
 from netplugin.world.bridges.port_names import FIRST_VTEP, LAST_VTEP
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
-from ofnet.flows import Flow, FlowKey
+from ofnet.flows import Flow, FlowKey, table_of
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import Conntrack, Deal, Report
 from ofnet.openflow.meters import DROP_BURST, DROP_RATE
 from ofnet.pipelines.features import flow_records
 from ofnet.tables import TABLES, TableId
-from ofnet.world import Bridge, FwdMode, Provider, Rule, Service, ServicePort, World
-from tests.unit.ofnet.worlds import address, local, remote, vtep, world
+from ofnet.world import Bridge, World
+from tests.unit.ofnet.full_worlds import worlds
 
-DENY = Rule(id="deny", priority=1, allow=False, dst_group=8, protocol=6, dst_port=80)
-LOGGED = replace(DENY, id="logged", priority=2, log=True)
-SERVICE = Service(
-    key="web:default",
-    vrf=1,
-    address=address(200),
-    ports=(ServicePort(6, 80, frozenset({Provider(address(2), 8080, 1)})),),
-)
 OUT = {TableId.IP, TableId.MAC_DEST}
-
-
-def worlds() -> Iterator[tuple[Bridge, World]]:
-    base = world(here=(local(1),), there=(remote(2, v6=True),))
-    full = replace(
-        base,
-        vteps={vtep().host: vtep()},
-        rules={one.id: one for one in (DENY, LOGGED)},
-        services={SERVICE.key: SERVICE},
-        guard=True,
-    )
-    for bridge in Bridge:
-        for mode in FwdMode:
-            yield bridge, replace(full, fwd_mode=mode)
 
 
 def flows(bridge: Bridge, of: World) -> dict[FlowKey, Flow]:
@@ -89,7 +66,7 @@ def test_whatever_drops_ip_reports_it_within_a_meter(bridge: Bridge, of: World) 
     off = flows(bridge, of)
     on = flows(bridge, replace(of, flow_records=True))
     dropping = [key for key, flow in off.items() if not flow.instructions.content]
-    assert any(key.table == TableId.POLICY for key in dropping)
+    assert any(table_of(key) == TableId.POLICY for key in dropping)
     for key in dropping:
         flow = on[key]
         if ("eth_type", oxm.ETH_ARP) in flow.match.fields:
