@@ -70,7 +70,7 @@ async def take_until_complete(feed: RecordFeed) -> list[Event]:
 
 async def test_nothing_is_kept_of_a_snapshot_but_its_records() -> None:
     store = MemoryStore()
-    store.apply([put(HOST_KEY, host("kept"))])
+    store.apply([put(HOST_KEY, HOST)])
     async with running(store, keys.HOSTS) as feed:
         await take_until_complete(feed)
         assert not held((Snapshot,), HOST_KEY)
