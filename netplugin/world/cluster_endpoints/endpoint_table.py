@@ -14,9 +14,9 @@ changed, so that it finds in the indexes what it is told.
 import sys
 from collections.abc import Callable, Iterator, Set
 from ipaddress import IPv6Address
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-from core.collections.multimap import discard
+from core.collections.multimap import Multimap
 from core.ids import (
     POD_NAME,
     POD_NAMESPACE,
@@ -29,7 +29,6 @@ from core.ids import (
 from state.records import EndpointRecord, NetworkRecord
 
 _V = TypeVar("_V")
-_NONE: Final[frozenset[EndpointKey]] = frozenset()
 
 PodKey = tuple[str, str]
 """Namespace and name."""
@@ -51,11 +50,11 @@ class Index(Generic[_V]):
 
     def __init__(self, values: Callable[[EndpointRow], tuple[_V, ...]]) -> None:
         self._values = values
-        self._keys: dict[_V, set[EndpointKey]] = {}
+        self._keys = Multimap[_V, EndpointKey]()
 
     def keys(self, value: _V) -> Set[EndpointKey]:
         """Return the keys of the endpoints that have a value."""
-        return self._keys.get(value, _NONE)
+        return self._keys.names(value)
 
     def update(self, key: EndpointKey, old: EndpointRow | None, new: EndpointRow | None) -> None:
         """Replace an endpoint."""
@@ -63,9 +62,9 @@ class Index(Generic[_V]):
         after = () if new is None else self._values(new)
         if before != after:
             for value in before:
-                discard(self._keys, value, key)
+                self._keys.discard(value, key)
             for value in after:
-                self._keys.setdefault(value, set()).add(key)
+                self._keys.add(value, key)
 
 
 class EndpointTable:
