@@ -22,7 +22,7 @@ every event.
   that has ended raises `NotFound` and writes nothing.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -48,8 +48,20 @@ class Snapshot:
     """
 
     rev: int
-    entries: Mapping[str, Entry]
+    entries: dict[str, Entry]
     rewound: bool = False
+
+    def drain(self) -> Iterator[Entry]:
+        """Yield the entries in their order, and let go of each: for the last who reads them.
+
+        While an entry is decoded those before it are gone, so that the values of a large store and
+        what is made of them are not there at once.
+        """
+        left = [*self.entries.values()]
+        self.entries.clear()
+        left.reverse()
+        while left:
+            yield left.pop()
 
 
 @dataclass(frozen=True, slots=True)

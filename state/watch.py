@@ -317,7 +317,7 @@ class RecordFeed:
             case Snapshot():
                 if item.rewound:
                     self._on_rewound(prefix)
-                await self._resync(prefix, item.entries)
+                await self._resync(prefix, item)
             case Delta():
                 await self._put_all(item.puts)
                 self._remove_all(item.deletes)
@@ -356,11 +356,11 @@ class RecordFeed:
             return []
         return [prefix for prefix, rev in self._reached.items() if rev > shared]
 
-    async def _resync(self, prefix: str, entries: Mapping[str, Entry]) -> None:
+    async def _resync(self, prefix: str, item: Snapshot) -> None:
         known = [*self._current, *self.unreadable]
         read = tuple(_all_on(self._read_of)) if self._in_parts(prefix) else (prefix,)
-        self._remove_all(key for key in known if key.startswith(read) and key not in entries)
-        await self._put_all(entries.values())
+        self._remove_all(key for key in known if key.startswith(read) and key not in item.entries)
+        await self._put_all(item.drain())
 
     async def _put_all(
         self, entries: Iterable[Entry], more: frozenset[NetworkId] = frozenset()

@@ -40,7 +40,7 @@ class Mirror:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> "Mirror":
-        """Return the mirror of a store's content."""
+        """Return the mirror of a store's content, which has no entries afterwards."""
         mirror = cls()
         for _ in mirror.update(snapshot):
             pass
@@ -54,11 +54,14 @@ class Mirror:
         return max(markers, default=0)
 
     def update(self, item: Snapshot | Delta) -> Iterator[None]:
-        """Apply an item of a watch in parts; the mirror is consistent after the last one only."""
+        """Apply an item of a watch in parts; the mirror is consistent after the last one only.
+
+        A snapshot has no entries afterwards.
+        """
         follow(self.underlay, item)
         if isinstance(item, Snapshot):
             self._clear()
-            entries = iter(item.entries.values())
+            entries = item.drain()
         else:
             self._delete(item.deletes)
             entries = iter(item.puts)
