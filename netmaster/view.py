@@ -221,7 +221,7 @@ class View:
         flat: tuple[Mapping[Any, object], ...] = (
             *(self.endpoints, self.networks, self.groups, self.services, self.bgps, self.docknets),
             *(self.cleanups, self.absences, self.drains, self.answers, self.pending_effects),
-            self.block_leases,
+            *(self.block_leases, self.same_endpoint_id, self.same_container_id),
             *(self.changes, self.reservations, self.network_tags, self.group_tags),
             *(of.grants for of in self.addresses.values()),
             *self.orphaned_rules.values(),
@@ -229,7 +229,7 @@ class View:
         )
         nested: tuple[Mapping[Any, Mapping[Any, object]], ...] = (
             *(self.network_endpoints, self.group_endpoints, self.host_endpoints, self.labelled),
-            *(self.same_endpoint_id, self.same_container_id, self.blocks, self.kept),
+            *(self.blocks, self.kept),
         )
         copies: dict[int, object] = {id(each): dict(each) for each in flat}
         for index in nested:

@@ -15,6 +15,9 @@ K = TypeVar("K", bound=str | tuple[str, str])
 Members = dict[EndpointKey, None]
 """A set of endpoints in the order in which they were added."""
 
+Few = tuple[EndpointKey, ...]
+"""The same where it is nearly always one: a dict of one takes three times as much memory."""
+
 
 class EndpointIndex:
     """All endpoints; an index has no entry for what has no endpoints."""
@@ -24,8 +27,8 @@ class EndpointIndex:
         self.by_network: dict[NetworkId, Members] = {}
         self.by_group: dict[GroupKey, Members] = {}
         self.by_host: dict[HostLabel, Members] = {}
-        self.by_endpoint_id: dict[str, Members] = {}
-        self.by_container_id: dict[str, Members] = {}
+        self.by_endpoint_id: dict[str, Few] = {}
+        self.by_container_id: dict[str, Few] = {}
         self.by_label: dict[tuple[str, str], Members] = {}
 
     def put(self, endpoint: EndpointRecord) -> None:
@@ -36,11 +39,11 @@ class EndpointIndex:
         self.endpoints[key] = endpoint
         self.by_network.setdefault(endpoint.network, {})[key] = None
         self.by_host.setdefault(endpoint.homing_host, {})[key] = None
-        self.by_endpoint_id.setdefault(endpoint.endpoint_id, {})[key] = None
+        _add(self.by_endpoint_id, endpoint.endpoint_id, key)
         if endpoint.group_key:
             self.by_group.setdefault(GroupKey(endpoint.group_key), {})[key] = None
         if endpoint.container_id:
-            self.by_container_id.setdefault(endpoint.container_id, {})[key] = None
+            _add(self.by_container_id, endpoint.container_id, key)
         for label in _labels(endpoint):
             self.by_label.setdefault(label, {})[key] = None
 
@@ -51,11 +54,11 @@ class EndpointIndex:
             return
         _drop(self.by_network, endpoint.network, key)
         _drop(self.by_host, endpoint.homing_host, key)
-        _drop(self.by_endpoint_id, endpoint.endpoint_id, key)
+        _drop_of_few(self.by_endpoint_id, endpoint.endpoint_id, key)
         if endpoint.group_key:
             _drop(self.by_group, GroupKey(endpoint.group_key), key)
         if endpoint.container_id:
-            _drop(self.by_container_id, endpoint.container_id, key)
+            _drop_of_few(self.by_container_id, endpoint.container_id, key)
         for label in _labels(endpoint):
             _drop(self.by_label, label, key)
 
@@ -70,4 +73,16 @@ def _drop(index: dict[K, Members], entry: K, key: EndpointKey) -> None:
     members = index[entry]
     del members[key]
     if not members:
+        del index[entry]
+
+
+def _add(index: dict[str, Few], entry: str, key: EndpointKey) -> None:
+    index[entry] = (*index.get(entry, ()), key)
+
+
+def _drop_of_few(index: dict[str, Few], entry: str, key: EndpointKey) -> None:
+    left = tuple(one for one in index[entry] if one != key)
+    if left:
+        index[entry] = left
+    else:
         del index[entry]
