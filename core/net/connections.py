@@ -11,11 +11,15 @@ import logging
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from core.logs import fields
 
 log = logging.getLogger(__name__)
+
+_STEPS: Final = 10
+"""In how many parts a peer's time is measured: of a time in which this process stood still, whose
+requests wait unread then, one part counts at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,11 +189,17 @@ class ConnectionGuard:
         self._all[connection.transport] = connection
         self._peers.setdefault(connection.peer, {})[connection] = None
         if self.limits.first_request:
-            # The transport is looked up when the time is over: TLS has replaced it by then.
-            connection.deadline = asyncio.get_running_loop().call_later(
-                self.limits.first_request,
-                lambda: self._end(connection.transport, "no request in time"),
-            )
+            self._expect_request(connection, _STEPS)
+
+    def _expect_request(self, connection: _Connection, steps: int) -> None:
+        """Close a connection that has sent no request when so many parts of its time are over."""
+        if steps == 0:
+            # The transport is looked up only now: TLS may have replaced it.
+            self._end(connection.transport, "no request in time")
+            return
+        connection.deadline = asyncio.get_running_loop().call_later(
+            self.limits.first_request / _STEPS, self._expect_request, connection, steps - 1
+        )
 
     def _largest(self) -> str:
         return max(self._peers, key=lambda peer: len(self._peers[peer]))

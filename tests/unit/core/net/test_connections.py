@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from typing import Any
 
 import pytest
@@ -123,6 +124,18 @@ async def test_who_sends_no_request_is_let_go() -> None:
     await asyncio.sleep(0.02)  # longer than the others would have had
     assert ended([silent, asking, gone]) == [0]
     assert limited.counters == {"no request in time": 1}
+
+
+async def test_a_request_that_waits_while_this_process_stands_still_is_answered() -> None:
+    limited = guard(first_request=0.1)
+    (asking,) = admitted(limited, "a")
+    await asyncio.sleep(0)
+    time.sleep(0.15)  # noqa: ASYNC251 - the loop stands still
+    for _ in range(3):  # the turns in which the request is read and comes to who answers it
+        await asyncio.sleep(0)
+    with limited.busy(asking):
+        await asyncio.sleep(0.15)
+    assert ended([asking]) == []
 
 
 async def test_who_does_not_read_is_let_go() -> None:
