@@ -139,7 +139,7 @@ class Dataplane(Subsystem):
         ]
 
     def _flows(self) -> Iterator[Reading]:
-        yield self._bridges(names.WANTED, lambda agent: len(agent.desired.flows))
+        yield self._bridges(names.WANTED, lambda agent: len(agent.desired.held))
         yield self._bridges(names.REFUSED, lambda agent: len(agent.sync.refused))
         yield self._bridges(names.SYNCED, lambda agent: agent.sync.fully_synced)
         yield self._bridges(names.COMPARISONS, lambda agent: agent.sync.comparisons)

@@ -199,7 +199,8 @@ class Tracer:
         self, asked: TraceRequest, entry: _Entry, faults: list[str]
     ) -> dict[str, Any]:
         agent = self._agents[entry.bridge]
-        flows = tuple(agent.desired.flows.values())
+        wanted = await asyncio.to_thread(agent.desired.reader())
+        flows = tuple(wanted.values())
         journey = await _journey(flows, entry.world, [*asked.before, entry.packet])
         faults += self._checks.of_bridge(entry.bridge)
         if entry.sender is not None:
@@ -285,7 +286,7 @@ class Tracer:
         why = flow_reasons.of(agent.desired.owner(wanted.flow.key), self._policies, agent.world)
         if wanted.flow.key in agent.sync.refused:
             why += f", refused: {agent.sync.refused[wanted.flow.key][1]}"
-        known = {flow.cookie for flow in agent.desired.flows.values()}
+        known = {flow.cookie for flow in agent.desired.held.values()}
         strange = found is not None and found.cookie is not None and found.cookie not in known
         if strange and found is not None and found.table == wanted.table:
             if found.priority > wanted.flow.priority:

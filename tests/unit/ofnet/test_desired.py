@@ -315,3 +315,12 @@ def test_an_object_with_impossible_values_harms_no_other(bad: LocalEndpoint) -> 
     desired.update(with_local(good, bad), Changes.of(ObjectKind.LOCAL, {bad.key}))
     assert not desired.update(good, EVERYTHING).faults
     assert not desired.faults
+
+
+def test_flows_of_a_moment_are_made_after_it() -> None:
+    desired = Desired(Bridge.VXLAN)
+    before = world(here=(local(1),))
+    desired.update(before, EVERYTHING)
+    reader = desired.reader()
+    desired.update(with_local(before, local(2)), Changes.of(ObjectKind.LOCAL, {local(2).key}))
+    assert reader() == from_scratch(Bridge.VXLAN, before) != desired.flows
