@@ -1,6 +1,7 @@
 """Limits of connections under TLS, on real sockets and both event loops."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -19,6 +20,8 @@ from tests.bed.waiting import WITHIN, eventually_async
 
 HOST = "127.0.0.1"
 SHORT = 0.2
+TCP_REPAIR = 19
+"""Of Linux (linux/tcp.h)."""
 ENOUGH = 2.0
 """Seconds: for a handshake on a busy machine."""
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
@@ -70,7 +73,7 @@ class Echo(asyncio.Protocol):
 
 @asynccontextmanager
 async def served(
-    tls: Tls, *, handshake_time: float = 10.0, times: int = 1, **limits: Any
+    tls: Tls | None, *, handshake_time: float = 10.0, times: int = 1, **limits: Any
 ) -> AsyncIterator[tuple[int, ConnectionGuard]]:
     limited = ConnectionGuard("test", ConnectionLimits(**{"total": 100, "per_peer": 100, **limits}))
 
@@ -79,7 +82,7 @@ async def served(
         protocol.times = times
         return protocol
 
-    factory = guarded(limited, echo, tls.server, handshake_time)
+    factory = guarded(limited, echo, tls.server if tls else None, handshake_time)
     server = await asyncio.get_running_loop().create_server(factory, HOST, 0)
     try:
         yield int(server.sockets[0].getsockname()[1]), limited
@@ -213,6 +216,26 @@ def test_a_peer_that_does_not_read_is_let_go(tls: Tls, run: Any) -> None:
         ):
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             writer.write(b"x")
+            await settles(limited, 0)
+
+    run(work())
+
+
+@pytest.mark.parametrize("secured", [False, True])
+def test_a_peer_whose_host_is_gone_is_forgotten(tls: Tls, run: Any, secured: bool) -> None:
+    """It may be silent for as long as it likes, but has to be there."""
+
+    async def work() -> None:
+        async with served(tls if secured else None, silent=1) as (port, limited):
+            context = tls.client if secured else None
+            async with dialled(port, context) as (reader, writer):
+                writer.write(b"?")
+                assert await reader.readexactly(1) == b"?"
+                await asyncio.sleep(2.5)
+                assert len(limited) == 1, "a peer that answers for its host stays"
+                # what is closed in this mode says nothing, as a host that lost its power
+                connection = writer.get_extra_info("socket")
+                connection.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
             await settles(limited, 0)
 
     run(work())
