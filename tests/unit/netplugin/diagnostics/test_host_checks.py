@@ -1,6 +1,7 @@
 """Checks of the host: a fault is told once it has lasted, clears by itself, and stops ADDs."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,7 +13,7 @@ import pytest
 from core.errors import HostError
 from core.tasks import background
 from netplugin.cni.errors import LIMITED, NOT_AVAILABLE, NotReady
-from netplugin.diagnostics.host_checks import HOSTS, HostCheck, HostChecks
+from netplugin.diagnostics.host_checks import HOSTS, LATE, HostCheck, HostChecks
 from tests.unit.netplugin.agent import eventually
 
 QUICK = partial(HostChecks, limit=0.01, again=0.001)
@@ -25,12 +26,17 @@ class Part:
         self.fault = ""
         self.raises: type[Exception] = HostError
         self.silent = False
+        self.stands_still = False
         self.asked = 0
         self.now = 0.0
         self.shown: dict[str, list[str]] = {}
 
     async def probe(self) -> None:
         self.asked += 1
+        if self.stands_still:
+            self.stands_still = False
+            time.sleep(LATE * 1.1)  # noqa: ASYNC251 - this process, not the part
+            await asyncio.Event().wait()
         if self.silent:
             await asyncio.Event().wait()
         if self.fault:
@@ -85,6 +91,16 @@ async def test_a_part_that_does_not_answer_has_a_fault() -> None:
     async with part.checked(part.check()):
         part.silent = True
         await eventually(lambda: part.shown.get("disk") == ["the disk is silent"])
+
+
+async def test_a_part_is_not_silent_while_this_process_stands_still() -> None:
+    part = Part()
+    part.stands_still = True
+    told = Mock(wraps=part.set_faults)
+    part.set_faults = told  # type: ignore[method-assign]
+    async with part.checked(part.check()):
+        await part.asked_again()
+    assert all(list(one.args[1]) == [] for one in told.call_args_list)
 
 
 async def test_what_passes_soon_is_not_told() -> None:
