@@ -119,7 +119,7 @@ class Flow(_Content):
 
 
 class PackedFlow(NamedTuple):
-    """A flow without group and meters as the bytes that a switch gets, a third of a `Flow`."""
+    """A flow without group and meters as the bytes that a switch gets."""
 
     key: FlowKey
     cookie: int

@@ -28,15 +28,16 @@ class ConnectionLimits:
 
     `first_request`: until the first request is complete but for its body, with the handshake of
     TLS; 0 for never. `unread`: for a peer to read what was sent to it, before more is sent; 0 for
-    ever. `silent`: without a byte from a peer, after which its host is asked whether the connection
-    is still there; it counts as lost after as many seconds again without an answer.
+    ever. `keepalive`: without a byte from a peer, after which its host is probed
+    (`core.net.keepalive`); the connection ends after at most as many seconds again without an
+    answer.
     """
 
     total: int
     per_peer: int
     first_request: float = 0.0
     unread: float = 0.0
-    silent: int = 45
+    keepalive: int = 45
 
 
 class _Connection:

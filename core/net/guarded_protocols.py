@@ -17,6 +17,7 @@ from ssl import SSLContext
 from typing import Any, Final
 
 from core.net.connections import ConnectionGuard
+from core.net.keepalive import PROBES, set_keepalive
 from core.patience import patient
 from core.tasks import detached
 
@@ -55,20 +56,11 @@ async def stop_listening(server: asyncio.AbstractServer, guard: ConnectionGuard)
     guard.stop()
 
 
-_PROBES: Final = 3
-
-
-def _ask_when_silent(connection: socket.socket | None, seconds: int) -> None:
-    """Have the kernel ask a silent peer, and end a connection that it does not know (tcp(7))."""
-    # A host that loses its power or its network says nothing, and a peer that may be silent between
-    # two requests would keep its connection here for ever.
-    if connection is None or connection.family not in {socket.AF_INET, socket.AF_INET6}:
-        return
-    with suppress(OSError):  # it has ended
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, seconds)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, seconds // _PROBES))
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _PROBES)
+def _keep_alive(connection: socket.socket | None, idle: int) -> None:
+    """Set keepalive on what is a connection of TCP; a unix socket is none."""
+    if connection is not None and connection.family in {socket.AF_INET, socket.AF_INET6}:
+        with suppress(OSError):  # it has ended
+            set_keepalive(connection, idle=idle, interval=max(1, idle // PROBES))
 
 
 class _Guarded(asyncio.Protocol):
@@ -83,7 +75,7 @@ class _Guarded(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if self._guard.admit(transport):
-            _ask_when_silent(transport.get_extra_info("socket"), self._guard.limits.silent)
+            _keep_alive(transport.get_extra_info("socket"), self._guard.limits.keepalive)
             self._begin(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -168,7 +160,7 @@ class _GuardedTls(asyncio.Protocol):
         unread = round(self._guard.limits.unread * 1000)
         try:
             handshake.socket.settimeout(0)
-            _ask_when_silent(handshake.socket, self._guard.limits.silent)
+            _keep_alive(handshake.socket, self._guard.limits.keepalive)
             # TLS tells its protocol of a peer that does not read only at the next write, and there
             # may be none: so the kernel ends such a connection (tcp(7)).
             handshake.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, unread)

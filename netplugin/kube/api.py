@@ -21,6 +21,7 @@ import aiohttp
 
 from core.errors import OrchestratorUnavailable
 from core.logs import fields
+from core.net.keepalive import set_keepalive
 from core.patience import patient
 from core.retry import ELSEWHERE, Loop, Pace
 from daemons.http_client import Connector
@@ -239,10 +240,7 @@ class KubeApi:
         # acknowledges nothing of what is sent (tcp(7), RFC 5482).
         family, kind, protocol, *_ = info
         made = socket.socket(family, kind, protocol)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+        set_keepalive(made, idle=15, interval=5)
         timeout = int(self.timing.unacknowledged * 1000)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout)
         return made

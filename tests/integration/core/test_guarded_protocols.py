@@ -226,7 +226,7 @@ def test_a_peer_whose_host_is_gone_is_forgotten(tls: Tls, run: Any, secured: boo
     """It may be silent for as long as it likes, but has to be there."""
 
     async def work() -> None:
-        async with served(tls if secured else None, silent=1) as (port, limited):
+        async with served(tls if secured else None, keepalive=1) as (port, limited):
             context = tls.client if secured else None
             async with dialled(port, context) as (reader, writer):
                 writer.write(b"?")

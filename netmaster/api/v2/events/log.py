@@ -143,7 +143,8 @@ class EventLog:
             # The first snapshot counts as well: it may have what a client did not see yet.
             watched = cast("AsyncGenerator[Snapshot | Delta]", backend.watch(prefix))
             async with aclosing(watched) as items:
-                async for _ in items:
+                async for item in items:
+                    del item  # the first one is all endpoints of the cluster
                     self.touch(name)
                     if not wanted.begun.is_set():
                         break
@@ -154,6 +155,7 @@ class EventLog:
         # in it. A watch of its own could be late, and name that change by the term before.
         async for item in backend.watch(keys.OBJECTS, every_revision=True):
             self.take(item, await self._terms(backend))
+            del item  # the first one is all objects
 
     async def _terms(self, backend: Backend) -> Lineage:
         """Return the store's lineage as of now, once it answers."""

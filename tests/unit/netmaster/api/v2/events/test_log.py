@@ -14,6 +14,7 @@ from netmaster.api.v2.events.log import EventLog
 from objdb.api import Change, Delta, Entry, Put, Snapshot
 from objdb.memory import MemoryBackend
 from state.lineage import Lineage, Position, Term, encode
+from tests.bed.held import held
 from tests.bed.waiting import WITHIN
 
 
@@ -138,3 +139,21 @@ async def test_a_list_is_looked_at_while_somebody_wants_it() -> None:
         with log.wanting({"endpoints"}):
             await counted(4)
     assert set(log.touches) == {"endpoints"}
+
+
+async def test_nothing_is_kept_of_a_snapshot_while_a_change_is_waited_for() -> None:
+    """All endpoints of a cluster, as the store has them, are megabytes."""
+    backend, log = MemoryBackend(), EventLog()
+    listed, kept = f"{keys.ENDPOINTS}kept-no-more", keys.obj("tenant", "kept-no-more")
+    value = codec.encode(tenant("kept-no-more"))
+    await backend.commit([Change((), (Put(listed, b"1"), Put(kept, value)))])
+    async with (
+        background("list", log.follow_list(backend, "endpoints", keys.ENDPOINTS)),
+        background("objects", log.follow(backend)),
+    ):
+        with log.wanting({"endpoints"}):
+            async with asyncio.timeout(WITHIN):
+                while not (log.touches["endpoints"] and log.restarts):
+                    await log.grown()
+            await asyncio.sleep(0)
+            assert not held((Snapshot,), "kept-no-more")
