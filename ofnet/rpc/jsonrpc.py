@@ -115,15 +115,20 @@ class RpcServer:
                     writer.write(_encode(await self._answer(_request(line), writer)))
                 async with asyncio.timeout(self._call_time):
                     await writer.drain()
-        except TimeoutError:
-            self._dropped("too slow", writer)
         except Invalid as exc:
             self._dropped("not JSON-RPC", writer, exc)
-        except ConnectionError as exc:
-            self.counters["dropped: connection lost"] += 1
-            log.debug("RPC connection lost", extra=fields(error=str(exc), peer=_peer(writer)))
+        except OSError as exc:
+            # the kernel's own time-out, of keepalive, has a number: nobody was slow
+            if isinstance(exc, TimeoutError) and exc.errno is None:
+                self._dropped("too slow", writer)
+            else:
+                self._lost(exc, writer)
         finally:
             writer.transport.abort()
+
+    def _lost(self, exc: OSError, writer: asyncio.StreamWriter) -> None:
+        self.counters["dropped: connection lost"] += 1
+        log.debug("RPC connection lost", extra=fields(error=str(exc), peer=_peer(writer)))
 
     def _dropped(
         self, reason: str, writer: asyncio.StreamWriter, exc: Exception | None = None

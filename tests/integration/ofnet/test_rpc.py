@@ -1,10 +1,12 @@
 """JSON-RPC over loopback: calls, failures, unknown_sources."""
 
 import asyncio
+import errno
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -100,6 +102,16 @@ async def test_connections_that_are_no_json_rpc_are_dropped(line: bytes) -> None
         client = jsonrpc.RpcClient("127.0.0.1", server.port)
         assert await client.call("Test.Echo", 1) == 1
         client.close()
+
+
+@pytest.mark.parametrize("number", [errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ECONNRESET])
+async def test_a_peer_whose_host_is_gone_is_lost_not_slow(number: int) -> None:
+    async with served({}) as server:
+        reader, writer = asyncio.StreamReader(), Mock(asyncio.StreamWriter)
+        reader.set_exception(OSError(number, "as keepalive says"))
+        await server._serve(reader, writer)
+        assert server.counters == {"dropped: connection lost": 1}
+        writer.transport.abort.assert_called_once_with()
 
 
 async def test_a_call_that_does_not_end_is_dropped() -> None:
