@@ -173,10 +173,7 @@ class Services(RuleBasedStateMachine):
         for key in list(self.world.services):
             self._provide(key, lambda one, gone=pod: not self._is(one, gone))  # type: ignore[misc]
         self.talks = [one for one in self.talks if one.client != pod.key]
-        local = {key: one for key, one in self.world.local.items() if key != pod.key}
-        remote = {key: one for key, one in self.world.remote.items() if key != pod.key}
-        kind = ObjectKind.LOCAL if isinstance(pod, LocalEndpoint) else ObjectKind.REMOTE
-        self._change(replace(self.world, local=local, remote=remote), Changes.of(kind, [pod.key]))
+        self._drop(pod)
 
     @rule(data=st.data(), key=st.sampled_from(sorted(VIPS)), version=VERSIONS)
     def a_service_comes_or_changes(self, data: st.DataObject, key: str, version: int) -> None:
@@ -318,9 +315,7 @@ class Services(RuleBasedStateMachine):
                 replace(self.world, services=services), Changes.of(ObjectKind.SERVICE, [key])
             )
         for pod in self.pods():
-            self.world = replace(self.world, local={}, remote={})
-            kind = ObjectKind.LOCAL if isinstance(pod, LocalEndpoint) else ObjectKind.REMOTE
-            self._change(self.world, Changes.of(kind, [pod.key]))
+            self._drop(pod)
         assert frozenset(self.desired.flows.values()) == self.empty
         left = [one.asked for one in self.switch.connections.values()]
         # tracking gives datagrams of a pod to itself another source, and forgets it by its time
@@ -337,6 +332,12 @@ class Services(RuleBasedStateMachine):
         delta = self.desired.update(world, changes)
         self.switch.tables = tables_of(self.desired.flows.values())
         self.switch.forget(delta.ended)
+
+    def _drop(self, pod: Pod) -> None:
+        local = {key: one for key, one in self.world.local.items() if key != pod.key}
+        remote = {key: one for key, one in self.world.remote.items() if key != pod.key}
+        kind = ObjectKind.LOCAL if isinstance(pod, LocalEndpoint) else ObjectKind.REMOTE
+        self._change(replace(self.world, local=local, remote=remote), Changes.of(kind, [pod.key]))
 
     def _put(self, service: Service) -> None:
         services = {**self.world.services, service.key: service}
