@@ -53,6 +53,17 @@ async def created_per_second(master: Master, _: Store) -> float:
     return rates.rate
 
 
+async def created_by(clients: int, port: int) -> float:
+    """Return how many endpoints per second so many clients create with what listens at a port."""
+    open_ones = [await Client.open("127.0.0.1", port) for _ in range(clients)]
+    names = _names()
+    await _create(open_ones, names, 500)  # warm-up
+    rates = await _windows(open_ones, names)
+    for client in open_ones:
+        client.close()
+    return rates.rate
+
+
 def rows_on_consul() -> Iterable[Row]:
     """Measure on a private consul."""
     return on_a_netmaster(_measure, "consul")

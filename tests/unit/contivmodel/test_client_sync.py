@@ -247,9 +247,8 @@ def test_a_broken_answer_leaves_the_outcome_unknown(sent: bytes, why: str, peer:
 
 
 def test_silence_is_not_waited_for_without_end(peer: Peer) -> None:
-    peer.near.settimeout(0.01)
     with pytest.raises(MasterUnavailable, match="context deadline exceeded") as failed:
-        RestClient(BASE).version()
+        RestClient(BASE, timeout=0.01).version()
     assert not failed.value.outcome_unknown
 
 
