@@ -340,7 +340,7 @@ def test_an_hour_of_pods(bed: Bed, spared: Daemon) -> None:
     eventually_same(bed, before, within=120)
     eventually(lambda: _files(bed) == files, "no file is left", within=60)
     # Not by a slope: a switch has a file open for each pod that is there at the moment.
-    _files_closed(opened, samples.open_files, within=120)
+    _files_closed(bed, opened, samples.open_files, within=120)
     grown = _grown(samples.of)
     assert not grown, "\n".join(grown)
 
@@ -395,7 +395,7 @@ def _at_rest(now: Callable[[], Mapping[str, int]]) -> Mapping[str, int]:
 
 
 def _files_closed(
-    before: Mapping[str, int], now: Callable[[], Mapping[str, int]], *, within: float
+    bed: Bed, before: Mapping[str, int], now: Callable[[], Mapping[str, int]], *, within: float
 ) -> None:
     """Wait until no process has more files open than before; name those that have."""
 
@@ -405,7 +405,8 @@ def _files_closed(
     try:
         eventually(lambda: not left(), "no process has more files open", within=within)
     except TimeoutError:
-        assert not left(), f"more files open than before: {before}"
+        with_whom = bed.fabric.namespace.run("ss", "-tnp").stdout
+        assert not left(), f"more files open than before: {before}\n{with_whom}"
 
 
 def _judged(of: Sequence[Sample]) -> bool:
