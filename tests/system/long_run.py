@@ -405,7 +405,7 @@ def _files_closed(
     try:
         eventually(lambda: not left(), "no process has more files open", within=within)
     except TimeoutError:
-        with_whom = bed.fabric.namespace.run("ss", "-tnp").stdout
+        with_whom = bed.fabric.namespace.run(["ss", "-tnp"]).stdout
         assert not left(), f"more files open than before: {before}\n{with_whom}"
 
 
