@@ -34,7 +34,7 @@ class FlowDelta:
 
     `touched` has every flow key of the recomputed objects, changed or not; `faults` has those of
     them that cannot be turned into flows, with the reason. `ended` are the connections that the
-    flows began before, or providers kept, and no more. A `large` change names no flows: a
+    flows began before, or providers kept, and no more. A `large` change names no flows to add: a
     comparison with the switch finds them.
     """
 
@@ -161,30 +161,25 @@ class Desired:
         self._pipeline = PIPELINES[mode_of(self.bridge, world.fwd_mode)]
         known = chain(self._ownership.owners(), tuple(self.faults))
         changed = affected(world, changes, known)
-        delta = (
-            self._update_many(changed) if len(changed) >= self._large else self._update_few(changed)
-        )
+        delta = self._renew(changed, large=len(changed) >= self._large)
         faults = {oid: self.faults[oid] for oid in changed & self.faults.keys()}
         released, kept = self._keep(self._pipeline.mode, changed, world)
         return replace(delta, faults=faults, ended=(delta.ended | released) - kept)
 
-    def _update_few(self, changed: Iterable[ObjectId]) -> FlowDelta:
-        fresh = {oid: self._flows(oid) for oid in changed}
+    def _renew(self, changed: Iterable[ObjectId], *, large: bool) -> FlowDelta:
+        # One object's flows at a time, and of a large change none are kept beyond that: tens of
+        # thousands of flows with all that they are made of would leave the process as large as they
+        # were.
         before: dict[FlowKey, AnyFlow | None] = {}
-        for oid, flows in fresh.items():
+        fresh: dict[ObjectId, Mapping[FlowKey, Flow]] = {}
+        for oid in changed:
+            flows = self._flows(oid)
             for key in (*self._ownership.claimed(oid), *flows):
                 before.setdefault(key, self._ownership.values.get(key))
             self._claim(oid, flows)
-        return self._delta(before, fresh)
-
-    def _update_many(self, changed: Iterable[ObjectId]) -> FlowDelta:
-        # One object's flows at a time: tens of thousands of flows with all that they are made of
-        # would leave the process as large as they were.
-        ended = set(begun(self.whole()))
-        for oid in changed:
-            self._claim(oid, self._flows(oid))
-        ended.difference_update(begun(self.whole()))
-        return FlowDelta(large=True, touched=frozenset(self.held), ended=frozenset(ended))
+            if not large:
+                fresh[oid] = flows
+        return self._delta(before, None if large else fresh)
 
     def _claim(self, oid: ObjectId, flows: Mapping[FlowKey, Flow]) -> None:
         kept, known = dict[FlowKey, AnyFlow](), self._ownership.values
@@ -200,9 +195,12 @@ class Desired:
     def _delta(
         self,
         before: Mapping[FlowKey, AnyFlow | None],
-        fresh: Mapping[ObjectId, Mapping[FlowKey, Flow]],
+        fresh: Mapping[ObjectId, Mapping[FlowKey, Flow]] | None,
     ) -> FlowDelta:
-        """Return the change of the flows that were so before, to those of objects just computed."""
+        """Return the change of the flows that were so before, to those of objects just computed.
+
+        Without these it is a large one.
+        """
         after = self._ownership.values
         add, delete = list[Flow](), list[AnyFlow]()
         for key, old in before.items():
@@ -210,7 +208,7 @@ class Desired:
             if new is None:
                 if old is not None:
                     delete.append(old)
-            elif old is None or old.cookie != new.cookie:
+            elif fresh is not None and (old is None or old.cookie != new.cookie):
                 owner = self._ownership.owner(key)
                 # of several who claim a flow, one may win that was not computed now
                 add += [fresh[owner][key]] if owner and owner in fresh else self.made([key])
@@ -221,6 +219,7 @@ class Desired:
         return FlowDelta(
             add=tuple(add),
             delete=tuple(delete),
+            large=fresh is None,
             touched=frozenset(before),
             ended=frozenset(gone),
         )

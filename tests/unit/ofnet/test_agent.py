@@ -110,6 +110,18 @@ async def test_a_change_of_many_objects_is_in_force_when_its_update_returns() ->
         assert not any("nw_dst=10.1.0.1" in str(flow) for flow in switch.table.values())
 
 
+async def test_a_refused_flow_of_another_object_fails_no_change_of_many() -> None:
+    switch = FakeSwitch()
+    switch.refuses = lambda flow: "in_port=101" in str(flow)
+    async with running(switch, world(here=(local(1),))) as agent:
+        assert agent.sync.refused
+        many = {one.key: one for one in map(remote, range(10, LARGE + 10))}
+        names = Changes.of(ObjectKind.REMOTE, map(str, many))
+        await agent.update(replace(agent.world, remote=many), names)
+        with pytest.raises(FlowsRefused):
+            await agent.update(agent.world, names | pod_change(1))
+
+
 async def test_concurrent_updates_are_sent_together() -> None:
     switch = FakeSwitch()
     async with running(switch, world()) as agent:
