@@ -34,11 +34,16 @@ class Difference:
     def __bool__(self) -> bool:
         return bool(self.add or self.delete)
 
-    def sparing(self, kinds: Collection[ObjectKind]) -> "Difference":
-        """Return the same without the deletions of flows of these kinds of objects."""
+    def sparing(
+        self, kinds: Collection[ObjectKind], gone: Collection[FlowStamp] = ()
+    ) -> "Difference":
+        """Return the same without the deletions of flows of these kinds of objects.
+
+        Those that are known to be `gone` are deleted all the same.
+        """
         # A flow that is missing from incomplete knowledge may carry traffic, so it stays until its
         # absence is certain. Additions are made in any case.
-        delete = (one for one in self.delete if owner_of(one.cookie) not in kinds)
+        delete = (one for one in self.delete if owner_of(one.cookie) not in kinds or one in gone)
         return Difference(add=self.add, delete=tuple(delete))
 
 

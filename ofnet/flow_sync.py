@@ -101,6 +101,8 @@ class FlowSync:
         self._limits = limits
         self._outbox = Outbox()
         self._refusals = Refusals()
+        self._gone: set[FlowStamp] = set()
+        """Flows of kinds that are spared which were wanted and are no more: these are deleted."""
         self._late: list[tuple[float, frozenset[Translated]]] = []
         self._wake = asyncio.Event()
         self._audit_at = 0.0
@@ -148,6 +150,7 @@ class FlowSync:
 
     def send(self, delta: FlowDelta) -> PendingUpdate:
         """Queue a change; the result is done when the switch has acknowledged it."""
+        self._note(delta)
         if delta.large:
             self._audit_at = 0.0
         self._outbox.put(delta.add, delta.delete)
@@ -165,6 +168,7 @@ class FlowSync:
         a connect sends the change) or FlowsRefused.
         """
         if not self._switch.connected:
+            self._note(delta)
             raise SwitchUnavailable(f"no switch is connected for bridge {self._desired.bridge}")
         update = self.send(delta)
         try:
@@ -175,6 +179,14 @@ class FlowSync:
             raise SwitchUnavailable(
                 f"bridge {self._desired.bridge} was not updated in time"
             ) from exc
+
+    def _note(self, delta: FlowDelta) -> None:
+        """Note what a comparison does not see in the flows, whether a switch is there or not."""
+        self._gone.update(
+            FlowStamp(flow.table, flow.cookie)
+            for flow in delta.delete
+            if flow.owner in self._spared
+        )
 
     async def run(self) -> None:
         """Send changes and compare, for ever."""
@@ -257,6 +269,7 @@ class FlowSync:
                 self._outbox.ended |= box.ended
                 await self._compare(box.pending)
                 return
+            self._gone.difference_update(box.delete)
             await self._forget(box.ended)
         self._acknowledge(box.pending)
 
@@ -278,12 +291,14 @@ class FlowSync:
                 box = self._take_outbox()
                 pending += box.pending
                 ended |= box.ended
-                self._refusals.outdated(self._desired.held, box.add.keys())
+                self._gone.update(self._refusals.outdated(self._desired.held, box.add.keys()))
                 groups, meters = self._desired.groups(), self._desired.meters()
-                wanted = await self._difference(reported)
+                gone = frozenset(self._gone)
+                wanted = (await self._difference(reported)).sparing(self._spared, gone)
                 self.comparisons += 1
                 self.differences += len(wanted.add) + len(wanted.delete)
                 if not wanted:
+                    self._gone -= gone
                     await self._forget(ended)
                     await self._remove_groups(groups)
                     await self._settle_meters(meters)
@@ -305,8 +320,8 @@ class FlowSync:
         # in the outbox, and is sent after the difference.
         flows = self._refusals.possible(self._desired.held)
         if len(flows) < self._limits.in_thread:
-            return difference(flows, reported).sparing(self._spared)
-        return (await asyncio.to_thread(difference, flows, reported)).sparing(self._spared)
+            return difference(flows, reported)
+        return await asyncio.to_thread(difference, flows, reported)
 
     async def _correct(self, wanted: Difference) -> None:
         log.info(

@@ -31,6 +31,7 @@ from tests.unit.ofnet import frames
 from tests.unit.ofnet.agent import running
 from tests.unit.ofnet.conditions import until
 from tests.unit.ofnet.fake_switch import FakeSwitch
+from tests.unit.ofnet.serving import having, service
 from tests.unit.ofnet.worlds import address, local, remote, with_local, without_local, world
 
 
@@ -176,6 +177,36 @@ async def test_what_kubernetes_asked_for_stays_while_some_may_be_unknown() -> No
         assert set(switch.foreign) == {service, policy}
         await agent.update(replace(agent.world, kubernetes_partial=False), Changes())
         assert not switch.foreign
+
+
+@pytest.mark.parametrize("others", [0, LARGE])
+async def test_what_is_known_to_be_gone_goes_while_some_may_be_unknown(others: int) -> None:
+    """Whether its flows are deleted by name, or by a comparison."""
+    switch, many = FakeSwitch(), {one.key: one for one in map(remote, range(10, others + 10))}
+    kept = Flow(ObjectKind.SERVICE, TableId.IP, 101, Match(in_port=9), DROP)
+    switch.foreign = [FlowStamp(kept.table, kept.cookie)]
+    web = service(address(1))
+    partial = replace(having(world(here=(local(1),)), web), kubernetes_partial=True)
+    async with running(switch, partial) as agent:
+        changes = Changes.of(ObjectKind.SERVICE, [web.key])
+        changes |= Changes.of(ObjectKind.REMOTE, map(str, many))
+        await agent.update(replace(partial, services={}, remote=many), changes)
+        assert switch.table == agent.desired.flows
+        assert switch.foreign, "what was never known stays"
+
+
+async def test_what_went_while_no_switch_was_there_goes_when_it_is_back() -> None:
+    switch, web = FakeSwitch(), service(address(1))
+    partial = replace(having(world(here=(local(1),)), web), kubernetes_partial=True)
+    async with running(switch, partial) as agent:
+        switch.disconnect()
+        with pytest.raises(SwitchUnavailable):
+            await agent.update(
+                replace(partial, services={}), Changes.of(ObjectKind.SERVICE, [web.key])
+            )
+        switch.connect()
+        await until(lambda: agent.sync.synced, "synced")
+        assert switch.table == agent.desired.flows
 
 
 async def test_routes_stay_while_they_are_being_learned() -> None:
