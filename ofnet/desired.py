@@ -34,7 +34,8 @@ class FlowDelta:
 
     `touched` has every flow key of the recomputed objects, changed or not; `faults` has those of
     them that cannot be turned into flows, with the reason. `ended` are the connections that the
-    flows began before, or providers kept, and no more. A `large` change names no flows to add: a
+    flows began before, or providers kept, and no more; `lasting` are those that are begun or kept
+    now. A `large` change names no flows to add: a
     comparison with the switch finds them.
     """
 
@@ -44,6 +45,7 @@ class FlowDelta:
     touched: frozenset[FlowKey] = frozenset()
     faults: Mapping[ObjectId, str] = field(default_factory=dict)
     ended: frozenset[Translated] = frozenset()
+    lasting: frozenset[Translated] = frozenset()
 
 
 class Desired:
@@ -164,7 +166,8 @@ class Desired:
         delta = self._renew(changed, large=len(changed) >= self._large)
         faults = {oid: self.faults[oid] for oid in changed & self.faults.keys()}
         released, kept = self._keep(self._pipeline.mode, changed, world)
-        return replace(delta, faults=faults, ended=(delta.ended | released) - kept)
+        ended, lasting = (delta.ended | released) - kept, delta.lasting | kept
+        return replace(delta, faults=faults, ended=ended, lasting=lasting)
 
     def _renew(self, changed: Iterable[ObjectId], *, large: bool) -> FlowDelta:
         # One object's flows at a time, and of a large change none are kept beyond that: tens of
@@ -212,16 +215,16 @@ class Desired:
                 owner = self._ownership.owner(key)
                 # of several who claim a flow, one may win that was not computed now
                 add += [fresh[owner][key]] if owner and owner in fresh else self.made([key])
-        gone = set(begun(old for old in before.values() if isinstance(old, Flow)))
-        if gone:
-            still = (after.get(key) for key in before)
-            gone.difference_update(begun(one for one in still if isinstance(one, Flow)))
+        began = frozenset(begun(old for old in before.values() if isinstance(old, Flow)))
+        now = (after.get(key) for key in before)
+        begins = frozenset(begun(one for one in now if isinstance(one, Flow)))
         return FlowDelta(
             add=tuple(add),
             delete=tuple(delete),
             large=fresh is None,
             touched=frozenset(before),
-            ended=frozenset(gone),
+            ended=began - begins,
+            lasting=begins,
         )
 
     def _keep(

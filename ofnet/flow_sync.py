@@ -27,7 +27,7 @@ from ofnet.flows import AnyFlow, Flow, FlowKey
 from ofnet.openflow.meters import Meter
 from ofnet.outbox import Outbox, PendingUpdate, fail, failing
 from ofnet.refusals import Refusals
-from ofnet.translations import Translated, begun
+from ofnet.translations import Translated
 
 log = logging.getLogger(__name__)
 
@@ -155,7 +155,6 @@ class FlowSync:
             self._audit_at = 0.0
         self._outbox.put(delta.add, delta.delete)
         self._outbox.ended |= delta.ended
-        self._keep_begun(delta.add)
         update = PendingUpdate(asyncio.get_running_loop().create_future(), delta.touched)
         self._outbox.pending.append(update)
         self._wake.set()
@@ -187,6 +186,8 @@ class FlowSync:
             for flow in delta.delete
             if flow.owner in self._spared
         )
+        # a provider may have come back
+        self._late = [(when, ended - delta.lasting) for when, ended in self._late]
 
     async def run(self) -> None:
         """Send changes and compare, for ever."""
@@ -372,11 +373,6 @@ class FlowSync:
         if not again:
             now = asyncio.get_running_loop().time()
             self._late += [(now + pause, frozenset(ended)) for pause in self._limits.forget_again]
-
-    def _keep_begun(self, added: Iterable[Flow]) -> None:
-        """Do not forget late the connections to a provider that has come back meanwhile."""
-        if self._late and (back := frozenset(begun(added))):
-            self._late = [(when, ended - back) for when, ended in self._late]
 
     async def _forget_late(self) -> None:
         now = asyncio.get_running_loop().time()

@@ -7,6 +7,7 @@ from os_ken.lib.packet import tcp
 from core.errors import SwitchUnavailable
 from ofnet.changes import Changes, ObjectKind
 from ofnet.channel.wire import PacketIn
+from ofnet.desired import LARGE
 from ofnet.flow_sync import SyncLimits
 from ofnet.tables import TableId
 from ofnet.translations import Translated
@@ -17,7 +18,7 @@ from tests.unit.ofnet.fake_switch import FakeSwitch
 from tests.unit.ofnet.pipelines.scene import ANN, BOB, FAR, world
 from tests.unit.ofnet.services.refusal import frame
 from tests.unit.ofnet.serving import VIP, having, service
-from tests.unit.ofnet.worlds import ip_of
+from tests.unit.ofnet.worlds import ip_of, remote
 
 CHANGED = Changes.of(ObjectKind.SERVICE, ["web:default"])
 HERE = world(FwdMode.ROUTING)
@@ -37,6 +38,18 @@ async def test_connections_to_a_provider_that_came_back_are_not_ended_again() ->
         await agent.update(having(HERE, service(ip_of(BOB))), CHANGED)
         await agent.update(having(HERE, service(ip_of(FAR), ip_of(BOB))), CHANGED)
         await agent.update(having(HERE, service(ip_of(FAR))), CHANGED)
+        bob, far = (Translated(49153, 6, ip_of(one), 8080, VIP, 80) for one in (BOB, FAR))
+        await until(lambda: switch.forgotten.count(bob) == 3, "what has gone")
+        assert switch.forgotten.count(far) == 1
+
+
+async def test_connections_to_a_provider_that_came_back_with_many_objects_are_not_either() -> None:
+    switch, both = FakeSwitch(), having(HERE, service(ip_of(BOB), ip_of(FAR)))
+    many = {one.key: one for one in map(remote, range(10, LARGE + 10))}
+    async with running(switch, both, SyncLimits(forget_again=(0.1, 0.2))) as agent:
+        await agent.update(having(HERE, service(ip_of(BOB))), CHANGED)
+        grown = replace(having(HERE, service(ip_of(FAR))), remote={**both.remote, **many})
+        await agent.update(grown, CHANGED | Changes.of(ObjectKind.REMOTE, map(str, many)))
         bob, far = (Translated(49153, 6, ip_of(one), 8080, VIP, 80) for one in (BOB, FAR))
         await until(lambda: switch.forgotten.count(bob) == 3, "what has gone")
         assert switch.forgotten.count(far) == 1

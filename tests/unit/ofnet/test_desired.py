@@ -203,6 +203,7 @@ def test_object_by_object_equals_from_scratch(bridge: Bridge, history: list[list
         }
         assert at_large.flows == desired.flows
         assert (large.ended, large.faults) == (delta.ended, delta.faults)
+        assert large.lasting == delta.lasting
         assert large.touched == delta.touched
 
 
