@@ -16,7 +16,7 @@ from contextlib import suppress
 from ssl import SSLContext
 from typing import Any, Final
 
-from core.net.connections import ConnectionGuard
+from core.net.connections import ConnectionGuard, ConnectionLimits
 from core.net.keepalive import PROBES, set_keepalive
 from core.patience import patient
 from core.tasks import detached
@@ -61,6 +61,13 @@ def _keep_alive(connection: socket.socket | None, idle: int) -> None:
     if connection is not None and connection.family in {socket.AF_INET, socket.AF_INET6}:
         with suppress(OSError):  # it has ended
             set_keepalive(connection, idle=idle, interval=max(1, idle // PROBES))
+
+
+def _idle(limits: ConnectionLimits) -> int:
+    """Return after how many seconds a peer of TLS is probed."""
+    # The kernel's time for a peer to read is one for probes too (tcp(7)): a connection ends with
+    # the first probe without an answer behind it. So all of them are sent by then.
+    return max(1, min(limits.keepalive, int(limits.unread) // 2 or limits.keepalive))
 
 
 class _Guarded(asyncio.Protocol):
@@ -160,7 +167,7 @@ class _GuardedTls(asyncio.Protocol):
         unread = round(self._guard.limits.unread * 1000)
         try:
             handshake.socket.settimeout(0)
-            _keep_alive(handshake.socket, self._guard.limits.keepalive)
+            _keep_alive(handshake.socket, _idle(self._guard.limits))
             # TLS tells its protocol of a peer that does not read only at the next write, and there
             # may be none: so the kernel ends such a connection (tcp(7)).
             handshake.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, unread)

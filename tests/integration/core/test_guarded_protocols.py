@@ -6,7 +6,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import uvloop
@@ -14,6 +14,7 @@ import uvloop
 from core.net import tls_trust
 from core.net.connections import ConnectionGuard, ConnectionLimits
 from core.net.guarded_protocols import guarded
+from core.net.keepalive import PROBES
 from ofnet.rpc.jsonrpc import RpcClient, RpcFailed, RpcServer
 from tests.bed.certificates import make_certificates
 from tests.bed.waiting import WITHIN, eventually_async
@@ -58,13 +59,15 @@ class Echo(asyncio.Protocol):
     """Sends everything back, so many times."""
 
     times = 1
+    last: ClassVar[Any] = None
+    """The transport of the last connection."""
 
     def __init__(self, limited: ConnectionGuard) -> None:
         self._guard = limited
         self._transport: Any = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
+        self._transport = Echo.last = transport
 
     def data_received(self, data: bytes) -> None:
         with self._guard.busy(self._transport):
@@ -237,6 +240,26 @@ def test_a_peer_whose_host_is_gone_is_forgotten(tls: Tls, run: Any, secured: boo
                 connection = writer.get_extra_info("socket")
                 connection.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
             await settles(limited, 0)
+
+    run(work())
+
+
+def test_a_probe_that_is_lost_ends_no_connection(tls: Tls, run: Any) -> None:
+    """Not by the kernel's time for a peer to read either, which ends it with the first one."""
+
+    async def work() -> None:
+        async with (
+            served(tls, unread=60.0) as (port, _),
+            dialled(port, tls.client) as (reader, writer),
+        ):
+            writer.write(b"?")
+            assert await reader.readexactly(1) == b"?"
+            options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_USER_TIMEOUT)
+            accepted = Echo.last.get_extra_info("socket")
+            idle, interval, unread = (
+                accepted.getsockopt(socket.IPPROTO_TCP, option) for option in options
+            )
+            assert idle + PROBES * interval <= unread / 1000
 
     run(work())
 
