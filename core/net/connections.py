@@ -9,6 +9,7 @@ Used by the listeners of both daemons, by `core.net.guarded_protocols`; knows no
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -40,6 +41,28 @@ class ConnectionLimits:
     keepalive: int = 45
 
 
+class StepTimer:
+    """Calls something after some seconds, which are measured in parts, unless it is cancelled."""
+
+    __slots__ = ("_call", "_handle", "_pause")
+
+    def __init__(self, seconds: float, call: Callable[[], None]) -> None:
+        self._pause = seconds / _STEPS
+        self._call = call
+        self._go_on(_STEPS)
+
+    def cancel(self) -> None:
+        """Call nothing, if that has not been called."""
+        self._handle.cancel()
+
+    def _go_on(self, steps: int) -> None:
+        if steps == 0:
+            self._call()
+        else:
+            loop = asyncio.get_running_loop()
+            self._handle = loop.call_later(self._pause, self._go_on, steps - 1)
+
+
 class _Connection:
     """One connection: its peer, and whether a request of it is being answered."""
 
@@ -49,7 +72,7 @@ class _Connection:
         self.transport = transport
         self.peer = peer
         self.busy = 0
-        self.deadline: asyncio.TimerHandle | None = None
+        self.deadline: StepTimer | None = None
 
 
 class _Counted:
@@ -123,6 +146,7 @@ class ConnectionGuard:
             return
         if connection.deadline is not None:
             connection.deadline.cancel()
+            connection.deadline = None
         of_peer = self._peers[connection.peer]
         of_peer.pop(connection, None)
         if not of_peer:
@@ -192,17 +216,11 @@ class ConnectionGuard:
         self._all[connection.transport] = connection
         self._peers.setdefault(connection.peer, {})[connection] = None
         if self.limits.first_request:
-            self._expect_request(connection, _STEPS)
-
-    def _expect_request(self, connection: _Connection, steps: int) -> None:
-        """Close a connection that has sent no request when so many parts of its time are over."""
-        if steps == 0:
-            # The transport is looked up only now: TLS may have replaced it.
-            self._end(connection.transport, "no request in time")
-            return
-        connection.deadline = asyncio.get_running_loop().call_later(
-            self.limits.first_request / _STEPS, self._expect_request, connection, steps - 1
-        )
+            # The transport is looked up when the time is over: TLS has replaced it by then.
+            connection.deadline = StepTimer(
+                self.limits.first_request,
+                lambda: self._end(connection.transport, "no request in time"),
+            )
 
     def _largest(self) -> str:
         return max(self._peers, key=lambda peer: len(self._peers[peer]))

@@ -13,16 +13,21 @@ import asyncio
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from ssl import SSLContext
 from typing import Any, Final
 
-from core.net.connections import ConnectionGuard, ConnectionLimits
+from core.net.connections import ConnectionGuard, ConnectionLimits, StepTimer
 from core.net.keepalive import PROBES, set_keepalive
 from core.patience import patient
 from core.tasks import detached
 
 HANDSHAKE_TIME: Final = patient(10.0)
 """Seconds for the handshake of TLS."""
+
+_NEVER: Final = 86_400.0
+"""Seconds for it by the event loop's own timer, which counts those in which the process stood still
+and cannot be left out."""
 
 ProtocolFactory = Callable[[], asyncio.Protocol]
 
@@ -165,6 +170,8 @@ class _GuardedTls(asyncio.Protocol):
 
     async def _shake_hands(self, handshake: _Handshake) -> None:
         unread = round(self._guard.limits.unread * 1000)
+        end = partial(self._guard.drop, handshake, "TLS handshake failed")
+        timer = StepTimer(self._time, end)
         try:
             handshake.socket.settimeout(0)
             _keep_alive(handshake.socket, _idle(self._guard.limits))
@@ -175,11 +182,12 @@ class _GuardedTls(asyncio.Protocol):
                 lambda: _Secured(self._guard, self._factory, handshake),
                 handshake.socket,
                 ssl=self._tls,
-                ssl_handshake_timeout=self._time,
+                ssl_handshake_timeout=_NEVER,
             )
-        except OSError:  # of the connection and of TLS, its time limit too
-            self._guard.drop(handshake, "TLS handshake failed")
+        except OSError:  # of the connection and of TLS
+            end()
         finally:
+            timer.cancel()
             self._guard.release(handshake)
 
 

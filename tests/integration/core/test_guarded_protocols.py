@@ -3,8 +3,10 @@
 import asyncio
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -119,6 +121,22 @@ async def settles(limited: ConnectionGuard, count: int) -> None:
         return len(limited) == count
 
     await eventually_async(reached, f"{count} connections")
+
+
+def test_a_handshake_that_waits_while_this_process_stands_still_goes_on(tls: Tls, run: Any) -> None:
+    async def work() -> None:
+        async with served(tls, handshake_time=ENOUGH) as (port, limited):
+            plain = socket.create_connection((HOST, port))
+            await settles(limited, 1)
+            plain.settimeout(WITHIN)
+            client = partial(tls.client.wrap_socket, plain, server_hostname=HOST)
+            shaking = asyncio.get_running_loop().run_in_executor(None, client)
+            time.sleep(ENOUGH * 1.5)  # noqa: ASYNC251 - the loop stands still
+            with await shaking as secured:
+                await asyncio.to_thread(secured.sendall, b"?")
+                assert await asyncio.to_thread(secured.recv, 1) == b"?"
+
+    run(work())
 
 
 def test_a_peer_that_never_finishes_its_handshake_is_let_go(tls: Tls, run: Any) -> None:
