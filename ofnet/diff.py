@@ -5,6 +5,7 @@ compared. Bridges belong to the agent alone: a reported flow that is not desired
 one that the agent did not add. Only flows that the switch learned itself are left to it.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -97,23 +98,33 @@ def is_whole(add: Collection[AnyFlow], delete: Collection[FlowStamp]) -> bool:
     return ObjectKind.POLICY_CLASS in owners
 
 
-def difference(desired: Iterable[AnyFlow], reported: Iterable[FlowStamp]) -> Difference:
+def difference(desired: Collection[AnyFlow], reported: Collection[FlowStamp]) -> Difference:
     """Return the changes that turn the reported flows into the desired ones."""
-    # Two flows of one table have the same cookie only if their content is the same, and then they
-    # are one flow. A stamp that is reported twice means that a flow was added by hand with a
-    # copied cookie. A deletion by stamp removes both; the comparison that follows every
-    # correction adds the desired one again.
+    # What is reported more often than it is desired was added by hand with a copied cookie. A
+    # deletion by stamp removes all of them; the comparison that follows every correction adds the
+    # desired one again. Two flows of a table have the same cookie hardly ever by chance, but who
+    # chooses what flows match finds two among 2^24: so stamps are counted.
     seen: set[FlowStamp] = set()
-    duplicates: set[FlowStamp] = set()
+    more: Counter[FlowStamp] = Counter()
     for stamp in reported:
         if owner_of(stamp.cookie) == ObjectKind.AFFINITY:
             continue
-        (duplicates if stamp in seen else seen).add(stamp)
-    add = []
+        if stamp in seen:
+            more[stamp] += 1
+        else:
+            seen.add(stamp)
+    left, add, short = set(seen), list[AnyFlow](), set[FlowStamp]()
     for flow in desired:
         stamp = FlowStamp(flow.table, flow.cookie)
-        if stamp in seen:
-            seen.discard(stamp)
+        if stamp in left:
+            left.discard(stamp)
+        elif more and more[stamp]:
+            more[stamp] -= 1
         else:
             add.append(flow)
-    return Difference(add=tuple(add), delete=tuple(sorted(seen | duplicates)))
+            if stamp in seen:
+                short.add(stamp)
+    if short:  # which of several is missing is not told
+        known = (flow for flow in desired if FlowStamp(flow.table, flow.cookie) in short)
+        add = list({flow.key: flow for flow in (*add, *known)}.values())
+    return Difference(add=tuple(add), delete=tuple(sorted(left | (+more).keys())))

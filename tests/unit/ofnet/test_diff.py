@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ofnet.changes import ObjectKind
 from ofnet.diff import FlowStamp, difference
-from ofnet.flows import Flow
+from ofnet.flows import Flow, PackedFlow
 from ofnet.openflow.actions import DROP
 from ofnet.openflow.match import Match
 from ofnet.tables import TableId
@@ -33,6 +33,22 @@ def test_two_comparisons_bring_any_switch_to_the_desired_state(
     after = apply(apply(reported, wanted), wanted)
     assert sorted(after) == sorted(FlowStamp(flow.table, flow.cookie) for flow in wanted)
     assert not difference(wanted, after)
+
+
+@given(st.lists(st.integers(0, 2), max_size=6), st.integers(0, 3))
+def test_flows_with_one_cookie_are_all_there_in_the_end(present: list[int], foreign: int) -> None:
+    """Three of one table: somebody may have chosen their matches so."""
+    some = [PackedFlow(flow.key, FLOWS[0].cookie, flow.packed[2]) for flow in FLOWS[:3]]
+    stamp = STAMPS[0]
+    table, by_hand = {some[one].key for one in present}, foreign
+    diff = difference(some, [stamp] * (len(table) + by_hand))
+    for _ in range(3):
+        table |= {flow.key for flow in diff.add}
+        if stamp in diff.delete:
+            table, by_hand = set(), 0
+        diff = difference(some, [stamp] * (len(table) + by_hand))
+    assert not diff
+    assert len(table) + by_hand == len(some)
 
 
 @pytest.mark.parametrize("kind", [ObjectKind.ROUTE, ObjectKind.SERVICE])
