@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bed.cluster import Bed
+from tests.bed.cluster import NO_AUDITS, Bed
 from tests.bed.hosts import UNDERLAY, UPLINK, Host
 from tests.system.kube_site import api_beside, api_flags
 from tests.system.planes import NETWORKS, planes
@@ -38,7 +38,7 @@ def joined_site(
 
     Agents have `more` flags, the API `groups` besides.
     """
-    flags = {"netplugin": [*api_flags(factory), "--audit-interval", "2", *PODS_FIRST, *more]}
+    flags = {"netplugin": [*api_flags(factory), *NO_AUDITS, *PODS_FIRST, *more]}
     with planes(directory, fwd_mode, family=family, flags=flags, cards=[UPLINK]) as bed:
         join_networks(bed)
         with api_beside(bed, *groups):
