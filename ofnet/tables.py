@@ -272,7 +272,7 @@ _DECLARED: Final = (
             | {"ipv4_dst", "ipv6_dst", "tcp_src", "tcp_dst"}
         ),
         actions=frozenset(
-            {"meter", "output", "pop_vlan", "bundle_load", "ct_note"}
+            {"meter", "output", "pop_vlan", "bundle_load", "ct_note", "ct_clear"}
             | {"eth_dst", "ipv4_dst", "ipv6_dst"}
             | {"report"}
         ),

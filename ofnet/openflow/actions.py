@@ -33,6 +33,7 @@ _CONNTRACK: Final = struct.Struct(">HHIHHIHB3xH")
 _REG_LOAD: Final = struct.Struct(">HHIHH4sQ")
 _CONJUNCTION: Final = struct.Struct(">HHIHBBI")
 _CT_COMMIT: Final = 1
+_CT_CLEAR: Final = struct.pack(">HHIH6x", 0xFFFF, 16, 0x00002320, 43)
 _NO_TABLE: Final = 0xFF
 _BUNDLE_LOAD: Final = struct.Struct(">HHIHHHHIHHI4x")
 NO_PORT: Final = 0xFFFF
@@ -323,6 +324,20 @@ class ConntrackNote:
 
 
 @dataclass(frozen=True, slots=True)
+class ConntrackClear:
+    """Forget what connection tracking found of the packet (Open vSwitch's NXAST_CT_CLEAR)."""
+
+    name: ClassVar = "ct_clear"
+
+    def pack(self) -> bytes:
+        """Return the action's bytes."""
+        return _CT_CLEAR
+
+    def __str__(self) -> str:
+        return "ct_clear"
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     """Write metadata before the actions that follow (Open vSwitch's NXAST_REG_LOAD).
 
@@ -603,6 +618,7 @@ Action = (
     | Conntrack
     | ConntrackCommit
     | ConntrackNote
+    | ConntrackClear
     | Load
     | Conjunction
     | SelectGroup

@@ -18,6 +18,7 @@ from ofnet.openflow.actions import (
     Action,
     Conjunction,
     Conntrack,
+    ConntrackClear,
     ConntrackCommit,
     ConntrackNote,
     Deal,
@@ -225,8 +226,8 @@ def acted(  # noqa: PLR0911 - one for each kind
             return replace(packet, tags=packet.tags[1:])
         case Lookup() | Conjunction() | ConntrackCommit() | ConntrackNote() | Report():
             return packet  # the way on, a part of a match, or a note to another
-        case Conntrack(_, zone):
-            return packet.put("ct_state", CT_TRACKED | CT_NEW).put("ct_zone", zone)
+        case Conntrack() | ConntrackClear():
+            return _tracked(action, packet)
         case Load(bits, value):
             before = packet.number("metadata")
             return packet.put("metadata", before & ~bits.mask | value << bits.shift)
@@ -234,6 +235,12 @@ def acted(  # noqa: PLR0911 - one for each kind
             return packet  # which provider is the switch's choice: the way ends there
         case _:
             assert_never(action)
+
+
+def _tracked(action: Conntrack | ConntrackClear, packet: PacketFields) -> PacketFields:
+    if isinstance(action, ConntrackClear):
+        return packet.put("ct_state", 0).put("ct_zone", 0)
+    return packet.put("ct_state", CT_TRACKED | CT_NEW).put("ct_zone", action.zone)
 
 
 def _send(port: int, packet: PacketFields, sent: list[Sent]) -> None:

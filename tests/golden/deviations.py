@@ -18,6 +18,7 @@ from tests.golden.run import Case
 
 GONE_PORT: Final = re.compile(r"\bgone\d+\b")
 TAGGING: Final = re.compile(r"push_vlan:0x8100,set_field:\d+->vlan_vid,")
+FORGET: Final = "ct_clear,"
 ARRIVED: Final = "write_metadata:0x100000001/0xff00000001,"
 """What marks that a packet arrived; in routed vlan mode all are in one VRF."""
 RESTARTED: Final = {Mode.VLAN: 37, Mode.VXLAN: 38}
@@ -131,6 +132,12 @@ def _host_port_renumbered(recorded: Line, ours: Line, _case: Case) -> bool:
     return recorded != ours == _renumbered(recorded)
 
 
+def _host_untracked(recorded: Line, ours: Line, _case: Case) -> bool:
+    """Tell whether ours only forgets how the host's firewall tracked what comes by its port."""
+    kept = ours.actions.removeprefix(FORGET)
+    return kept != ours.actions and ours._replace(actions=kept) == _renumbered(recorded)
+
+
 _WRITTEN: Final = re.compile(r"write_metadata:(0x[0-9a-f]+|0)/(0x[0-9a-f]+)")
 _MARKS: Final = MANAGEMENT.mask | FROM_HOST.mask
 
@@ -157,6 +164,7 @@ CHANGED: Final[Mapping[str, Callable[[Line, Line, Case], bool]]] = {
     "judged-at-both-ends": _arrivals_judged,
     "vlrouter-ipv6-tagged": _ipv6_tagged,
     "host-port-found-again": _host_port_renumbered,
+    "host-untracked": _host_untracked,
 }
 
 
@@ -176,7 +184,9 @@ def _arp_mode_forgotten(recorded: Line, case: Case) -> bool:
 
 def _lost_host_port(recorded: Line, case: Case) -> bool:
     """Tell whether the recorded flow is ours but for the number that the host's port had before."""
-    return recorded != _renumbered(recorded) in case.ours
+    again = _renumbered(recorded)
+    forgetful = again._replace(actions=f"{FORGET}{again.actions}")
+    return recorded != again and not case.ours.isdisjoint({again, forgetful})
 
 
 def _ipv6_low(recorded: Line, case: Case) -> bool:
@@ -260,7 +270,7 @@ def judges_fragments(ours: Line) -> bool:
 
 
 def _dns_of_host(ours: Line, _case: Case) -> bool:
-    wanted = Line(0, 102, "udp,in_port=contivh0,tp_dst=53", "goto_table:2")
+    wanted = Line(0, 102, "udp,in_port=contivh0,tp_dst=53", f"{FORGET}goto_table:2")
     return ours == wanted
 
 

@@ -72,7 +72,7 @@ OCCURRING: Mapping[Mode, set[str]] = {
     Mode.VROUTER: {
         *EVERYWHERE,
         *("dns-of-host", "group-source", "host-errors", "host-port-found-again"),
-        "tunnel-probes",
+        *("host-untracked", "tunnel-probes"),
     },
 }
 

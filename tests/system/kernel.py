@@ -12,6 +12,7 @@ from tests.bed.hosts import PREFIX_LENGTH, UNDERLAY
 from tests.bed.ovs import DATAPATH
 from tests.bed.pods import IFNAME, Pod
 from tests.bed.waiting import eventually
+from tests.system.echoes import answering, asks, dials, echoing, reaches
 from tests.system.preflight import CLOSED
 from tests.system.tunnel_probes import both_tell, hears, is_well
 from tests.unit.deploy.platforms import rules
@@ -26,6 +27,8 @@ pytestmark = [
 BRIDGES = ("contivVxlanBridge", "contivVlanBridge")
 FOUR = ["--subnet=10.30.0.0/24", "--gateway=10.30.0.1"]
 SIX = ["--subnetv6=fd00:30::/64", "--gatewayv6=fd00:30::1"]
+FAR_FOUR = ["--subnet=10.31.0.0/24", "--gateway=10.31.0.1"]
+FAR_SIX = ["--subnetv6=fd00:31::/64", "--gatewayv6=fd00:31::1"]
 TUNNELS = "udp dport 4789"
 SILENT = "let UDP 4789 pass"
 SHORT_ONES = "bytes do not pass the tunnel, short ones do"
@@ -49,6 +52,17 @@ def test_pods_reach_each_other_by_both_families(bed: Bed) -> None:
             for address in (target.address, address6(target)):
                 eventually(lambda: source.ping(address), f"{source.name} reaches {address}")  # noqa: B023
     assert not [one for one in bed.agents if "flows refused by the switch" in one.log_text()]
+
+
+def test_hosts_reach_pods_of_other_hosts(bed: Bed) -> None:
+    """By its firewall each host tracks what it sends: the switch must enter it all the same."""
+    bed.netctl("net", "create", *FAR_FOUR, *FAR_SIX, "far")
+    pod, host = bed.add_pod(bed.hosts[0], "far", network="far"), bed.hosts[1].namespace
+    for address in (pod.address, address6(pod)):
+        eventually(partial(reaches, host, address), f"the other host reaches {address}")
+        with answering(pod.namespace, address, 80), echoing(pod.namespace, address, 80):
+            assert dials(host, address, 80)
+            assert asks(host, address, 80, size=4000)
 
 
 def test_tunnels_are_probed(bed: Bed) -> None:

@@ -38,6 +38,7 @@ from ofnet.openflow.actions import (
     DROP,
     Action,
     Conntrack,
+    ConntrackClear,
     ConntrackCommit,
     Instructions,
     Load,
@@ -79,12 +80,17 @@ _KNOWN: Final = CtState(
 _FOREIGN: Final = FROM_HOST.put(0)
 _OF_HOST: Final = Load(FROM_HOST, 1)
 _AGAIN: Final = Lookup(TableId.INGRESS_GROUP)
+ENTERED: Final = Instructions((ConntrackClear(),), goto=TableId.INGRESS_GROUP)
+"""The way of what comes by the host's port.
+
+On the kernel's datapath it comes as the host's firewall tracked it, in a zone that is not of here.
+"""
 
 
 def own_sources(port: HostPort) -> Iterator[Flow]:
     """Yield the flows of table 0 that mark what the host itself sends."""
     # above the interception of DNS, which the MAC of `contivh0` would be taken for
-    own = Instructions(metadata=FROM_HOST.put(1), goto=TableId.INGRESS_GROUP)
+    own = Instructions(ENTERED.actions, FROM_HOST.put(1), TableId.INGRESS_GROUP)
     for address in sorted(port.own, key=str):
         sent: MatchFields = {"in_port": port.ofport, **stages.from_address(address)}
         yield _of_port(TableId.INPUT, Priority.OWN_SOURCE, sent, own)

@@ -20,6 +20,10 @@ policies first (`ofnet.pipelines.features.host_forwarding`).
 # that belongs to no endpoint: the host also forwards connections from outside that keep their
 # source (node ports, ports of the host). Connections between endpoints are not looked up.
 #
+# On the kernel's datapath packets come by the host's port as the host's firewall tracked them, in a
+# zone that is not of these tables: they would be taken for looked up, and never be entered. Table 0
+# has Open vSwitch forget that (since 2.17.3; others leave it as it is).
+#
 # What comes by the host's port under the private address of a pod is a pod's packet that the host
 # routes back, from another tenant or against a policy: it is dropped. Private addresses of pods are
 # the lower half of the private network (`netplugin.world.bridges.port_names`).
@@ -54,7 +58,6 @@ from ofnet.openflow.actions import (
     Output,
     PopVlan,
     SetField,
-    goto,
     instructions_by,
 )
 from ofnet.openflow.fields import (
@@ -110,10 +113,9 @@ _ANSWER: Final = CtState(CT_TRACKED | CT_REPLY, CT_TRACKED | CT_REPLY | CT_INVAL
 def entrance(owner: ObjectKind, port: HostPort) -> Iterator[Flow]:
     """Yield the flows that send everything from the host's port to table 2."""
     from_host = Match(in_port=port.ofport)
-    onward = goto(TableId.INGRESS_GROUP)
-    yield Flow(owner, TableId.INPUT, Priority.HOST_PORT, from_host, onward)
+    yield Flow(owner, TableId.INPUT, Priority.HOST_PORT, from_host, host_forwarding.ENTERED)
     # the MAC of `contivh0` has the pods' prefix, which the DNS interception matches
-    yield stages.dns_exemption(owner, port.ofport, TableId.INGRESS_GROUP)
+    yield stages.dns_exemption(owner, port.ofport, host_forwarding.ENTERED)
 
 
 def host_port(mode: Mode, world: World) -> Iterator[Flow]:

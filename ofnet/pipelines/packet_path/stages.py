@@ -102,10 +102,10 @@ def arp_to_controller(*, requests_only: bool) -> Flow:
     return Flow(ObjectKind.PIPELINE, TableId.INPUT, Priority.MATCH, match, TO_CONTROLLER)
 
 
-def dns_exemption(owner: ObjectKind, ofport: int, table: TableId = TableId.VLAN) -> Flow:
+def dns_exemption(owner: ObjectKind, ofport: int, onward: Instructions | None = None) -> Flow:
     """Return the flow that exempts DNS from a port without a pod from the interception."""
     match = Match(in_port=ofport, eth_type=oxm.ETH_IPV4, ip_proto=oxm.PROTO_UDP, udp_dst=DNS_PORT)
-    return Flow(owner, TableId.INPUT, Priority.EXEMPT, match, goto(table))
+    return Flow(owner, TableId.INPUT, Priority.EXEMPT, match, onward or goto(TableId.VLAN))
 
 
 def uplink_input(uplink: Uplink, arrived: Instructions) -> Iterator[Flow]:

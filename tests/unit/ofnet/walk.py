@@ -15,6 +15,7 @@ from ofnet.openflow.actions import (
     Action,
     Conjunction,
     Conntrack,
+    ConntrackClear,
     ConntrackCommit,
     ConntrackNote,
     Deal,
@@ -140,7 +141,10 @@ def _leaving(packet: Packet) -> Packet:
     return {name: value for name, value in packet.items() if name not in _UNSET}
 
 
-def _track(action: Conntrack, packet: Packet) -> None:
+def _track(action: Conntrack | ConntrackClear, packet: Packet) -> None:
+    if isinstance(action, ConntrackClear):
+        packet["ct_state"] = packet["ct_zone"] = 0
+        return
     packet["ct_state"] = packet["tracked_as"]
     packet["ct_zone"] = action.zone
     if action.nat is not None and action.nat.address is not None:
@@ -165,7 +169,7 @@ def _apply(action: Action, packet: Packet, sent: list[Sent]) -> None:
             packet[action.destination] = packet[action.source]
         case Lookup() | Conjunction() | ConntrackCommit() | ConntrackNote() | Report():
             pass  # the way on, a part of a match, or a note to another
-        case Conntrack():
+        case Conntrack() | ConntrackClear():
             _track(action, packet)
         case Load():
             marked = action.field.put(action.value)

@@ -17,6 +17,7 @@ from ofnet.openflow.actions import (
     Action,
     Conjunction,
     Conntrack,
+    ConntrackClear,
     ConntrackCommit,
     ConntrackNote,
     Deal,
@@ -53,6 +54,7 @@ actions = st.one_of(
     ),
     st.builds(ConntrackCommit, zone=st.integers(0, 0xFFFF)),
     st.builds(ConntrackNote, zone=st.integers(0, 0xFFFF)),
+    st.just(ConntrackClear()),
     st.builds(Lookup, table=st.integers(0, 254)),
     st.builds(
         Conjunction,
@@ -119,6 +121,8 @@ def reference_action(action: Action) -> Any:  # noqa: C901, PLR0911, PLR0912 - o
                 alg=0,
                 actions=[],
             )
+        case ConntrackClear():
+            return reference.NXActionCTClear()
         case ConntrackCommit(zone) | ConntrackNote(zone):
             return reference.NXActionCT(
                 flags=int(isinstance(action, ConntrackCommit)),

@@ -10,13 +10,20 @@ from typing import NamedTuple
 import pytest
 
 from ofnet.openflow import oxm
-from ofnet.openflow.fields import CT_ESTABLISHED, CT_INVALID, CT_NEW, CT_REPLY, CT_TRACKED
+from ofnet.openflow.fields import (
+    CT_ESTABLISHED,
+    CT_INVALID,
+    CT_NEW,
+    CT_RELATED,
+    CT_REPLY,
+    CT_TRACKED,
+)
 from ofnet.pipelines.packet_path import stages
 from ofnet.pipelines.packet_path.stages import ROUTER_MAC
 from ofnet.world import Bridge, FwdMode, HostPort, Rule, World, tunnel_source6
 from tests.unit.ofnet.pipelines import scene
 from tests.unit.ofnet.pipelines.scene import ANN, BOB, EVE
-from tests.unit.ofnet.walk import Packet, send
+from tests.unit.ofnet.walk import Packet, flows_of, send, tracked, walk
 from tests.unit.ofnet.worlds import HOST_PORT, ip_of
 
 Address = IPv4Address | IPv6Address
@@ -135,6 +142,21 @@ def test_the_host_may_use_any_of_its_addresses(mode: FwdMode, bridge: Bridge) ->
     ((out, _),) = send(made, bridge, query)
     assert out == ANN.ofport, "its DNS is not taken for a pod's"
     assert send(made, bridge, of_host(ip_of(ANN), PORT.address)) == [], "stands for pods"
+
+
+@in_all_modes
+@pytest.mark.parametrize("state", [CT_NEW, CT_ESTABLISHED, CT_RELATED, CT_INVALID], ids=str)
+def test_how_the_hosts_firewall_tracked_a_packet_says_nothing(
+    mode: FwdMode, bridge: Bridge, state: int
+) -> None:
+    """On the kernel's datapath it comes with that, in a zone of the host's."""
+    flows = flows_of(replace(world(mode, bridge), rules={}), bridge)
+    for source in (HOST, OUTSIDE, PORT.address):
+        for to in (ip_of(ANN), ip_of(scene.FAR)):
+            sent = of_host(to, source)
+            known = {**sent, "ct_state": CT_TRACKED | state}
+            assert tracked(flows, known) == tracked(flows, sent)
+            assert walk(flows, known) == walk(flows, sent)
 
 
 @pytest.mark.parametrize("mode", list(FwdMode))
