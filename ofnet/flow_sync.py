@@ -9,8 +9,8 @@ corrected until nothing differs. Must not know how flows are made.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +27,7 @@ from ofnet.flows import AnyFlow, Flow, FlowKey
 from ofnet.openflow.meters import Meter
 from ofnet.outbox import Outbox, PendingUpdate, fail, failing
 from ofnet.refusals import Refusals
-from ofnet.translations import Translated
+from ofnet.translations import Translated, begun
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +103,8 @@ class FlowSync:
         self._refusals = Refusals()
         self._gone: set[FlowStamp] = set()
         """Flows of kinds that are spared which were wanted and are no more: these are deleted."""
+        self._ended: set[Translated] = set()
+        """Connections to be forgotten after the next comparison: their change met no switch."""
         self._late: list[tuple[float, frozenset[Translated]]] = []
         self._wake = asyncio.Event()
         self._audit_at = 0.0
@@ -168,6 +170,7 @@ class FlowSync:
         """
         if not self._switch.connected:
             self._note(delta)
+            self._ended |= delta.ended
             raise SwitchUnavailable(f"no switch is connected for bridge {self._desired.bridge}")
         update = self.send(delta)
         try:
@@ -188,6 +191,7 @@ class FlowSync:
         )
         # a provider may have come back
         self._late = [(when, ended - delta.lasting) for when, ended in self._late]
+        self._ended -= delta.lasting
 
     async def run(self) -> None:
         """Send changes and compare, for ever."""
@@ -260,7 +264,7 @@ class FlowSync:
         box = self._take_outbox()
         outdated = self._refusals.outdated(self._desired.held, box.add.keys())
         box.delete.update(dict.fromkeys(outdated))
-        with failing(box.pending):
+        with failing(box.pending), self._ending(box.ended):
             try:
                 await self._switch.apply(tuple(box.add.values()), tuple(box.delete))
             except FlowsRefused as exc:
@@ -283,7 +287,7 @@ class FlowSync:
     async def _compare(self, pending: list[PendingUpdate]) -> None:
         """Correct the switch until a dump shows no difference; then acknowledge `pending`."""
         ended: set[Translated] = set()
-        with failing(pending):
+        with failing(pending), self._ending(ended):
             for _ in range(MAX_ROUNDS):
                 await self._before_compare()
                 reported = await self._switch.session.dump()
@@ -291,7 +295,8 @@ class FlowSync:
                 # desired flows contain these changes already, so the difference covers them.
                 box = self._take_outbox()
                 pending += box.pending
-                ended |= box.ended
+                ended |= box.ended | self._ended
+                self._ended.clear()
                 self._gone.update(self._refusals.outdated(self._desired.held, box.add.keys()))
                 groups, meters = self._desired.groups(), self._desired.meters()
                 gone = frozenset(self._gone)
@@ -358,6 +363,15 @@ class FlowSync:
         if unused and not self._spared:
             await self._switch.session.remove_meters(unused)
 
+    @contextmanager
+    def _ending(self, ended: Set[Translated]) -> Iterator[None]:
+        """Have the next comparison end connections if the body fails, but those begun anew."""
+        try:
+            yield
+        except (SwitchUnavailable, SwitchRefused):
+            self._ended |= ended - frozenset(begun(self._desired.whole()))
+            raise
+
     async def _forget(self, ended: Collection[Translated], *, again: bool = False) -> None:
         if not ended:
             return
@@ -420,7 +434,9 @@ class FlowSync:
         pending.clear()
 
     def _fail_pending(self, reason: str) -> None:
-        fail(self._take_outbox().pending, SwitchUnavailable(reason))
+        box = self._take_outbox()
+        self._ended |= box.ended
+        fail(box.pending, SwitchUnavailable(reason))
 
 
 def _ignore() -> None:

@@ -1,7 +1,9 @@
 """What an agent does about services: it ends connections, refuses, and counts."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
+import pytest
 from os_ken.lib.packet import tcp
 
 from core.errors import SwitchUnavailable
@@ -53,6 +55,45 @@ async def test_connections_to_a_provider_that_came_back_with_many_objects_are_no
         bob, far = (Translated(49153, 6, ip_of(one), 8080, VIP, 80) for one in (BOB, FAR))
         await until(lambda: switch.forgotten.count(bob) == 3, "what has gone")
         assert switch.forgotten.count(far) == 1
+
+
+async def test_connections_are_ended_when_a_switch_that_was_away_is_back() -> None:
+    switch, both = FakeSwitch(), having(HERE, service(ip_of(BOB), ip_of(FAR)))
+    bob, far = (Translated(49153, 6, ip_of(one), 8080, VIP, 80) for one in (BOB, FAR))
+    async with running(switch, both) as agent:
+        switch.failures.append(SwitchUnavailable("it ends while it is changed"))
+        with pytest.raises(SwitchUnavailable):
+            await agent.update(having(HERE, service(ip_of(BOB))), CHANGED)
+        switch.disconnect()
+        for now in (both, having(HERE, service(ip_of(FAR)))):
+            with pytest.raises(SwitchUnavailable):
+                await agent.update(now, CHANGED)
+        switch.connect()
+        await until(lambda: agent.sync.synced, "synced")
+        assert switch.forgotten == [bob], "the other one is back"
+        switch.disconnect()
+        with pytest.raises(SwitchUnavailable):
+            await agent.update(having(HERE, service(draining=[ip_of(FAR)])), CHANGED)
+        with pytest.raises(SwitchUnavailable):
+            await agent.update(having(HERE, service()), CHANGED)
+        switch.connect()
+        await until(lambda: far in switch.forgotten, "this one went as well")
+
+
+async def test_connections_that_were_not_ended_are_so_when_the_switch_answers() -> None:
+    switch, both = FakeSwitch(), having(HERE, service(ip_of(BOB), ip_of(FAR)))
+    async with running(switch, both) as agent:
+        forget, failures = switch.forget, [SwitchUnavailable("silent")]
+
+        async def forget_later(ended: Collection[Translated]) -> None:
+            if failures:
+                raise failures.pop()
+            await forget(ended)
+
+        switch.forget = forget_later  # type: ignore[method-assign] # it fails once
+        with pytest.raises(SwitchUnavailable):
+            await agent.update(having(HERE, service(ip_of(BOB))), CHANGED)
+        await until(lambda: bool(switch.forgotten), "they are ended")
 
 
 async def test_a_switch_that_cannot_end_them_fails_no_update() -> None:
