@@ -9,18 +9,14 @@ Used by the listeners of both daemons, by `core.net.guarded_protocols`; knows no
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from core.logs import fields
+from core.step_timer import StepTimer
 
 log = logging.getLogger(__name__)
-
-_STEPS: Final = 10
-"""In how many parts a peer's time is measured: of a time in which this process stood still, whose
-requests wait unread then, one part counts at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,28 +35,6 @@ class ConnectionLimits:
     first_request: float = 0.0
     unread: float = 0.0
     keepalive: int = 45
-
-
-class StepTimer:
-    """Calls something after some seconds, which are measured in parts, unless it is cancelled."""
-
-    __slots__ = ("_call", "_handle", "_pause")
-
-    def __init__(self, seconds: float, call: Callable[[], None]) -> None:
-        self._pause = seconds / _STEPS
-        self._call = call
-        self._go_on(_STEPS)
-
-    def cancel(self) -> None:
-        """Call nothing, if that has not been called."""
-        self._handle.cancel()
-
-    def _go_on(self, steps: int) -> None:
-        if steps == 0:
-            self._call()
-        else:
-            loop = asyncio.get_running_loop()
-            self._handle = loop.call_later(self._pause, self._go_on, steps - 1)
 
 
 class _Connection:

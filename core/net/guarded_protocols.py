@@ -17,9 +17,10 @@ from functools import partial
 from ssl import SSLContext
 from typing import Any, Final
 
-from core.net.connections import ConnectionGuard, ConnectionLimits, StepTimer
+from core.net.connections import ConnectionGuard, ConnectionLimits
 from core.net.keepalive import PROBES, set_keepalive
 from core.patience import patient
+from core.step_timer import StepTimer
 from core.tasks import detached
 
 HANDSHAKE_TIME: Final = patient(10.0)

@@ -21,6 +21,7 @@ from core.errors import ContivError
 from core.logs import fields
 from core.patience import patient
 from core.retry import FaultBoard
+from core.step_timer import time_limit
 from daemons.health import Check
 from netplugin.cni.errors import NotReady
 from netplugin.world.peers import Peers
@@ -32,9 +33,6 @@ LIMIT: Final = patient(2.0)
 AGAIN: Final = 1.0
 """Seconds between the beginnings of two probes, if the first failed: one that was silent for longer
 is repeated at once."""
-LATE: Final = 1.0
-"""Seconds by which the end of a probe's time was noticed too late, if this process stood still:
-what the probe asked may have answered long ago."""
 HOSTS: Final = 100.0
 """Hosts that may ask a shared program at the interval of the check."""
 
@@ -108,8 +106,6 @@ class HostChecks:
         while True:
             began = self._clock()
             fault = await self._fault(check)
-            if fault is None:
-                continue
             if not fault:
                 since = None
                 self._tell(check, "")
@@ -120,16 +116,11 @@ class HostChecks:
             again = max(0.0, self._again - (self._clock() - began))
             await asyncio.sleep(again if fault else self._pause(check))
 
-    async def _fault(self, check: HostCheck) -> str | None:
-        """Return the fault, "" for none, None if this process stood still: it knows nothing."""
-        loop = asyncio.get_running_loop()
-        over = loop.time() + self._limit
+    async def _fault(self, check: HostCheck) -> str:
         try:
-            async with asyncio.timeout_at(over):
+            async with time_limit(self._limit):
                 await check.probe()
         except TimeoutError:
-            if loop.time() - over > LATE:
-                return None
             reason = check.reason()
             return f"{check.silence} Last heard: {reason}" if reason else check.silence
         except (

@@ -13,7 +13,7 @@ import pytest
 from core.errors import HostError
 from core.tasks import background
 from netplugin.cni.errors import LIMITED, NOT_AVAILABLE, NotReady
-from netplugin.diagnostics.host_checks import HOSTS, LATE, HostCheck, HostChecks
+from netplugin.diagnostics.host_checks import HOSTS, HostCheck, HostChecks
 from tests.unit.netplugin.agent import eventually
 
 QUICK = partial(HostChecks, limit=0.01, again=0.001)
@@ -35,8 +35,9 @@ class Part:
         self.asked += 1
         if self.stands_still:
             self.stands_still = False
-            time.sleep(LATE * 1.1)  # noqa: ASYNC251 - this process, not the part
-            await asyncio.Event().wait()
+            time.sleep(0.05)  # noqa: ASYNC251 - this process, not the part
+            for _ in range(3):  # the turns in which its answer is read
+                await asyncio.sleep(0)
         if self.silent:
             await asyncio.Event().wait()
         if self.fault:
