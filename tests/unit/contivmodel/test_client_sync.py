@@ -246,7 +246,8 @@ def test_a_broken_answer_leaves_the_outcome_unknown(sent: bytes, why: str, peer:
     assert failed.value.outcome_unknown
 
 
-def test_silence_is_not_waited_for_without_end(peer: Peer) -> None:
+@pytest.mark.usefixtures("peer")
+def test_silence_is_not_waited_for_without_end() -> None:
     with pytest.raises(MasterUnavailable, match="context deadline exceeded") as failed:
         RestClient(BASE, timeout=0.01).version()
     assert not failed.value.outcome_unknown
