@@ -22,7 +22,7 @@ policies first (`ofnet.pipelines.features.host_forwarding`).
 #
 # On the kernel's datapath packets come by the host's port as the host's firewall tracked them, in a
 # zone that is not of these tables: they would be taken for looked up, and never be entered. Table 0
-# has Open vSwitch forget that (since 2.17.3; others leave it as it is).
+# has Open vSwitch forget that (since 2.17.2; others leave it as it is).
 #
 # What comes by the host's port under the private address of a pod is a pod's packet that the host
 # routes back, from another tenant or against a policy: it is dropped. Private addresses of pods are
