@@ -17,14 +17,14 @@ from tests.bed.bgp_router import ADDRESS, BEHIND, EXTRA, BgpRouter
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.pods import Pod
-from tests.bed.waiting import WITHIN, eventually
+from tests.bed.waiting import PATIENCE, WITHIN, eventually
 from tests.system.conftest import unforeseen
 from tests.system.planes import planes
 
 HOST_AS, ROUTER_AS = 65002, 500
 ROUTERS = {"h1": ("50.1.1.1", HOST_AS), "h2": ("50.1.1.3", ROUTER_AS)}
 BEHIND_SUBNET, BEHIND_SUBNET6 = "198.51.100.0/24", "2001:db8:100::/64"
-FLAGS = {"netplugin": ["--audit-interval", "5"]}
+FLAGS = {"netplugin": ["--audit-interval", f"{5 * PATIENCE:g}"]}
 
 
 class RoutedCluster(NamedTuple):
