@@ -17,6 +17,8 @@ from tests.system.echoes import answering, reaches
 pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
 AGAIN = 50
+OWN_PORT = 20000
+"""Below those that Linux gives: an ended connection keeps one of these for a minute."""
 PATIENCE = 10.0
 
 
@@ -26,7 +28,7 @@ def connects(namespace: Namespace, source: str, target: str) -> None:
         end.settimeout(PATIENCE)
         end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        end.bind((source, 40000))
+        end.bind((source, OWN_PORT))
         end.connect((target, 80))
         assert end.recv(1) == b"", "the pod has closed it"
 

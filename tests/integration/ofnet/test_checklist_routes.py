@@ -69,8 +69,8 @@ def host_nat(node: HostBridge) -> set[str]:
 def of_host_port(node: HostBridge) -> set[str]:
     port = 555 + node.number
     return {
-        line(0, 99, f"in_port={port}", "goto_table:2"),
-        line(0, 102, f"udp,in_port={port},tp_dst=53", "goto_table:2"),
+        line(0, 99, f"in_port={port}", "ct_clear", "goto_table:2"),
+        line(0, 102, f"udp,in_port={port},tp_dst=53", "ct_clear", "goto_table:2"),
         line(7, 10, f"in_port={port}", "drop"),
         line(8, 101, "ip,nw_dst=172.20.0.0/16", "drop"),
     }

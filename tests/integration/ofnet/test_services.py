@@ -57,6 +57,8 @@ TOO_BIG = 2
 """The type of ICMPv6 that says so."""
 AGAIN = 50
 """Connections from one port, one after the other."""
+OWN_PORT = 20000
+"""Below those that Linux gives: an ended connection keeps one of these for a minute."""
 LONG = 4000
 """Bytes of a datagram that is sent in fragments."""
 Address = IPv4Address | IPv6Address
@@ -463,7 +465,7 @@ async def test_a_client_that_uses_a_port_again_and_again_harms_no_switch(
 
         def again() -> None:
             for _ in range(AGAIN):
-                with closing(_bound(pods[CLIENT], 40000, version)) as end:
+                with closing(_bound(pods[CLIENT], OWN_PORT, version)) as end:
                     # closed by a reset, so that its port is free at once
                     end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     end.connect((str(to), 8080))
@@ -476,12 +478,14 @@ async def test_a_client_that_uses_a_port_again_and_again_harms_no_switch(
 
 def _bound(inside: Namespace, port: int, version: int = 4) -> socket.socket:
     family, anywhere = (socket.AF_INET, "0.0.0.0") if version == 4 else (socket.AF_INET6, "::")
-    end = inside.call(lambda: socket.socket(family))
-    end.settimeout(PATIENCE)
-    end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    end.bind((anywhere, port))
-    return end
+    with ExitStack() as failed:
+        end = failed.enter_context(inside.call(lambda: socket.socket(family)))
+        end.settimeout(PATIENCE)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        end.bind((anywhere, port))
+        failed.pop_all()
+        return end
 
 
 @VERSIONS
