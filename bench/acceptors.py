@@ -9,17 +9,17 @@ store does with single puts in the same run.
 
 import asyncio
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, cast
 
 import uvloop
 from aiohttp import web
 
+from bench.bare import bare_process, serve, until_told
 from bench.endpoints import CLIENTS, CROWD, created_by, puts_per_second
 from bench.table import Row, show
 from core.tasks import background
@@ -30,6 +30,7 @@ from tests.bed.netns import free_port
 from tests.bed.store import store_url
 
 ACCEPTORS: Final = (0, 1, 2)
+_MODULE: Final = "bench.acceptors"
 _GATHER: Final = 0.004
 _HEAD: Final = 8
 """Bytes before a body: its number and its length, four each."""
@@ -52,11 +53,11 @@ def _measured(directory: Path, acceptors: int) -> Iterator[Row]:
             port, at = free_port(), str(directory / "bodies")
             url = store_url(store)
             if acceptors:
-                processes.enter_context(_process("commit", url, at))
+                processes.enter_context(bare_process(_MODULE, "commit", url, at))
             else:
-                processes.enter_context(_process("alone", url, str(port)))
+                processes.enter_context(bare_process(_MODULE, "alone", url, str(port)))
             for _ in range(acceptors):
-                processes.enter_context(_process("accept", at, str(port)))
+                processes.enter_context(bare_process(_MODULE, "accept", at, str(port)))
             puts = uvloop.run(puts_per_second(store))
             for clients in (CLIENTS, CROWD):
                 rate = uvloop.run(created_by(clients, port))
@@ -70,17 +71,6 @@ def _measured(directory: Path, acceptors: int) -> Iterator[Row]:
                 )
     finally:
         store.kill()
-
-
-@contextmanager
-def _process(*role: str) -> Iterator[None]:
-    command = [sys.executable, "-m", "bench.acceptors", *role]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        if process.stdin is None or process.stdout is None:
-            raise RuntimeError("the bare master has no pipes")
-        process.stdout.readline()
-        yield
-        process.stdin.close()
 
 
 class _Commits:
@@ -162,16 +152,7 @@ async def _serve(answer: Handle, port: int) -> None:
         body = await answer(await request.read())
         return web.Response(body=body, headers={"Content-Type": "application/json"})
 
-    runner = web.ServerRunner(web.Server(handle, access_log=None))
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port, reuse_port=True).start()
-    await _until_told()
-    await runner.cleanup()
-
-
-async def _until_told() -> None:
-    print("ready", flush=True)
-    await asyncio.to_thread(sys.stdin.read)
+    await serve(handle, port, shared=True)
 
 
 async def _alone(url: str, port: int) -> None:
@@ -194,7 +175,7 @@ async def _commit(url: str, at: str) -> None:
             answers.create_task(answer(frames, number, body))
 
         server = await asyncio.get_running_loop().create_unix_server(lambda: _Frames(received), at)
-        await _until_told()
+        await until_told("ready")
         server.close()
     await backend.close()
 

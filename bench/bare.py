@@ -8,12 +8,14 @@ import asyncio
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import uvloop
 from aiohttp import web
+
+Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 @contextmanager
@@ -22,24 +24,41 @@ def bare_server(body: bytes) -> Iterator[int]:
     with tempfile.NamedTemporaryFile() as file:
         file.write(body)
         file.flush()
-        command = [sys.executable, "-m", "bench.bare", file.name]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-            if process.stdin is None or process.stdout is None:
-                raise RuntimeError("the bare server has no pipes")
-            yield int(process.stdout.readline())
-            process.stdin.close()
+        with bare_process("bench.bare", file.name) as port:
+            yield int(port)
+
+
+@contextmanager
+def bare_process(module: str, *arguments: str) -> Iterator[bytes]:
+    """Run a module as a process; give its first line. It ends with its standard input."""
+    command = [sys.executable, "-m", module, *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        if process.stdin is None or process.stdout is None:
+            raise RuntimeError(f"the process of {module} has no pipes")
+        yield process.stdout.readline()
+        process.stdin.close()
+
+
+async def serve(handle: Handle, port: int = 0, *, shared: bool = False) -> None:
+    """Serve on a port of loopback, any for 0, which others may share, until standard input ends."""
+    runner = web.ServerRunner(web.Server(handle, access_log=None))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port, reuse_port=shared or None).start()
+    await until_told(runner.addresses[0][1])
+    await runner.cleanup()
+
+
+async def until_told(ready: object) -> None:
+    """Print what the process that started this one waits for; return when standard input ends."""
+    print(ready, flush=True)
+    await asyncio.to_thread(sys.stdin.read)
 
 
 async def _serve(body: bytes) -> None:
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
         return web.Response(body=body, headers={"Content-Type": "application/json"})
 
-    runner = web.ServerRunner(web.Server(answer, access_log=None))
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    print(runner.addresses[0][1], flush=True)
-    await asyncio.to_thread(sys.stdin.read)
-    await runner.cleanup()
+    await serve(answer)
 
 
 if __name__ == "__main__":
