@@ -35,8 +35,7 @@ class FlowDelta:
     `touched` has every flow key of the recomputed objects, changed or not; `faults` has those of
     them that cannot be turned into flows, with the reason. `ended` are the connections that the
     flows began before, or providers kept, and no more; `lasting` are those that are begun or kept
-    now. A `large` change names no flows to add: a
-    comparison with the switch finds them.
+    now. A `large` change names no flows to add: a comparison with the switch finds them.
     """
 
     add: tuple[Flow, ...] = ()

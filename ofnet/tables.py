@@ -288,6 +288,7 @@ _DECLARED: Final = (
         matches=frozenset({"in_port", "eth_type", "tunnel_id", "vlan_vid"}),
         actions=frozenset(
             {"meter", "ip_dscp", "push_vlan", "vlan_vid", "tunnel_id", "output", "report"}
+            | {"ct_clear"}
         ),
         writes=VRF.mask | SOURCE_GROUP.mask | RX_VTEP.mask | FROM_HOST.mask,
         next=frozenset(

@@ -153,8 +153,9 @@ def _unmarked(actions: str) -> str:
 
 
 def _hosts_own(recorded: Line, ours: Line, _case: Case) -> bool:
-    """Tell whether ours is the same, with the marks of a host's own endpoint."""
-    return ours.table in {1, 4} and _unmarked(ours.actions) == recorded.actions
+    """Tell whether ours is the same, with the marks of a host's own endpoint (`host-untracked`)."""
+    actions = ours.actions.removeprefix(FORGET) if ours.table == 1 else ours.actions
+    return ours.table in {1, 4} and _unmarked(actions) == recorded.actions
 
 
 CHANGED: Final[Mapping[str, Callable[[Line, Line, Case], bool]]] = {

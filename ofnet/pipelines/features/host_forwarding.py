@@ -81,9 +81,9 @@ _FOREIGN: Final = FROM_HOST.put(0)
 _OF_HOST: Final = Load(FROM_HOST, 1)
 _AGAIN: Final = Lookup(TableId.INGRESS_GROUP)
 ENTERED: Final = Instructions((ConntrackClear(),), goto=TableId.INGRESS_GROUP)
-"""The way of what comes by the host's port.
+"""Where packets from the host's port go, without the state of the host's own connection tracking.
 
-On the kernel's datapath it comes as the host's firewall tracked it, in a zone that is not of here.
+On the kernel's datapath they come with that state, and flows would take it for their zone's.
 """
 
 

@@ -15,6 +15,7 @@ from ofnet.openflow.actions import (
     DROP,
     TO_CONTROLLER,
     Action,
+    ConntrackClear,
     Instructions,
     PopVlan,
     SetField,
@@ -125,6 +126,8 @@ def port_input(
         marks |= SOURCE_GROUP.put(endpoint.group_id)
     if endpoint.of_host:
         marks |= FROM_HOST.put(1)
+        # as what comes by the host's own port (`ofnet.pipelines.features.host_paths`)
+        tagging = (ConntrackClear(), *tagging)
     yield into_tables(ObjectKind.LOCAL, endpoint.ofport, marks, tagging=tagging, meter=meter)
     if not endpoint.dscp:
         return

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from ofnet.openflow import oxm
+from ofnet.openflow.actions import ConntrackClear
 from ofnet.openflow.fields import (
     CT_ESTABLISHED,
     CT_INVALID,
@@ -20,7 +21,16 @@ from ofnet.openflow.fields import (
 )
 from ofnet.pipelines.packet_path import stages
 from ofnet.pipelines.packet_path.stages import ROUTER_MAC
-from ofnet.world import Bridge, FwdMode, HostPort, Rule, World, tunnel_source6
+from ofnet.tables import TableId
+from ofnet.world import (
+    Bridge,
+    FwdMode,
+    HostPort,
+    LocalEndpoint,
+    Rule,
+    World,
+    tunnel_source6,
+)
 from tests.unit.ofnet.pipelines import scene
 from tests.unit.ofnet.pipelines.scene import ANN, BOB, EVE
 from tests.unit.ofnet.walk import Packet, flows_of, send, tracked, walk
@@ -157,6 +167,24 @@ def test_how_the_hosts_firewall_tracked_a_packet_says_nothing(
             known = {**sent, "ct_state": CT_TRACKED | state}
             assert tracked(flows, known) == tracked(flows, sent)
             assert walk(flows, known) == walk(flows, sent)
+
+
+@in_all_modes
+def test_what_comes_by_a_hosts_interface_on_an_infra_network_is_untracked(
+    mode: FwdMode, bridge: Bridge
+) -> None:
+    """It comes as the host's firewall tracked it too; what pods send does not."""
+    made = world(mode, bridge)
+    own = replace(ANN, of_host=True, dscp=10)
+    flows = flows_of(replace(made, local={**made.local, ANN.key: own}), bridge)
+
+    def entries(pod: LocalEndpoint) -> list[bool]:
+        entered = (one for one in flows if one.table is TableId.VLAN)
+        of_port = (one for one in entered if dict(one.match.fields).get("in_port") == pod.ofport)
+        return [ConntrackClear() in one.instructions.actions for one in of_port]
+
+    assert entries(own) == [True] * 3, "by each of its flows"
+    assert set(entries(BOB)) == {False}
 
 
 @pytest.mark.parametrize("mode", list(FwdMode))
