@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 from xml.etree import ElementTree as ET
@@ -287,20 +288,30 @@ def run(command: Sequence[str], environ: Mapping[str, str], output: IO[str]) -> 
 
     A kernel that is built, or a guest, would go on without who waits for it.
     """
-    process = subprocess.Popen(
-        command,
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        process_group=0,
-    )
+    # A signal while the process is made would leave it without anybody who knows it: signals wait
+    # until it is known. The command itself begins with none blocked.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+    unblock = partial(signal.pthread_sigmask, signal.SIG_SETMASK, mask)
+    process: subprocess.Popen[bytes] | None = None
     try:
+        process = subprocess.Popen(
+            command,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+            preexec_fn=unblock,  # noqa: PLW1509 - there is one thread
+        )
+        unblock()
         process.wait()
     except BaseException:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait()
+        if process:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
         raise
+    finally:
+        unblock()
 
 
 def planned(words: Sequence[str]) -> int:
