@@ -10,6 +10,7 @@ import struct
 import pytest
 
 from tests.bed.cluster import Bed
+from tests.bed.connections import wait_without
 from tests.bed.netns import Namespace
 from tests.bed.waiting import eventually
 from tests.system.echoes import answering, reaches
@@ -41,6 +42,7 @@ def test_the_switches_of_both_hosts_go_on(bed: Bed) -> None:
         with answering(pod.namespace, pod.address, 80):
             for _ in range(AGAIN):
                 connects(first.namespace, first.address, pod.address)
+                wait_without(pod.namespace, 80)
         for host in bed.hosts:
             # answers nothing if it has ended
             assert host.ovs.appctl("version")

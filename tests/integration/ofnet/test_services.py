@@ -31,6 +31,7 @@ from ofnet.world import (
     ServicePort,
     World,
 )
+from tests.bed.connections import wait_without
 from tests.bed.netns import Namespace, fresh_name, tx_checksum_off
 from tests.bed.ovs import DATAPATH, OvsHost
 from tests.bed.waiting import eventually_async
@@ -470,6 +471,7 @@ async def test_a_client_that_uses_a_port_again_and_again_harms_no_switch(
                     end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     end.connect((str(to), 8080))
                     assert said(end) == only
+                wait_without(pods[only], 8080)
 
         await asyncio.to_thread(again)
     # answers nothing if it has ended
