@@ -5,10 +5,10 @@ The cookie is a digest of the content: two flows are equal exactly if their cook
 """
 
 import struct
-from hashlib import blake2b
 from typing import Final, NamedTuple, NewType, Self
 
 from ofnet.changes import ObjectKind
+from ofnet.digests import cookie_digest
 from ofnet.openflow.actions import Action, Conntrack, Instructions, Learn, Load, Lookup, SelectGroup
 from ofnet.openflow.match import Match
 from ofnet.openflow.meters import Meter
@@ -60,7 +60,7 @@ class _Content(NamedTuple):
     instructions: Instructions
     key: FlowKey
     cookie: int
-    """64 bits: 0xC0, the owner's kind, 48 bits of blake2b over all before it."""
+    """64 bits: 0xC0, the owner's kind, 48 bits of a digest of all before it."""
 
 
 class Flow(_Content):
@@ -87,8 +87,7 @@ class Flow(_Content):
         """Check the flow against its table's declaration, pack it and compute its cookie."""
         _check(table, match, instructions)
         key = FlowKey(_KEY_HEAD.pack(table, priority) + match.wire)
-        digest = blake2b(key + instructions.content, digest_size=6).digest()
-        cookie = _MAGIC | owner << 48 | int.from_bytes(digest, "big")
+        cookie = _MAGIC | owner << 48 | cookie_digest(key + instructions.content)
         return _new(cls, (owner, table, priority, match, instructions, key, cookie))
 
     @property

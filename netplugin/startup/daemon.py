@@ -37,6 +37,7 @@ from netplugin.kube import config
 from netplugin.kube.config import KubeConfig
 from netplugin.kube.discovery import access_of, api_hosts
 from netplugin.masters.cluster_settings import cluster_settings
+from netplugin.masters.host_id import flow_key
 from netplugin.masters.own_record import OwnRecord
 from netplugin.pods.registry.pod_host import place_as_asked
 from netplugin.settings import AgentSettings
@@ -58,6 +59,7 @@ from netplugin.startup.pod_services import PodServices, build_pod_services
 from netplugin.startup.resync import resync
 from netplugin.startup.servers import start_servers
 from netplugin.startup.tunnel_health import build_tunnel_health
+from ofnet import digests
 from ofnet.openflow import packets
 from ofnet.world import FwdMode
 from state.watch_scope import WatchScope
@@ -120,6 +122,8 @@ async def _start(context: Context, kube_config: KubeConfig) -> None:
     # Before anything on this host is changed; and before the resync, so that peers create their
     # tunnels to this host meanwhile.
     own = await claim_host(context, clients, macs)
+    # Before the first flow is made, and with every start the same.
+    digests.use_key(flow_key(settings.host_id_file))
     early.step = "waiting for Open vSwitch"
     switches, fwd_mode = await start_switches(context), FwdMode(cluster.fwd_mode)
     in_kubernetes = settings.k8s_config is not None

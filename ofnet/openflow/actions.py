@@ -7,10 +7,10 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from hashlib import blake2b
 from ipaddress import IPv4Address, IPv6Address
 from typing import ClassVar, Final, NamedTuple, Self
 
+from ofnet import digests
 from ofnet.openflow import oxm
 from ofnet.openflow.fields import VRF, Bits, Field
 from ofnet.openflow.match import PADDING
@@ -433,9 +433,8 @@ class SelectGroup:
             + b"".join([action.pack() for action in bucket.actions])
             for bucket in self.buckets
         ]
-        digest = blake2b(b"".join(packed), digest_size=4).digest()
         # OpenFlow's own numbers begin at 0xffffff00
-        object.__setattr__(self, "id", int.from_bytes(digest, "big") % 0xFFFFFF00)
+        object.__setattr__(self, "id", digests.number(b"".join(packed)) % 0xFFFFFF00)
 
     def pack(self) -> bytes:
         """Return the action's bytes."""

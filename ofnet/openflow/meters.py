@@ -6,8 +6,9 @@ those of reports to the agent; `ofnet.openflow.actions.Instructions` have them,
 """
 
 import struct
-from hashlib import blake2b
 from typing import Final, NamedTuple, Self
+
+from ofnet import digests
 
 _INSTRUCTION: Final = struct.Struct(">HHI")
 _CONTENT: Final = struct.Struct(">III")
@@ -80,4 +81,4 @@ class Meter(NamedTuple):
 
 def _shared(name: bytes) -> int:
     """Return one of the numbers of a range of meters that names share."""
-    return int.from_bytes(blake2b(name, digest_size=4).digest(), "big") % _REPORT_METERS
+    return digests.number(name) % _REPORT_METERS

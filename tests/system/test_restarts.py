@@ -5,6 +5,7 @@ and in the end compares flows (cookies and age included), ports, links, journals
 those of before; then a new pod must work.
 """
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,6 +19,7 @@ from tests.bed.hosts import Host
 from tests.bed.pods import CniFailed, Pod
 from tests.bed.routing_events import routing_events
 from tests.bed.waiting import eventually
+from tests.system import footprint
 from tests.system.footprint import eventually_same, flow_ages, steady
 from tests.system.planes import applied
 from tests.system.rest import release
@@ -72,6 +74,21 @@ def remember_neighbours(pods: tuple[Pod, ...]) -> None:
     """Have the pods ask for each other anew: while the agent is away nobody answers ARP."""
     for pod in pods:
         pod.namespace.run(["ip", "neigh", "flush", "dev", "eth0"])
+
+
+@pytest.mark.usefixtures("three")
+def test_no_host_numbers_its_flows_as_another_does(bed: Bed) -> None:
+    """The key of the numbers is the host's: a look at one host tells nothing of another's."""
+    near, far = (numbers(host) for host in bed.hosts)
+    both = near.keys() & far.keys()
+    assert len(both) > len(near) / 2, "most flows are on the other host too"
+    assert not [flow for flow in both if near[flow] == far[flow]]
+
+
+def numbers(host: Host) -> dict[str, str]:
+    """Return the cookies of a host's flows, by bridge, table, match and actions."""
+    found = (re.fullmatch(r"(\S+) cookie=(\w+), (.*)", flow) for flow in footprint.flows(host))
+    return {f"{one[1]} {one[3]}": one[2] for one in found if one}
 
 
 def test_killed_agents_lose_no_packet(bed: Bed, three: tuple[Pod, Pod, Pod]) -> None:

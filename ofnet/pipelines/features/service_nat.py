@@ -40,10 +40,10 @@ are translated after policy. Ports without a provider go to the agent, which ref
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from hashlib import blake2b
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final
 
+from ofnet import digests
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow, cookie_of_kind
 from ofnet.openflow import oxm
@@ -582,8 +582,7 @@ def _fragments(version: int) -> Iterator[MatchFields]:
 
 def _number(provider: Provider) -> int:
     """Return the number that stands for a provider in a learned flow, never 0."""
-    text = f"{provider.address}:{provider.port}".encode()
-    return int.from_bytes(blake2b(text, digest_size=4).digest(), "big") or 1
+    return digests.number(f"{provider.address}:{provider.port}".encode()) or 1
 
 
 def _blocks(network: Network, version: int) -> Iterable[Block]:
