@@ -287,3 +287,12 @@ def test_lines_of_the_long_guides_are_short(page: str) -> None:
         if len(line) > WIDTH and not code and not line.lstrip().startswith("|"):
             long.append(line)
     assert long == []
+
+
+def test_the_list_of_decisions_names_each_once_in_order() -> None:
+    pages = sorted(path.name for path in (ROOT / "docs/adr").glob("0*.md"))
+    rows = re.findall(
+        r"^\| \[(\d+)\]\((\S+)\)", (ROOT / "docs/adr/README.md").read_text(), re.MULTILINE
+    )
+    assert [page for _, page in rows] == pages
+    assert [int(number) for number, _ in rows] == [int(page[:4]) for page in pages]
