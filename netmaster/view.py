@@ -93,8 +93,8 @@ Types that are not listed come last.
 class View:
     """All that the leader has stored, with indexes. Readers never change its attributes.
 
-    Endpoints: `network_endpoints`, `group_endpoints`, `host_endpoints`, `same_endpoint_id`,
-    `same_container_id` and `labelled` are indexes of `endpoints`. `orphaned_rules` are those of
+    Endpoints: `network_endpoints`, `group_endpoints`, `host_endpoints`, `same_container_id` and
+    `labelled` are indexes of `endpoints`. `orphaned_rules` are those of
     `netmaster.indexes.rest_objects`.
     """
 
@@ -123,7 +123,6 @@ class View:
         self.network_endpoints = self._endpoint_index.by_network
         self.group_endpoints = self._endpoint_index.by_group
         self.host_endpoints = self._endpoint_index.by_host
-        self.same_endpoint_id = self._endpoint_index.by_endpoint_id
         self.same_container_id = self._endpoint_index.by_container_id
         self.labelled = self._endpoint_index.by_label
 
@@ -221,7 +220,7 @@ class View:
         flat: tuple[Mapping[Any, object], ...] = (
             *(self.endpoints, self.networks, self.groups, self.services, self.bgps, self.docknets),
             *(self.cleanups, self.absences, self.drains, self.answers, self.pending_effects),
-            *(self.block_leases, self.same_endpoint_id, self.same_container_id),
+            *(self.block_leases, self.same_container_id),
             *(self.changes, self.reservations, self.network_tags, self.group_tags),
             *(of.grants for of in self.addresses.values()),
             *self.orphaned_rules.values(),

@@ -120,7 +120,8 @@ def decode_endpoint(key: str, value: bytes) -> EndpointRecord:
     fields.expect("id", epid)
     # All texts in one call: endpoints are the most numerous records, and their decoding dominates
     # the start of a leader or an agent. What many endpoints have in common is interned: one copy
-    # of it, which goes with the last of them.
+    # of it, which goes with the last of them. An endpoint's names are often one text of 64
+    # characters, which is kept once.
     network, endpoint_id, service, group, ip, ip6, mac, host, intf, vtep, container, name = (
         fields.each_text(_ENDPOINT_TEXTS)
     )
@@ -138,8 +139,8 @@ def decode_endpoint(key: str, value: bytes) -> EndpointRecord:
         intf_name=intf,
         vtep_ip=intern(vtep),
         labels=fields.labels("labels"),
-        container_id=container,
-        common_name=name,
+        container_id=endpoint_id if container == endpoint_id else container,
+        common_name=endpoint_id if name == endpoint_id else name,
     )
 
 

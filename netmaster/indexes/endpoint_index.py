@@ -1,10 +1,10 @@
-"""Endpoints by key, and indexes of them: by network, group, host, ids and labels. Pure.
+"""Endpoints by key, and indexes of them: by network, group, host, container and labels. Pure.
 
 `netmaster.view` keeps one, so that a decision about the endpoints of one network, group or host
 does not scan all endpoints.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
@@ -27,7 +27,6 @@ class EndpointIndex:
         self.by_network: dict[NetworkId, Members] = {}
         self.by_group: dict[GroupKey, Members] = {}
         self.by_host: dict[HostLabel, Members] = {}
-        self.by_endpoint_id: dict[str, Few] = {}
         self.by_container_id: dict[str, Few] = {}
         self.by_label: dict[tuple[str, str], Members] = {}
 
@@ -39,7 +38,6 @@ class EndpointIndex:
         self.endpoints[key] = endpoint
         self.by_network.setdefault(endpoint.network, {})[key] = None
         self.by_host.setdefault(endpoint.homing_host, {})[key] = None
-        _add(self.by_endpoint_id, endpoint.endpoint_id, key)
         if endpoint.group_key:
             self.by_group.setdefault(GroupKey(endpoint.group_key), {})[key] = None
         if endpoint.container_id:
@@ -54,13 +52,19 @@ class EndpointIndex:
             return
         _drop(self.by_network, endpoint.network, key)
         _drop(self.by_host, endpoint.homing_host, key)
-        _drop_of_few(self.by_endpoint_id, endpoint.endpoint_id, key)
         if endpoint.group_key:
             _drop(self.by_group, GroupKey(endpoint.group_key), key)
         if endpoint.container_id:
             _drop_of_few(self.by_container_id, endpoint.container_id, key)
         for label in _labels(endpoint):
             _drop(self.by_label, label, key)
+
+
+def with_id(endpoints: Mapping[EndpointKey, EndpointRecord], endpoint_id: str) -> list[EndpointKey]:
+    """Return the keys of the endpoints of a container, in whatever networks."""
+    # Not an index: people ask this, a few times a day, and it takes 3 ms among 100 000, whose index
+    # would take 12 MiB.
+    return [key for key, one in endpoints.items() if one.endpoint_id == endpoint_id]
 
 
 def _labels(endpoint: EndpointRecord) -> Iterable[tuple[str, str]]:

@@ -12,6 +12,7 @@ from typing import Final
 from core import ids, keys
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import EndpointKey, GroupName, HostLabel, NetworkName, TenantName
+from netmaster.indexes.endpoint_index import with_id
 from netmaster.plan.endpoints import endpoint
 from netmaster.plan.model import Plan
 from netmaster.stored import ANY_TENANT, CleanupCategory, EndpointCleanup, Write
@@ -144,8 +145,7 @@ def _selected(view: View, cleanup: EndpointCleanup) -> Iterable[EndpointKey]:
         case CleanupCategory.HOST:
             return view.host_endpoints.get(HostLabel(name), ())
         case CleanupCategory.ENDPOINT:
-            same = view.same_endpoint_id.get(name, ())
-            return [key for key in same if _is_in(view, key, tenant)]
+            return [key for key in with_id(view.endpoints, name) if _is_in(view, key, tenant)]
 
 
 def _container(view: View, tenant: TenantName, text: str) -> str:

@@ -21,6 +21,7 @@ from contivmodel.service_objects import ServiceLB
 from core import ids
 from core.errors import Conflict, NotFound
 from core.ids import EndpointKey, GroupName, NetworkName, TenantName
+from netmaster.indexes.endpoint_index import with_id
 from netmaster.plan import quotas
 from netmaster.view import View, network_of
 from state import derive
@@ -154,7 +155,7 @@ def find_endpoint(view: View, text: str, tenants: Collection[str] | None = None)
     Only endpoints of `tenants` are there for the client; None for all. Raises Conflict for a part
     of the names of several endpoints.
     """
-    same = [one for one in view.same_endpoint_id.get(text, ()) if _is_of(view, one, tenants)]
+    same = [one for one in with_id(view.endpoints, text) if _is_of(view, one, tenants)]
     if same:
         return view.endpoints[min(same)]
     fits = [

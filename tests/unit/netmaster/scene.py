@@ -206,7 +206,6 @@ def shown(view: View) -> dict[str, Any]:
             {nid: set(members) for nid, members in view.network_endpoints.items()},
             {key: set(members) for key, members in view.group_endpoints.items()},
             {label: set(members) for label, members in view.host_endpoints.items()},
-            {name: set(members) for name, members in view.same_endpoint_id.items()},
             {name: set(members) for name, members in view.same_container_id.items()},
             {label: set(members) for label, members in view.labelled.items()},
             view.network_tags,

@@ -88,7 +88,7 @@ def test_indexes_drop_what_is_removed() -> None:
     view = scene.view
     assert not view.network_endpoints
     assert not view.group_endpoints
-    assert not view.same_endpoint_id
+    assert not view.same_container_id
     assert not view.reservations
 
 

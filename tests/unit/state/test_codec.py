@@ -195,6 +195,15 @@ def test_decode_undoes_encode(key: str, record: Record) -> None:
     assert codec.decode(key, codec.encode(record)) == record
 
 
+def test_an_endpoints_equal_names_are_one_text() -> None:
+    """A leader holds a hundred thousand of them, of 64 characters each."""
+    one = "0123456789abcdef" * 4
+    written = dataclasses.replace(ENDPOINT, endpoint_id=one, container_id=one, common_name=one)
+    read = codec.decode_endpoint(keys.endpoint(ENDPOINT.key), codec.encode(written))
+    assert read == written
+    assert read.container_id is read.common_name is read.endpoint_id
+
+
 def test_a_bgp_record_has_ipv6_where_there_is_some() -> None:
     written = json.loads(codec.encode(BGP))
     original = dataclasses.replace(BGP, router_ipv6="", neighbor_ipv6="")

@@ -107,11 +107,8 @@ def test_what_other_tenants_have_changes_no_answer(
             for number, (tenant, name, common) in enumerate(endpoints)
             if (tenant, name, common) in seen
         }
-        same: dict[str, set[EndpointKey]] = {}
-        for key, one in records.items():
-            same.setdefault(one.endpoint_id, set()).add(key)
         networks = {tenant: SimpleNamespace(tenant=tenant) for tenant in ("red", "blue")}
-        view: Any = SimpleNamespace(endpoints=records, same_endpoint_id=same, networks=networks)
+        view: Any = SimpleNamespace(endpoints=records, networks=networks)
         try:
             return str(inspect.find_endpoint(view, text, tenants).key)
         except ContivError as exc:
