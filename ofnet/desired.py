@@ -8,12 +8,14 @@ the instance.
 import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import Final
 
 from ofnet.changes import Changes, ObjectId, ObjectKind, affected
 from ofnet.flows import AnyFlow, Flow, FlowKey, table_of
+from ofnet.group_numbers import GroupNumbers, renumbered
 from ofnet.openflow.actions import METERED, Conntrack, Report, SelectGroup
 from ofnet.openflow.meters import Meter
 from ofnet.ownership import Ownership
@@ -72,7 +74,7 @@ class Desired:
         self._world = World(fwd_mode=FwdMode.BRIDGE)
         self._pipeline: Pipeline = PIPELINES[mode_of(bridge, FwdMode.BRIDGE)]
         self._ownership: Ownership[FlowKey, AnyFlow] = Ownership()
-        self._groups: dict[int, SelectGroup] = {}
+        self._groups = GroupNumbers()
         self._kept: dict[str, frozenset[Translated]] = {}
         """By service: the connections that providers keep although they get no new ones."""
 
@@ -92,10 +94,11 @@ class Desired:
         That raises RuntimeError if they are not those that are kept.
         """
         pipeline, world, kept = self._pipeline, self._world, dict(self.held)
-        owners = tuple(self._ownership.owners())
+        owners, moved = tuple(self._ownership.owners()), self._groups.moved
 
         def read() -> dict[FlowKey, Flow]:
-            made = [flow for oid in owners for flow in pipeline.flows(oid, world)]
+            flows_of = partial(pipeline.flows, world=world)
+            made = [*renumbered(chain.from_iterable(map(flows_of, owners)), moved)]
             # of several objects that claim a flow one has it
             flows = {flow.key: flow for flow in made if _same(kept.get(flow.key), flow)}
             if {flow.key for flow in made} != kept.keys() or len(flows) != len(kept):
@@ -111,8 +114,9 @@ class Desired:
             owner = self._ownership.owner(key)
             if owner is not None:
                 wanted.setdefault(owner, set()).add(key)
+        moved = self._groups.moved
         for owner, its in wanted.items():
-            made = self._pipeline.flows(owner, self._world)
+            made = renumbered(self._pipeline.flows(owner, self._world), moved)
             yield from {flow.key: flow for flow in made if flow.key in its}.values()
 
     def whole(self) -> Iterator[Flow]:
@@ -121,9 +125,7 @@ class Desired:
 
     def groups(self) -> frozenset[int]:
         """Return the numbers of the groups that the flows use, and forget all others."""
-        used = (flow.group for flow in self.whole())
-        self._groups = {group.id: group for group in used if group is not None}
-        return frozenset(self._groups)
+        return self._groups.keep(group for flow in self.whole() if (group := flow.group))
 
     def meters(self) -> frozenset[Meter]:
         """Return the meters that the flows use."""
@@ -249,24 +251,13 @@ class Desired:
 
     def _flows(self, oid: ObjectId) -> dict[FlowKey, Flow]:
         try:
-            flows = {flow.key: flow for flow in self._pipeline.flows(oid, self._world)}
-            self._number(flows.values())
+            made = self._pipeline.flows(oid, self._world)
+            flows = {flow.key: self._groups.numbered(flow) for flow in made}
         except (ValueError, struct.error) as exc:
             self.faults[oid] = str(exc)
             return {}
         self.faults.pop(oid, None)
         return flows
-
-    def _number(self, flows: Iterable[Flow]) -> None:
-        """Note the groups that flows use.
-
-        Raises ValueError for one whose number another group has: it would send connections to the
-        providers of another service. Of 1 000 groups two have one number once in 8 000 times.
-        """
-        for flow in flows:
-            group = flow.instructions.group
-            if group is not None and self._groups.setdefault(group.id, group) != group:
-                raise ValueError(f"group {group.id} has the number of another")
 
 
 _ASKED: Final = frozenset({Conntrack.name, SelectGroup.name, Report.name, METERED})

@@ -100,6 +100,12 @@ class Flow(_Content):
         """The group that must be there before the flow."""
         return self.instructions.group
 
+    def with_group(self, group: SelectGroup) -> "Flow":
+        """Return the flow that uses another group."""
+        actions, metadata, goto, meter, *_ = self.instructions
+        instructions = Instructions((*actions[:-1], group), metadata, goto, meter)
+        return Flow(self.owner, self.table, self.priority, self.match, instructions)
+
     @property
     def meters(self) -> tuple[Meter, ...]:
         """The meters that must be there before the flow."""

@@ -419,12 +419,14 @@ class SelectGroup:
 
     The group's number is a digest of its buckets: two groups are equal if their numbers are, and
     a dump of numbers is enough for a comparison. So a group never changes; a flow with other
-    buckets uses another group.
+    buckets uses another group. A group whose number another has gets another `turn`, and by it
+    another number (`ofnet.group_numbers`).
     """
 
     name: ClassVar = "group"
 
     buckets: tuple[Bucket, ...]
+    turn: int = 0
     id: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -433,6 +435,8 @@ class SelectGroup:
             + b"".join([action.pack() for action in bucket.actions])
             for bucket in self.buckets
         ]
+        if self.turn:
+            packed.append(struct.pack(">I", self.turn))
         # OpenFlow's own numbers begin at 0xffffff00
         object.__setattr__(self, "id", digests.number(b"".join(packed)) % 0xFFFFFF00)
 
