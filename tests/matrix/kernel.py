@@ -257,12 +257,14 @@ def files(release: str) -> Iterator[dict[str, str]]:
         roots.prepare(root, ROOT)
         box = Box(root)
         box.start()
+        roots.unfinished(release).touch()
         setup = f"cd /{roots.TREE} && make setup"
         try:
             with (LOGS / f"{release}-setup.log").open("w") as log:
                 box.run(setup, online=True, output=log).check_returncode()
         finally:
             box.stop()
+        roots.unfinished(release).unlink()
         yield {"KERNEL_CHECK_ROOT": str(root), "KERNEL_CHECK_TREE": f"/{roots.TREE}"}
 
 
