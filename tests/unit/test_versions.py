@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from setuptools import find_namespace_packages  # type: ignore[import-untyped]
 
 from contivk8s import main as contivk8s
 from contivk8s import netcontiv
@@ -37,3 +38,15 @@ def test_images_and_packages_that_are_named_are_of_this_version(path: Path) -> N
 def test_the_changelog_has_the_version() -> None:
     heads = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert heads[0] == f"[Unreleased], to be {VERSION}" or heads[0].startswith(f"[{VERSION}] ")
+
+
+def test_what_is_built_is_not_searched_for_packages(tmp_path: Path) -> None:
+    """Images lie in `build`, with links that lead round in circles: a search would not end."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    inside = tmp_path / "build" / "image"
+    inside.mkdir(parents=True)
+    for number in range(2):
+        (inside / f"again{number}").symlink_to(inside)
+    (tmp_path / "core").mkdir()
+    options = project["tool"]["setuptools"]["packages"]["find"]
+    assert find_namespace_packages(str(tmp_path), **options) == ["core"]
