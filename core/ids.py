@@ -58,6 +58,11 @@ def split_network_id(nid: NetworkId) -> tuple[NetworkName, TenantName]:
     return NetworkName(network), TenantName(tenant)
 
 
+def network_name(nid: NetworkId, tenant: TenantName) -> NetworkName:
+    """Return the name of a tenant's network, by its id."""
+    return NetworkName(nid.removesuffix(f".{tenant}"))
+
+
 def group_key(group: GroupName, tenant: TenantName) -> GroupKey:
     """Return the record id of an endpoint group."""
     return GroupKey(f"{group}:{tenant}")

@@ -494,5 +494,25 @@ def network_of(group: GroupRecord) -> NetworkId:
     return ids.network_id(NetworkName(group.network), TenantName(group.tenant))
 
 
+def network_named(view: View, name: str, tenant: str) -> NetworkRecord | None:
+    """Return the network of a name in a tenant, None if this tenant has none of that name.
+
+    Ask this, not `networks` by an id that is made of names: names have dots, so network `n.dev` of
+    tenant `red` would have the id of `n` of `dev.red`, and its users what is another tenant's.
+    """
+    nid = own_network_id(view, name, tenant)
+    return None if nid is None else view.networks.get(nid)
+
+
+def own_network_id(view: View, name: str, tenant: str) -> NetworkId | None:
+    """Return the id of a tenant's network that may be gone; None for that of another tenant's.
+
+    Endpoints of hosts outlive their infra network, and are deleted by its name.
+    """
+    nid = ids.network_id(NetworkName(name), TenantName(tenant))
+    record = view.networks.get(nid)
+    return None if record is not None and record.tenant != tenant else nid
+
+
 def _load_rank(stored: tuple[str, Stored]) -> int:
     return _LOAD_RANK.get(type(stored[1]), len(_LOAD_RANK))

@@ -21,7 +21,7 @@ from aiohttp import web
 from contivmodel.wire import dumps
 from core.addresses import authority
 from core.errors import SwitchRefused, SwitchUnavailable
-from core.ids import split_network_id
+from core.ids import network_name
 from core.logs import fields
 from core.numbers import bounded
 from netplugin.world.cluster_endpoints.endpoints import Endpoints
@@ -151,7 +151,8 @@ class PolicyLog:
         if end.endpoint is None or end.network is None:
             return found
         record = self._endpoints.record(end.endpoint)
-        network, tenant = split_network_id(end.network)
+        tenant = self._endpoints.tenant_of(end.network)
+        network = network_name(end.network, tenant)
         found |= {"tenant": tenant, "network": network, "endpoint": end.endpoint}
         if record is not None:
             group = record.group_key.partition(":")[0]

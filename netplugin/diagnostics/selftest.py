@@ -17,7 +17,7 @@ from aiohttp import web
 
 from contivmodel.wire import dumps
 from core.errors import ContivError, HostError
-from core.ids import EndpointKey, HostLabel, split_network_id
+from core.ids import EndpointKey, HostLabel
 from core.patience import patient
 from daemons.health import Check
 from netplugin.bridges.vxlan.path_mtu import (
@@ -30,6 +30,7 @@ from netplugin.bridges.vxlan.path_mtu import (
 )
 from netplugin.dns import messages
 from netplugin.dns.nameserver import NameServer
+from netplugin.world.cluster_endpoints.endpoints import Endpoints
 from netplugin.world.peers import Address
 from ofnet.agent import BridgeAgent
 from ofnet.changes import ObjectKind
@@ -82,6 +83,7 @@ class HostSelfTest:
     ready: Mapping[str, Check]
     agents: Mapping[Bridge, BridgeAgent]
     names: NameServer
+    endpoints: Endpoints
     peers: TunnelEnds
     sizes: PodSizes
     probe: Probe
@@ -206,7 +208,8 @@ class HostSelfTest:
 
     def _questions(self) -> Iterator[tuple[Question, str, IPv4Address]]:
         worlds = (agent.world for agent in self.agents.values())
-        networks = {split_network_id(one)[1]: one for world in worlds for one in world.networks}
+        tenant_of = self.endpoints.tenant_of
+        networks = {tenant_of(one): one for world in worlds for one in world.networks}
         for tenant, kinds in self.names.report()["dnsRecords"].items():
             for name, shown in (
                 *kinds.get("commonNames", {}).items(),

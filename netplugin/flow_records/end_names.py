@@ -6,16 +6,16 @@ them. The World's own words for a flow are `netplugin.trace.flow_reasons`'.
 
 from typing import Final
 
-from core.ids import POD_NAME, POD_NAMESPACE, split_network_id
+from core.ids import POD_NAME, POD_NAMESPACE, network_name
 from netplugin.diagnostics.policy_log import rule_names
 from netplugin.trace import flow_reasons
+from netplugin.world.cluster_endpoints.endpoint_table import EndpointRow
 from netplugin.world.kubernetes.kube_policies import KubePolicies
 from ofnet.changes import ObjectId, ObjectKind
 from ofnet.drops import DroppedPacket
 from ofnet.tables import TableId
 from ofnet.world import World
 from state.flow_records import EndNames
-from state.records import EndpointRecord
 
 SPOOFED: Final = "spoofed"
 _BY_OWNER: Final = {
@@ -39,9 +39,10 @@ _BY_TABLE: Final = {
 REFUSED: Final = "no-provider"
 
 
-def of_endpoint(record: EndpointRecord) -> EndNames:
+def of_endpoint(row: EndpointRow) -> EndNames:
     """Return the names of an endpoint."""
-    network, tenant = split_network_id(record.network)
+    record, tenant = row
+    network = network_name(record.network, tenant)
     labels = record.labels or {}
     return EndNames(
         tenant=tenant,

@@ -29,6 +29,7 @@ from netplugin.flow_records.places import Located, PortPlaces, ServiceNames
 from netplugin.flow_records.ring import Ring
 from netplugin.ovsdb.control_socket import SwitchCommands
 from netplugin.ovsdb.rows import PortRow
+from netplugin.world.cluster_endpoints.endpoint_table import EndpointRow
 from netplugin.world.kubernetes.kube_policies import KubePolicies
 from ofnet.agent import BridgeAgent
 from ofnet.changes import ObjectId, ObjectKind
@@ -37,7 +38,6 @@ from ofnet.logged_rules import LoggedEnd, LoggedPacket
 from ofnet.tables import TableId
 from ofnet.world import Bridge
 from state.flow_records import AUDITED, DROPPED, FORWARDED, NAMELESS, End, EndNames, FlowRecord
-from state.records import EndpointRecord
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ AT_ONCE: Final = 500
 _Key = tuple[Bridge, int, int, Place, Place]
 _Source = tuple[Bridge, int, int, Place]
 _DropKey = tuple[Bridge, str, ObjectId, int, LoggedEnd, LoggedEnd]
-Records = Callable[[EndpointKey], EndpointRecord | None]
+Rows = Callable[[EndpointKey], EndpointRow | None]
 
 
 class DropCounter(Protocol):
@@ -106,7 +106,7 @@ class FlowRecorder:
         self,
         control: SwitchCommands,
         ports: Callable[[], Mapping[str, PortRow]],
-        record: Records,
+        row: Rows,
         policies: KubePolicies,
         *,
         now: Callable[[], float],
@@ -122,7 +122,7 @@ class FlowRecorder:
         self._reported: Mapping[str, Reporting] | None = None
         self._control = control
         self._ports = ports
-        self._record = record
+        self._row = row
         self._policies = policies
         self._now = now
         self._interval = interval
@@ -360,8 +360,8 @@ class FlowRecorder:
         self.ring.expire(now)
 
     def _names(self, key: EndpointKey | None) -> EndNames:
-        record = self._record(key) if key is not None else None
-        return end_names.of_endpoint(record) if record is not None else NAMELESS
+        row = self._row(key) if key is not None else None
+        return end_names.of_endpoint(row) if row is not None else NAMELESS
 
 
 def _read(

@@ -14,7 +14,6 @@ from ipaddress import ip_network
 from typing import Any, Final
 
 from core.errors import ContivError
-from core.ids import network_id
 from core.logs import fields
 from core.retry import FaultBoard
 from netplugin.libnetwork.engine import Engine, EngineNetwork, EngineState
@@ -100,7 +99,7 @@ class Docknets:
         ]
         bodies = {}
         for place in places:
-            network = self._world.networks.get(network_id(place.network, place.tenant))
+            network = self._world.networks.named(place.network, place.tenant)
             if network is not None:
                 bodies[place.name] = body_of(place, network)
         return bodies

@@ -88,7 +88,7 @@ class NetworkDriver:
         """Name the link that the engine is to move into the container, and the gateways."""
         call = read(Join, body)
         entry = await self._pods.join(call.endpoint_id, call.sandbox)
-        network = self._world.networks.get(entry.spec.network_id)
+        network = self._world.networks.named(entry.spec.network, entry.spec.tenant)
         if network is None:
             raise NotFound(f"network {entry.spec.network} of tenant {entry.spec.tenant} is gone")
         return {
@@ -127,7 +127,7 @@ class NetworkDriver:
     async def keep_auxiliary(self, place: DockerPlace, addresses: tuple[str, ...]) -> None:
         """Keep the addresses of a docker network reserved that others than containers have."""
         # A reservation without an endpoint ends in time; while the network is there it is renewed.
-        network = self._world.networks.get(network_id(place.network, place.tenant))
+        network = self._world.networks.named(place.network, place.tenant)
         if network is None:
             return
         for address in addresses:

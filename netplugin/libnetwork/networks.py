@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from core.errors import ContivError, NotFound
-from core.ids import GroupName, NetworkName, TenantName, group_key, network_id
+from core.ids import GroupName, NetworkName, TenantName, group_key
 from core.logs import fields
 from core.patience import patient
 from netplugin.bridges.record_events import RecordEvents
@@ -156,7 +156,7 @@ class NetworkNames:
 
     def _of_name(self, name: str, tenant: TenantName) -> DockerPlace | None:
         """Return the network, else the group, of a name: `[group.]network` was one, too."""
-        if self._world.networks.get(network_id(NetworkName(name), tenant)) is not None:
+        if self._world.networks.named(NetworkName(name), tenant) is not None:
             return DockerPlace(tenant, NetworkName(name))
         group = self._world.endpoints.group(group_key(GroupName(name), tenant))
         if group is not None:

@@ -18,7 +18,7 @@ from typing import Final
 
 from contivmodel.rpc import AllocAddressRequest, ReleaseAddressRequest
 from core.errors import Invalid, NotFound
-from core.ids import NetworkId, group_key, network_id
+from core.ids import NetworkId, group_key
 from netplugin.libnetwork.calls import (
     LOCAL_SPACE,
     TAG,
@@ -219,7 +219,7 @@ class IpamDriver:
 
     def _network(self, place: DockerPlace) -> NetworkRecord | None:
         # netmaster creates docker's network before its own record, so it may not be known yet.
-        return self._world.networks.get(network_id(place.network, place.tenant))
+        return self._world.networks.named(place.network, place.tenant)
 
     def _subnet(self, call: RequestPool, network: NetworkRecord | None) -> str:
         """Return the subnet that is asked for, or that of the network. Raises Invalid."""
@@ -285,7 +285,7 @@ def with_subnet(world: WorldBuilder, subnet: str) -> list[NetworkRecord]:
 
 def known(world: WorldBuilder, place: DockerPlace) -> bool:
     """Return whether the store has a network, and the group if one is named."""
-    network = world.networks.get(network_id(place.network, place.tenant))
+    network = world.networks.named(place.network, place.tenant)
     if network is None or not place.group:
         return network is not None
     group = world.endpoints.group(group_key(place.group, place.tenant))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from core.errors import HostError
-from core.ids import EndpointKey, GroupName, NetworkName, TenantName, group_key, network_id
+from core.ids import EndpointKey, GroupName, NetworkName, TenantName, group_key
 from core.retry import Loop
 from netplugin.flow_records import end_names
 from netplugin.kernel.links.link_counters import LinkCount
@@ -23,7 +23,7 @@ from ofnet.changes import ObjectId, ObjectKind
 from ofnet.drops import DroppedPacket
 
 if TYPE_CHECKING:
-    from state.records import EndpointRecord
+    from netplugin.world.cluster_endpoints.endpoint_table import EndpointRow
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class PodMetrics:
         self._read = read
         self._clock = clock
         self._loop = Loop(log, "traffic of pods not counted")
-        self._known: dict[EndpointKey, tuple[EndpointRecord, PresentPod]] = {}
+        self._known: dict[EndpointKey, tuple[EndpointRow, PresentPod]] = {}
         self.ledger = Ledger(self._links() or {}, clock())
 
     def look(self) -> None:
@@ -105,13 +105,15 @@ class PodMetrics:
 
     def _pod(self, key: EndpointKey, port: LocalPort) -> PresentPod | None:
         """Return what is known of a pod; None for an interface of the host itself."""
-        if port.number is None:
+        row = self._world.endpoints.row(key)
+        if port.number is None or row is None:
             return None
-        record, pod = self._known.get(key, (None, None))
-        if pod is None or record is not port.record:
+        known, pod = self._known.get(key, (None, None))
+        # the network may have been read after its endpoint, and tells whose it is
+        if known is None or known.record is not row.record or known.tenant != row.tenant:
             links = port_names.switch_name(port.number), port_names.access_name(port.number)
-            pod = PresentPod(end_names.of_endpoint(port.record), links)
-            self._known[key] = port.record, pod
+            pod = PresentPod(end_names.of_endpoint(row), links)
+            self._known[key] = row, pod
         return pod
 
     def _links(self) -> Mapping[str, PodTraffic] | None:
@@ -137,5 +139,5 @@ class PodMetrics:
         if group.group:
             key = group_key(GroupName(group.group), TenantName(group.tenant))
             return self._world.endpoints.group(key) is not None
-        network = network_id(NetworkName(group.network), TenantName(group.tenant))
-        return self._world.networks.get(network) is not None
+        name, tenant = NetworkName(group.network), TenantName(group.tenant)
+        return self._world.networks.named(name, tenant) is not None

@@ -70,7 +70,7 @@ class PodAdd:
         caller puts it into the registry before anything else: every request for blocks names what
         is there.
         """
-        known = self._world.networks.get(request.spec.network_id)
+        known = self._world.networks.named(request.spec.network, request.spec.tenant)
         entry = JournalEntry(
             key=request.spec.key,
             spec=request.spec,
@@ -111,7 +111,7 @@ class PodAdd:
         # netmaster is asked, not only the registry: it may have reclaimed the endpoint meanwhile
         # and granted another address, which the pod does not have.
         port = self._world.endpoints.port(entry.key)
-        given = self._world.networks.get(entry.spec.network_id)
+        given = self._world.networks.named(entry.spec.network, entry.spec.tenant)
         if entry.block and entry.claiming and port is not None and given is not None:
             return self._result(entry, port.record, given)  # netmaster does not know it yet
         granted, network = await self._request_endpoint(entry, request)
@@ -276,7 +276,7 @@ class PodAdd:
         """Request a new endpoint (`_grant`), and create the pod's link: beside it, if possible."""
         # The kernel takes as long for a link as netmaster for addresses. Its MTU is that of the
         # bridge, which is known of a network that is known.
-        known = self._world.networks.get(entry.spec.network_id)
+        known = self._world.networks.named(entry.spec.network, entry.spec.tenant)
         on_bridge = known is not None and BRIDGE_OF[known.encap] == entry.bridge
         early = on_bridge and not self._links_ahead.locked()
         async with asyncio.TaskGroup() as steps:

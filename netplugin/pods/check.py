@@ -79,7 +79,7 @@ class PodCheck:
         if entry.source:  # it has nothing but its link, which is KubeVirt's by now
             return
         record = self._host.world.endpoint_records.get(entry.key)
-        network = self._host.world.networks.get(entry.spec.network_id)
+        network = self._host.world.networks.named(entry.spec.network, entry.spec.tenant)
         if record is None or network is None:
             yield f"the store does not know endpoint {entry.key}"
             return

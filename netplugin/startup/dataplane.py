@@ -427,7 +427,7 @@ def _flow_recorder(
     return FlowRecorder(
         clients.vswitchd,
         clients.ovsdb.ports,
-        world.endpoints.record,
+        world.endpoints.row,
         world.pod_policies.policies,
         now=lambda: datetime.now(UTC).timestamp(),
         # positions rise over restarts: a watch of netmaster goes on by them

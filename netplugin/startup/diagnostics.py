@@ -75,6 +75,7 @@ class Diagnostics(Subsystem):
             ready={**self.health.checks, link_keeper.SUBJECT: pods.link_keeper.whole},
             agents=dataplane.agents,
             names=dataplane.names,
+            endpoints=dataplane.world.endpoints,
             peers=dataplane.world.peers,
             sizes=pods.mtus,
             probe=partial(icmp.passes, sources=self.context.settings.vtep_ips),

@@ -11,12 +11,12 @@ from typing import Final
 
 from core import ids, keys
 from core.errors import Conflict, Invalid, NotFound
-from core.ids import EndpointKey, GroupName, HostLabel, NetworkName, TenantName
+from core.ids import EndpointKey, GroupName, HostLabel, TenantName
 from netmaster.indexes.endpoint_index import with_id
 from netmaster.plan.endpoints import endpoint
 from netmaster.plan.model import Plan
 from netmaster.stored import ANY_TENANT, CleanupCategory, EndpointCleanup, Write
-from netmaster.view import View
+from netmaster.view import View, own_network_id
 from state.records import EndpointRecord
 
 CHUNK: Final = 10
@@ -139,7 +139,8 @@ def _selected(view: View, cleanup: EndpointCleanup) -> Iterable[EndpointKey]:
     tenant, name = cleanup.tenant, cleanup.name
     match cleanup.category:
         case CleanupCategory.NETWORK:
-            return view.network_endpoints.get(ids.network_id(NetworkName(name), tenant), ())
+            nid = own_network_id(view, name, tenant)
+            return () if nid is None else view.network_endpoints.get(nid, ())
         case CleanupCategory.GROUP:
             return view.group_endpoints.get(ids.group_key(GroupName(name), tenant), ())
         case CleanupCategory.HOST:

@@ -12,7 +12,7 @@ from contivmodel.rpc import CreateEndpointRequest, DeleteEndpointRequest, Update
 from core import ids, keys
 from core.addresses import ipv4, ipv6
 from core.errors import Conflict, Invalid, NotFound
-from core.ids import EndpointKey, GroupName, HostLabel, NetworkName, TenantName
+from core.ids import EndpointKey, GroupName, HostLabel, TenantName
 from netmaster.plan.endpoints import drain, kept, live_migration, mac
 from netmaster.plan.grants import (
     AddressSource,
@@ -24,7 +24,7 @@ from netmaster.plan.grants import (
 )
 from netmaster.plan.model import Plan
 from netmaster.stored import Write
-from netmaster.view import View, network_of
+from netmaster.view import View, network_named, network_of, own_network_id
 from state.derive import labels_text
 from state.records import EndpointRecord, GrantOwner, GrantRecord, NetworkType
 
@@ -51,10 +51,10 @@ def create(
     """
     config = request.config
     tenant = TenantName(request.tenant_name)
-    nid = ids.network_id(NetworkName(request.network_name), tenant)
-    network = view.networks.get(nid)
+    network = network_named(view, request.network_name, tenant)
     if network is None:
         raise NotFound("key not found")
+    nid = network.id
     if not config.container:
         raise Invalid(f"the endpoint on network {nid} has no container id (ConfigEP.Container)")
     key = ids.endpoint_key(nid, config.container)
@@ -179,9 +179,11 @@ def remove(view: View, endpoint: EndpointRecord) -> Plan:
 
 def hosts_of_create(view: View, request: CreateEndpointRequest) -> frozenset[HostLabel]:
     """Return the host of a new endpoint, and that of the existing one which would be answered."""
-    nid = ids.network_id(NetworkName(request.network_name), TenantName(request.tenant_name))
-    existing = view.endpoints.get(ids.endpoint_key(nid, request.config.container))
     hosts = {HostLabel(request.config.host)}
+    network = network_named(view, request.network_name, request.tenant_name)
+    if network is None:
+        return frozenset(hosts)
+    existing = view.endpoints.get(ids.endpoint_key(network.id, request.config.container))
     return frozenset(hosts | {existing.homing_host} if existing else hosts)
 
 
@@ -232,7 +234,9 @@ def _own_token(request: CreateEndpointRequest) -> str:
 
 
 def _named(view: View, request: DeleteEndpointRequest) -> EndpointRecord | None:
-    nid = ids.network_id(NetworkName(request.network_name), TenantName(request.tenant_name))
+    nid = own_network_id(view, request.network_name, request.tenant_name)
+    if nid is None:
+        return None
     endpoint = view.endpoints.get(ids.endpoint_key(nid, request.endpoint_id))
     return None if endpoint is None or endpoint.network != nid else endpoint
 
@@ -284,8 +288,10 @@ def _checked_labels(key: EndpointKey, labels: Mapping[str, str]) -> dict[str, st
 
 def _started(view: View, request: UpdateEndpointRequest) -> EndpointRecord:
     tenant = TenantName(request.tenant)
-    nid = ids.network_id(NetworkName(request.network), tenant)
-    if nid not in view.networks:
+    network = network_named(view, request.network, tenant)
+    if network is not None:
+        nid = network.id
+    else:
         group = view.groups.get(ids.group_key(GroupName(request.network), tenant))
         if group is None:
             raise NotFound("key not found")

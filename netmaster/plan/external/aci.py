@@ -24,11 +24,11 @@ from contivmodel.objects import (
 )
 from core import ids, keys
 from core.errors import Invalid, NotFound
-from core.ids import GroupName, NetworkName, TenantName
+from core.ids import GroupName, TenantName
 from netmaster.indexes.backlinks import Place, policy_key, references
 from netmaster.plan.objects.contracts import CONSUMED
 from netmaster.stored import PendingProfile, Write
-from netmaster.view import View
+from netmaster.view import View, network_named
 from state.records import NetworkRecord
 
 API_VERSION: Final = "v1.2"
@@ -205,7 +205,7 @@ def _gateway(network: NetworkRecord) -> str:
 def _group(planned: _PlannedObjects, group: EndpointGroup) -> dict[str, Any]:
     tenant = TenantName(group.tenant_name)
     record = planned.view.groups.get(ids.group_key(GroupName(group.group_name), tenant))
-    network = planned.view.networks.get(ids.network_id(NetworkName(group.network_name), tenant))
+    network = network_named(planned.view, group.network_name, tenant)
     if record is None or network is None:
         raise NotFound("key not found")
     links = [*_own_links(planned, group), *_peer_links(planned, group), *_external(planned, group)]

@@ -18,7 +18,7 @@ from core.ids import DEFAULT_TENANT, GroupName, NetworkName, TenantName
 from netmaster.plan.model import Plan
 from netmaster.plan.objects import network
 from netmaster.stored import Write
-from netmaster.view import View, network_of
+from netmaster.view import View, network_named, network_of
 from state.docker_networks import DockerPlace
 from state.records import DocknetRecord, Encap
 
@@ -80,10 +80,10 @@ def _mapping(view: View, place: DockerPlace, docker_id: str) -> Write:
 
 def _named(view: View, request: AllocNetworkRequest) -> DockerPlace:
     tenant = TenantName(request.tenant_name or DEFAULT_TENANT)
-    nid = ids.network_id(NetworkName(request.network_name), tenant)
-    found = view.networks.get(nid)
+    found = network_named(view, request.network_name, tenant)
     if found is None:
         raise NotFound(f"network {request.network_name} of tenant {tenant} not found")
+    nid = found.id
     if request.subnet and not found.subnet:
         raise Invalid(f"network {nid} has no IPv4 subnet, and cannot have {request.subnet}")
     own = f"{found.subnet}/{found.subnet_len}"

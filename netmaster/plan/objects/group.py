@@ -31,7 +31,7 @@ from netmaster.plan.grants import not_available
 from netmaster.plan.model import Plan
 from netmaster.plan.objects import netprofile
 from netmaster.stored import GroupIdCursor, Write
-from netmaster.view import View, network_of
+from netmaster.view import View, network_named, network_of
 from state.records import Encap, GroupRecord, NetworkRecord
 
 
@@ -153,7 +153,7 @@ def _network_record(view: View, posted: EndpointGroup) -> NetworkRecord:
     tenant, network = TenantName(posted.tenant_name), NetworkName(posted.network_name)
     if tenant not in view.objects[Tenant.kind]:
         raise NotFound("Tenant not found")
-    record = view.networks.get(ids.network_id(network, tenant))
+    record = network_named(view, network, tenant)
     if record is None or ids.object_key(tenant, network) not in view.objects[Network.kind]:
         raise NotFound(f"Network {network} not found")
     if posted.object_key() in view.objects[Network.kind]:

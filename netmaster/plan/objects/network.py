@@ -26,7 +26,7 @@ from netmaster.plan import address_space, docker_network, exclusions, older_read
 from netmaster.plan.grants import in_subnet4, in_subnet6, not_available
 from netmaster.plan.model import Plan
 from netmaster.stored import Write
-from netmaster.view import View
+from netmaster.view import View, network_named
 from state.records import Encap, GrantOwner, GrantRecord, NetworkRecord, NetworkType
 
 SHORTEST: Final = 8
@@ -113,9 +113,7 @@ def change(view: View, posted: Network) -> Plan:
     if not isinstance(stored, Network):
         raise NotFound("network not found")
     same = all(getattr(posted, name) in {getattr(stored, name), 0, ""} for name in _FIXED)
-    record = view.networks.get(
-        ids.network_id(NetworkName(stored.network_name), TenantName(stored.tenant_name))
-    )
+    record = network_named(view, stored.network_name, stored.tenant_name)
     if not same or posted.exclude == stored.exclude or record is None:
         raise Conflict(_IMMUTABLE)
     exclude = exclusions.of_network(posted.exclude, record)

@@ -19,7 +19,7 @@ from core.ids import NetworkId, NetworkName, TenantName
 from netmaster.plan.grants import address_source, choose4, choose6, grant_write
 from netmaster.plan.model import Plan
 from netmaster.stored import Write
-from netmaster.view import View
+from netmaster.view import View, network_named
 from state.records import GrantOwner, GrantRecord, NetworkRecord, ServiceRecord
 
 _PORT: Final = re.compile(r"(\d{1,5}):(\d{1,5}):(?:TCP|tcp|Tcp|UDP|udp|Udp)", re.ASCII)
@@ -92,7 +92,7 @@ def _checked(view: View, posted: ServiceLB) -> NetworkRecord:
     tenant, name = TenantName(posted.tenant_name), NetworkName(posted.network_name)
     if tenant not in view.objects[Tenant.kind]:
         raise NotFound(f"Tenant {tenant} not found" if tenant else "Invalid tenant name")
-    network = view.networks.get(ids.network_id(name, tenant))
+    network = network_named(view, name, tenant)
     if network is None or ids.object_key(tenant, name) not in view.objects[Network.kind]:
         raise NotFound(f"Network {name} not found")
     for selector in posted.selectors:

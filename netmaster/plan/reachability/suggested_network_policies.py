@@ -12,8 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from core.ids import NetworkId
-from netmaster.view import View
+from netmaster.view import View, network_named
 from state.conversations import Conversation, Party
 
 Json = dict[str, Any]
@@ -75,7 +74,7 @@ def _peers(view: View, tenant: str, far: Party) -> list[_Peer]:
         return [_Pods(far.namespace, far.group)]
     if far.address:
         return [f"{far.address}/{128 if ':' in far.address else 32}"]
-    network = view.networks.get(NetworkId(f"{far.network}.{tenant}"))
+    network = network_named(view, far.network, tenant)
     if network is None:
         return []
     v6 = f"{network.ipv6_subnet}/{network.ipv6_subnet_len}" if network.ipv6_subnet else ""

@@ -22,14 +22,14 @@ from contivmodel.checks import NAME_BYTES
 from contivmodel.objects import EndpointGroup, Policy, RestObject, Rule, Tenant
 from core import ids
 from core.errors import Invalid, NotFound
-from core.ids import GroupName, NetworkName, TenantName
+from core.ids import GroupName, TenantName
 from core.numbers import bounded
 from netmaster.plan.objects import group as groups
 from netmaster.plan.objects import policy as policies
 from netmaster.plan.objects import rule as rules
 from netmaster.plan.reachability import reach_changes
 from netmaster.plan.reachability.reach_changes import ReachChanges
-from netmaster.view import View
+from netmaster.view import View, network_named
 from state.conversations import Conversation, Party
 
 DENIED, ALLOWED = 1, 10
@@ -177,8 +177,8 @@ def _peer(view: View, tenant: TenantName, end: Party) -> FarEnd | None:
         group = ids.group_key(GroupName(end.group), tenant)
         return FarEnd("group", end.group) if group in view.groups else None
     if end.network:
-        network = ids.network_id(NetworkName(end.network), tenant)
-        return FarEnd("network", end.network) if network in view.networks else None
+        there = network_named(view, end.network, tenant) is not None
+        return FarEnd("network", end.network) if there else None
     return FarEnd("address", end.address)
 
 

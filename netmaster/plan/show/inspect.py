@@ -20,10 +20,10 @@ from contivmodel.objects import (
 from contivmodel.service_objects import ServiceLB
 from core import ids
 from core.errors import Conflict, NotFound
-from core.ids import EndpointKey, GroupName, NetworkName, TenantName
+from core.ids import EndpointKey, GroupName, TenantName
 from netmaster.indexes.endpoint_index import with_id
 from netmaster.plan import quotas
-from netmaster.view import View, network_of
+from netmaster.view import View, network_named, network_of
 from state import derive
 from state.records import EndpointRecord, GroupRecord, NetworkRecord
 
@@ -272,7 +272,7 @@ def endpoint_state(record: EndpointRecord) -> Oper:
 
 def _network_record(view: View, key: str) -> NetworkRecord:
     tenant_name, _, name = key.partition(":")
-    record = view.networks.get(ids.network_id(NetworkName(name), TenantName(tenant_name)))
+    record = network_named(view, name, tenant_name)
     if record is None:
         raise NotFound("key not found")
     return record

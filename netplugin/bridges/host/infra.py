@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Interface
 from typing import Final
 
 from core.errors import ContivError, Invalid
-from core.ids import EndpointKey, HostLabel, NetworkId, endpoint_key, split_network_id
+from core.ids import EndpointKey, HostLabel, NetworkId, endpoint_key, network_name
 from core.logs import fields
 from netplugin.bridges.host.host_ports import HostInterface, InterfaceContext
 from netplugin.bridges.reconcile_loop import ReconcileLoop
@@ -212,8 +212,9 @@ class Infra:
         # The port goes last: if the agent dies in between, the port is what shows the next one that
         # there is still an endpoint to release.
         self._world.endpoints.remove_port(key)
-        name, tenant = split_network_id(NetworkId(key.removesuffix(f"-{self._host}")))
-        await self._master.delete_endpoint(tenant, name, self._host)
+        nid = NetworkId(key.removesuffix(f"-{self._host}"))
+        tenant = self._world.endpoints.tenant_of(nid)
+        await self._master.delete_endpoint(tenant, network_name(nid, tenant), self._host)
         await self._ovsdb.delete_port(row.bridge, row.name)
         log.info("host interface removed", extra=fields(port=row.name))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from core.ids import NetworkId, TenantName
+from core.ids import NetworkId, NetworkName, TenantName, network_id
 from netplugin.world.bridges.bridge_state import BridgeState
 from netplugin.world.bridges.conversion import network_of
 from netplugin.world.bridges.vrfs import VrfIds
@@ -81,6 +81,14 @@ class Networks:
     def get(self, nid: NetworkId) -> NetworkRecord | None:
         """Return the record of a network, None if it is not known here."""
         return self._records.get(nid)
+
+    def named(self, name: NetworkName, tenant: TenantName) -> NetworkRecord | None:
+        """Return the network of a name in a tenant, None if this tenant has none that is known.
+
+        By the id that the two make alone it could be another tenant's: names have dots.
+        """
+        record = self._records.get(network_id(name, tenant))
+        return None if record is None or record.tenant != tenant else record
 
     def all(self) -> list[NetworkRecord]:
         """Return the records of all networks."""

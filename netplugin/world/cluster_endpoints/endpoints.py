@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 
-from core.ids import EndpointKey, GroupKey, HostLabel
+from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, TenantName
 from netplugin.world.bridges.bridge_state import BridgeState
 from netplugin.world.bridges.conversion import (
     LocalPort,
@@ -130,6 +130,15 @@ class Endpoints:
         """Return the record of an endpoint as its port here has it, or else the store."""
         port = self._ports.get(key)
         return port.record if port is not None else self._table.get(key)
+
+    def row(self, key: EndpointKey) -> EndpointRow | None:
+        """Return the same record with the tenant of its network."""
+        record = self.record(key)
+        return None if record is None else self._table.row_of(record)
+
+    def tenant_of(self, nid: NetworkId) -> TenantName:
+        """Return the tenant of a network, which its id alone does not always tell."""
+        return self._table.tenant_of(nid)
 
     @property
     def ports(self) -> Mapping[EndpointKey, LocalPort]:

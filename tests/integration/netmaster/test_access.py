@@ -531,7 +531,7 @@ async def serving_agent(files: TlsFiles) -> AsyncIterator[tuple[str, list[tuple[
         *diagnosis.routes({}),
     ]
     asked += PolicyLog(Mock(), Mock()).routes({})
-    parts = dict.fromkeys(("names", "peers", "sizes", "probe", "tunnels"), Mock())
+    parts = dict.fromkeys(("names", "endpoints", "peers", "sizes", "probe", "tunnels"), Mock())
     asked += HostSelfTest(ready={}, agents={}, **parts, seconds=0.1).routes()
     asked += Captures({}, Mock(), inspector).routes()
     app = inspect.application(Health({}), inspector, asked)

@@ -75,6 +75,9 @@ class Others:
     def tunnel_ends(self) -> Mapping[HostLabel, IPv4Address]:
         return PEERS
 
+    def tenant_of(self, nid: NetworkId) -> str:
+        return nid.rpartition(".")[2]
+
     def of(self, _bridge: Bridge) -> int:
         return SIZE - VXLAN_OVERHEAD[4]
 
@@ -100,11 +103,12 @@ def host(
     for bridge, switch in switches.items():
         switch.table.update(agents[bridge].desired.flows)
     names: Any = Names()
-    others = Others()
+    others: Any = Others()
     made = HostSelfTest(
         ready=ready,
         agents=agents,
         names=names,
+        endpoints=others,
         peers=others,
         sizes=others,
         probe=probed,

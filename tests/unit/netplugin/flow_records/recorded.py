@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from core.ids import EndpointKey, HostLabel
+from core.ids import EndpointKey, HostLabel, TenantName
 from netplugin.flow_records.recorder import DropCounter, FlowRecorder
 from netplugin.flow_records.ring import Ring
 from netplugin.ovsdb.rows import PortRow
+from netplugin.world.cluster_endpoints.endpoint_table import EndpointRow
 from netplugin.world.kubernetes.kube_policies import KubePolicies
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge, Service
@@ -74,7 +75,7 @@ class DumpRecorder:
         self.recorder = FlowRecorder(
             self,
             self.ports,
-            record,
+            lambda key: EndpointRow(record(key), TenantName("default")),
             KubePolicies(),
             now=lambda: self.now,
             ring=Ring(most),

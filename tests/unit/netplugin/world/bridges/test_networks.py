@@ -3,6 +3,8 @@
 import pytest
 
 from core.errors import Invalid
+from core.ids import NetworkName, TenantName
+from netplugin.flow_records.end_names import of_endpoint
 from netplugin.world.bridges.vrfs import MAX_VRF
 from netplugin.world.builder import WorldBuilder
 from ofnet.changes import ObjectKind
@@ -94,3 +96,17 @@ def test_networks_without_a_vrf_id_wait_for_one() -> None:
     assert world.remote.keys() == {key("c1")}
     assert changes.names(ObjectKind.NETWORK) == {NET, nid_of("n", "t7")}
     assert builder.networks.on_bridge(NET)
+
+
+def test_a_network_whose_tenant_has_a_dot_is_nobody_elses(builder: WorldBuilder) -> None:
+    """Its id is that of another name in another tenant, who would get its addresses and names."""
+    builder.put(network("n", "dev.red"))
+    nid = nid_of("n", "dev.red")
+    builder.put(endpoint(9, nid=nid))
+    found = builder.networks.named(NetworkName("n"), TenantName("dev.red"))
+    assert found is builder.networks.get(nid) is not None
+    assert builder.networks.named(NetworkName("n.dev"), TenantName("red")) is None
+    row = builder.endpoints.row(key("c9", nid))
+    assert row is not None
+    names = of_endpoint(row)
+    assert (names.tenant, names.network) == ("dev.red", "n")
