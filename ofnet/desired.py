@@ -124,8 +124,13 @@ class Desired:
         return (flow for flow in self._ownership.values.values() if isinstance(flow, Flow))
 
     def groups(self) -> frozenset[int]:
-        """Return the numbers of the groups that the flows use, and forget all others."""
-        return self._groups.keep(group for flow in self.whole() if (group := flow.group))
+        """Return the numbers of the groups that flows use, and forget all others.
+
+        With those of flows that another object's stand in place of, for they may win later.
+        """
+        flows = chain(self._ownership.values.values(), self._ownership.contested())
+        used = (flow.group for flow in flows if isinstance(flow, Flow))
+        return self._groups.keep(group for group in used if group is not None)
 
     def meters(self) -> frozenset[Meter]:
         """Return the meters that the flows use."""
@@ -215,7 +220,10 @@ class Desired:
             elif fresh is not None and (old is None or old.cookie != new.cookie):
                 owner = self._ownership.owner(key)
                 # of several who claim a flow, one may win that was not computed now
-                add += [fresh[owner][key]] if owner and owner in fresh else self.made([key])
+                if owner and owner in fresh:
+                    add.append(fresh[owner][key])
+                else:
+                    add += [new] if isinstance(new, Flow) else self.made([key])
         began = frozenset(begun(old for old in before.values() if isinstance(old, Flow)))
         now = (after.get(key) for key in before)
         begins = frozenset(begun(one for one in now if isinstance(one, Flow)))

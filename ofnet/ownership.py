@@ -4,7 +4,7 @@
 such maps. Pure.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from ofnet.changes import ObjectId
@@ -42,6 +42,10 @@ class Ownership(Generic[K, V]):
     def owner(self, key: K) -> ObjectId | None:
         """Return the owner that wins a key; None for a key that nobody claims."""
         return self._winners.get(key)
+
+    def contested(self) -> Iterator[V]:
+        """Yield the values of all claims to keys that have several, the winners' too."""
+        return (value for rivals in self._rivals.values() for value in rivals.values())
 
     def claim(self, owner: ObjectId, items: Mapping[K, V]) -> None:
         """Replace all claims of an owner."""

@@ -7,6 +7,7 @@ from ipaddress import IPv4Address, IPv4Network
 import pytest
 
 from core.ids import NetworkId
+from ofnet import digests
 from ofnet.changes import Changes, ObjectKind
 from ofnet.desired import Desired
 from ofnet.flows import AnyFlow, Flow, FlowKey
@@ -282,6 +283,30 @@ def test_a_group_whose_number_is_taken_has_another(monkeypatch: pytest.MonkeyPat
     assert delta.add == ()
     assert groups_of(desired, left.key) == groups[left.key]
     assert desired.groups() == {group.id for group in groups[left.key]}
+    assert cookies(desired.flows) == cookies(desired.held)
+
+
+def test_a_service_that_waits_for_anothers_address_keeps_its_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, first = digests.number, list[int]()
+
+    def number(content: bytes) -> int:
+        """Give all groups one number at their first turn, and their own at others."""
+        first.append(len(content) // 4 % 2)
+        return 1 if first[-1] == first[0] else real(content)
+
+    monkeypatch.setattr("ofnet.digests.number", number)
+    desired = Desired(Bridge.VXLAN)
+    one, two = (service(to, key=f"{name}:default") for to, name, _ in TWO)
+    there = world(FwdMode.ROUTING)
+    desired.update(having(there, one), Changes(everything=True))
+    desired.update(having(there, one, two), Changes.of(ObjectKind.SERVICE, [two.key]))
+    assert desired.groups() > {1}, "the second waits, and has a number"
+    delta = desired.update(having(there, two), Changes.of(ObjectKind.SERVICE, [one.key]))
+    (group,) = {flow.group for flow in delta.add if flow.group is not None}
+    assert group.turn == 1
+    assert desired.groups() == {group.id}
     assert cookies(desired.flows) == cookies(desired.held)
 
 
