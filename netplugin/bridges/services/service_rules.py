@@ -27,6 +27,7 @@ master of the cluster otherwise. What is refused is named.
 # this host. A chain of a port is named by a digest of what it is for, so that the names of the
 # other chains stay while services come and go, and a client's affinity with them.
 
+import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ from typing import Final
 
 from core.addresses import authority
 from netplugin.bridges.services.stale_datagrams import Ways
-from netplugin.kernel.firewall.iptables_chains import PREFIX
+from netplugin.kernel.firewall.iptables_chains import LONGEST_NAME, PREFIX
 from netplugin.world.bridges import port_names
 from netplugin.world.bridges.management_ends import NOTHING, ManagementEnds
 from netplugin.world.kubernetes.kube_services import KubePort, KubeService, KubeTarget
@@ -290,5 +291,8 @@ class _Port:
 
 
 def _digest(kind: str, *what: str) -> str:
-    digest = hashlib.sha256("/".join(what).encode()).hexdigest()[:16].upper()
-    return f"{PREFIX}{kind}-{digest}"
+    # As long as a chain's name may be: 95 bits. Who writes services chooses what is digested, and
+    # could find one whose 64 bits are those of some chain of another's.
+    digest = base64.b32encode(hashlib.sha256("/".join(what).encode()).digest()).decode()
+    name = f"{PREFIX}{kind}-{digest}"
+    return name[:LONGEST_NAME]

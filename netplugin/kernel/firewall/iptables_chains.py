@@ -19,6 +19,8 @@ from netplugin.kernel.firewall.programs import run_program
 
 PREFIX: Final = "CONTIV-"
 """What the names of the chains for services begin with."""
+LONGEST_NAME: Final = 28
+"""Of a chain: XT_EXTENSION_MAXNAMELEN of linux/netfilter/x_tables.h, without the closing zero."""
 
 Chains = Mapping[str, Mapping[str, Sequence[str]]]
 """The rules of chains by table and chain, without `-A <chain>`."""

@@ -65,6 +65,14 @@ def targets(made: ServiceRules, chain: str, match: str) -> set[str]:
     return {line.partition("--to-destination ")[2] for line in ends if "DNAT" in line}
 
 
+def test_names_of_chains_have_all_the_room_there_is() -> None:
+    """Of 64 bits somebody could find a service that has the name of a chain of another's."""
+    made = rules([service(OURS, THEIRS)], 4, HERE)
+    names = {name for name in made.nat if re.match(r"CONTIV-[A-Z]-", name)}
+    assert len(names) >= 4
+    assert all(re.fullmatch(r"CONTIV-[A-Z]-[A-Z2-7]{19}", name) for name in names)
+
+
 def test_a_cluster_address_leads_to_every_target() -> None:
     made = rules([service(OURS, THEIRS)], 4, HERE)
     assert targets(made, SERVICES, "-d 10.96.0.1/32 -p tcp -m tcp --dport 80") == {
