@@ -85,6 +85,7 @@ class KubePolicies:
         self._merged: dict[PolicyMatch, dict[PolicyKey, frozenset[Part]]] = {}
         self._judging: dict[PodAddress, set[PolicyKey]] = {}
         self._conjunctions: dict[int, str] = {}
+        self._numbers: dict[PolicyKey, set[int]] = {}
         self._places: dict[PolicyKey, int] = {}
 
     @property
@@ -292,13 +293,20 @@ class KubePolicies:
         self, key: PolicyKey, resolved: Resolved
     ) -> Mapping[PolicyMatch, frozenset[Part]]:
         found: dict[PolicyMatch, set[Part]] = {}
+        numbers = set[int]()
         for rule in resolved.rules:
             number = self._conjunction(f"{key[0]} {rule.name}")
+            numbers.add(number)
             for match, part in parts(rule, number):
                 found.setdefault(match, set()).add(part)
         for stage, subjects in resolved.isolated:
             for match, part in isolation(stage, subjects):
                 found.setdefault(match, set()).add(part)
+        # or an agent would grow with every name that a rule ever had
+        for number in self._numbers.pop(key, set[int]()) - numbers:
+            del self._conjunctions[number]
+        if numbers:
+            self._numbers[key] = numbers
         return {match: frozenset(some) for match, some in found.items()}
 
     def _conjunction(self, name: str) -> int:

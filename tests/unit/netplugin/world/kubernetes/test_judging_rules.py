@@ -154,3 +154,18 @@ def test_the_rule_of_a_named_ports_number_is_found() -> None:
         name = rule_name(policy, PolicyStage.INGRESS, 0)
         assert whole_rule(name) == name
         assert whole_rule(f"{name}/6/8080") == name
+
+
+def test_a_rule_that_is_gone_is_forgotten_by_its_number_too() -> None:
+    """An agent that kept them would grow with every name that a rule ever had."""
+    policies = cluster()
+    peers = [{"podSelector": {"matchLabels": {"app": "db"}}}]
+    ports = [{"port": 80}]
+    network(policies, "web", ingress=[{"from": peers, "ports": ports}])
+    matches = [one.match for one in policies.entries.values() if one.match.conjunction]
+    assert matches
+    assert all(policies.origin(match)[0] for match in matches)
+    network(policies, "other", ingress=[{"from": peers, "ports": ports}])
+    policies.remove(NETWORK_POLICIES, "shop/web")
+    assert not any(policies.origin(match)[0] for match in matches)
+    assert [one for one in policies.entries.values() if one.match.conjunction], "the other's stays"
