@@ -6,12 +6,16 @@ into the host record. The key (`ofnet.digests`) stays on the host.
 """
 
 import hashlib
+import logging
 import os
 import secrets
 from pathlib import Path
 from typing import Final
 
 from core.errors import HostError
+from core.logs import fields
+
+log = logging.getLogger(__name__)
 
 MACHINE_ID: Final = Path("/etc/machine-id")
 _LENGTH: Final = 32
@@ -43,10 +47,19 @@ def _secret(file: Path) -> str:
         if not kept:
             return _create(file)
         if file.stat().st_mode & ~_PRIVATE & 0o777:
-            file.chmod(_PRIVATE)
-    except OSError as exc:
-        raise HostError(f"cannot keep the id of this host: {exc}") from exc
+            _close(file)
+    except (OSError, UnicodeDecodeError) as exc:
+        raise HostError(f"cannot keep the id of this host in {file}: {exc}") from exc
     return kept
+
+
+def _close(file: Path) -> None:
+    try:
+        file.chmod(_PRIVATE)
+    except PermissionError as exc:
+        # of another user, from whom this agent may read it
+        what = "others can read the secret of this host's flows, chown the file to the agent's user"
+        log.warning(what, extra=fields(path=str(file), error=str(exc)))
 
 
 def _read(file: Path) -> str:

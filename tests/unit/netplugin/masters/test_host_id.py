@@ -38,6 +38,28 @@ def test_a_file_that_everybody_could_read_is_closed(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_file_of_another_user_is_read_and_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "host-id"
+    file.write_text("0123456789abcdef0123456789abcdef\n")
+    file.chmod(0o644)
+
+    def not_permitted(*_: object) -> None:
+        raise PermissionError("not the owner")
+
+    monkeypatch.setattr(Path, "chmod", not_permitted)
+    assert len(flow_key(file)) == 32
+    assert "chown the file" in caplog.text
+
+
+def test_a_garbled_file_is_an_error_that_names_it(tmp_path: Path) -> None:
+    file = tmp_path / "host-id"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(HostError, match=str(file)):
+        flow_key(file)
+
+
 def test_what_a_killed_agent_left_is_replaced(tmp_path: Path) -> None:
     half = tmp_path / "host-id.tmp"
     half.write_text("half")
