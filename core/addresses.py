@@ -68,8 +68,18 @@ def mac6_text(address: int) -> str:
     those of all others.
     """
     upper, lower = divmod(address, 1 << 32)
-    mixed = int.from_bytes(hashlib.sha256(upper.to_bytes(12, "big")).digest()[:4], "big")
-    return f"{MAC6_PREFIX}:{(lower ^ mixed).to_bytes(4, 'big').hex(':')}"
+    return f"{MAC6_PREFIX}:{(lower ^ _mixed(upper)).to_bytes(4, 'big').hex(':')}"
+
+
+def with_mac6_of(address: int, among: int) -> int:
+    """Return the address with the first 96 bits of `among` that has the MAC of an address."""
+    upper, lower = divmod(address, 1 << 32)
+    other = among >> 32
+    return other << 32 | (lower ^ _mixed(upper) ^ _mixed(other))
+
+
+def _mixed(upper: int) -> int:
+    return int.from_bytes(hashlib.sha256(upper.to_bytes(12, "big")).digest()[:4], "big")
 
 
 def derived_mac(ipv4_address: str, ipv6_address: str) -> str:

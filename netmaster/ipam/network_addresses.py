@@ -29,7 +29,7 @@ class NetworkAddresses:
     def open(self, network: NetworkRecord) -> None:
         """Create the pools of a network; addresses that are held already stay held."""
         self.v4 = _pool(network, self._resting)
-        self.v6 = Pool6(network.v6) if network.v6 else None
+        self.v6 = Pool6(network.v6, alone=self.v4 is None) if network.v6 else None
         self.exclude(network)
         for address in self.grants:
             self._take(address)

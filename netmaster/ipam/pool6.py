@@ -6,7 +6,7 @@ after the last address allocated, so a released address is not reused at once.
 
 from typing import Final
 
-from core.addresses import Subnet
+from core.addresses import Subnet, with_mac6_of
 from netmaster.ipam.ranges import NOTHING, NumbersOutside, Ranges
 from netmaster.ipam.spans import FreeSpans
 
@@ -17,14 +17,33 @@ LONGEST: Final = 127
 class Pool6:
     """Free addresses of a subnet; its first address (host number 0) is never among them.
 
-    `excluded` may be free, but is not counted and not chosen.
+    `excluded` may be free, but is not counted and not chosen. Of a network without IPv4 (`alone`)
+    two addresses may have one MAC address: then one of them is not chosen while the other is held.
     """
 
-    def __init__(self, subnet: Subnet) -> None:
+    # An endpoint's MAC follows from its IPv6 address if it has no IPv4, and differs from that of
+    # any other with the same first 96 bits: of addresses that are given in turn no two have one.
+    # An address that is asked for may be anywhere, and whoever asks can choose one whose MAC is
+    # that of the address that somebody else is given next.
+
+    def __init__(self, subnet: Subnet, *, alone: bool = False) -> None:
         self.subnet = subnet
+        self._alone = alone
         self._free = FreeSpans(subnet.base + 1, subnet.last)
-        self.excluded = NOTHING
+        self._excluded = NOTHING
+        self._shadowed: set[int] = set()
+        self._barred: Ranges | None = NOTHING
+        """Both together; None until it is asked for, after a change of one."""
         self._last = subnet.base
+
+    @property
+    def excluded(self) -> Ranges:
+        """The addresses that are not counted and not chosen."""
+        return self._excluded
+
+    @excluded.setter
+    def excluded(self, ranges: Ranges) -> None:
+        self._excluded, self._barred = ranges, None
 
     @property
     def hosts(self) -> int:
@@ -62,7 +81,7 @@ class Pool6:
 
     def lowest_within(self, first: int, last: int, but: Ranges = NOTHING) -> int | None:
         """Return the lowest free address among first..last and not `but`; None if there is none."""
-        return NumbersOutside(self._free.between(first, last), self.excluded | but).lowest()
+        return NumbersOutside(self._free.between(first, last), self._not_chosen() | but).lowest()
 
     def take(self, address: int) -> None:
         """Mark an address as held."""
@@ -71,14 +90,28 @@ class Pool6:
         if address == self.following():
             self._last = address
         self._free.take(address)
+        if self._shadows(address):
+            self._shadowed.add(with_mac6_of(address, self.subnet.base))
+            self._barred = None
 
     def release(self, address: int) -> None:
         """Mark an address as free."""
         self._free.release(address)
+        if self._shadows(address):
+            self._shadowed.discard(with_mac6_of(address, self.subnet.base))
+            self._barred = None
 
     def resume(self, address: int) -> None:
         """Continue after an address, the last one allocated before a restart."""
         self._last = address
 
     def _outside(self, but: Ranges = NOTHING) -> NumbersOutside:
-        return NumbersOutside(self._free, self.excluded | but)
+        return NumbersOutside(self._free, self._not_chosen() | but)
+
+    def _shadows(self, address: int) -> bool:
+        return self._alone and address >> 32 != self.subnet.base >> 32
+
+    def _not_chosen(self) -> Ranges:
+        if self._barred is None:
+            self._barred = self._excluded | Ranges((one, one) for one in self._shadowed)
+        return self._barred

@@ -7,7 +7,7 @@ networks may share a VLAN or an uplink.
 import re
 from typing import Final
 
-from core.addresses import MAC6_PREFIX, MAC_PREFIX, derived_mac
+from core.addresses import MAC6_PREFIX, MAC_PREFIX, derived_mac, ipv6, ipv6_text, with_mac6_of
 from core.errors import Conflict, Invalid
 from core.ids import NetworkId
 from netmaster.view import View
@@ -48,8 +48,13 @@ def choose(
     derived = derived_mac(address, address6)
     mac = requested.lower()
     if mac in {"", derived}:
-        # Of addresses of IPv6 that are given in turn no two have the same one.
-        if asked6 and not address and _is_on(view, nid, derived, leaving):
+        # Of addresses of IPv6 that are given in turn no two have the same one, nor has one of them
+        # that of an address that was asked for (`netmaster.ipam.pool6`).
+        if (
+            asked6
+            and not address
+            and (_is_on(view, nid, derived, leaving) or _is_granted(view, nid, address6))
+        ):
             raise Conflict(f"MAC address {derived}, which goes with {address6}, is in use")
         return derived
     if not _MAC.fullmatch(mac) or int(mac[:2], 16) & _MULTICAST:
@@ -66,6 +71,15 @@ def choose(
     if any(one.mac == mac and one.kept_for != keep for one in view.reservations.values()):
         raise Conflict(f"MAC address {mac} is in use: it is kept for a pod that is away")
     return mac
+
+
+def _is_granted(view: View, nid: NetworkId, address6: str) -> bool:
+    """Tell whether the address in turn that has this one's MAC is held: by a host, say."""
+    addresses = view.addresses.get(nid)
+    if addresses is None or addresses.v6 is None:
+        return False
+    twin = with_mac6_of(ipv6(address6), addresses.v6.subnet.base)
+    return twin != ipv6(address6) and ipv6_text(twin) in addresses.grants
 
 
 def _is_on(view: View, nid: NetworkId, mac: str, leaving: EndpointRecord | None) -> bool:

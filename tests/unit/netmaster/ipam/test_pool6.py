@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.addresses import parse_subnet6
+from core.addresses import mac6_text, parse_subnet6, with_mac6_of
 from netmaster.ipam.pool6 import Pool6
 
 
@@ -21,6 +21,28 @@ def _take(pool: Pool6) -> str | None:
 def test_addresses_follow_one_another() -> None:
     pool = _pool("2001:db8::/120")
     assert [_take(pool) for _ in range(3)] == ["2001:db8::1", "2001:db8::2", "2001:db8::3"]
+
+
+def test_an_address_with_the_mac_of_one_that_was_asked_for_is_passed_over() -> None:
+    """Whoever asks can choose it: frames of whoever is given the other would be for both."""
+    pool = Pool6(parse_subnet6("2001:db8::/64")[0], alone=True)
+    base, free = pool.subnet.base, pool.free
+    asked = with_mac6_of(base + 2, base + (1 << 32))
+    assert mac6_text(asked) == mac6_text(base + 2)
+    assert asked != base + 2
+    pool.take(asked)
+    assert pool.free == free - 2
+    assert pool.ahead(2) == [base + 1, base + 3]
+    assert [_take(pool) for _ in range(2)] == ["2001:db8::1", "2001:db8::3"]
+    assert pool.lowest_within(base, base + 5) == base + 4
+    pool.release(asked)
+    assert pool.lowest_within(base, base + 5) == base + 2
+
+
+def test_a_network_with_ipv4_has_its_macs_by_that() -> None:
+    pool = Pool6(parse_subnet6("2001:db8::/64")[0])
+    pool.take(with_mac6_of(pool.subnet.base + 1, pool.subnet.base + (1 << 32)))
+    assert _take(pool) == "2001:db8::1"
 
 
 def test_a_released_address_rests_until_the_round_is_over() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from contivmodel.rpc import AddressBlocksRequest
 from core import keys
+from core.addresses import ipv6, ipv6_text, with_mac6_of
 from core.errors import Conflict
 from core.ids import HostLabel, NetworkId
 from netmaster.plan.endpoints import address_blocks, cleanup, drain, endpoint
@@ -90,6 +91,15 @@ def test_a_network_of_ipv6_alone_has_blocks(scene: Scene) -> None:
     scene.do(endpoint.create, request.model_copy(update={"block": reply.token}), NOW)
     assert blocked(scene, NetworkId("six.default")) == {"2001:db8::1", "2001:db8::3"}
     assert list(ipam_check.findings(scene.view, NOW)) == []
+
+
+def test_nobody_asks_for_the_mac_of_an_address_that_a_host_holds(scene: Scene) -> None:
+    """A pod is started with it before netmaster is asked."""
+    scene.network("six", "", ipv6_subnet="2001:db8::/64")
+    held = renew(scene, wanted={"six.default": "2"}).granted[0].ipv6
+    asked = ipv6_text(with_mac6_of(ipv6(held), ipv6(held) + (1 << 40)))
+    request = wanted("c1", "six", ipv6_address=asked)
+    assert scene.refused(endpoint.create, request, NOW).endswith(f"goes with {asked}, is in use")
 
 
 def test_a_host_gets_half_of_what_is_free_at_most(scene: Scene) -> None:

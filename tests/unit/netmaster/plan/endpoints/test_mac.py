@@ -2,6 +2,7 @@
 
 import pytest
 
+from core.addresses import ipv6, ipv6_text, mac6_text, with_mac6_of
 from core.errors import Conflict, Invalid
 from tests.unit.netmaster.scene import Scene
 
@@ -45,3 +46,16 @@ def test_others_are_refused(scene: Scene, mac: str, error: type[Exception]) -> N
     with pytest.raises(error):
         scene.endpoint("c1", mac_address=mac)
     assert not scene.view.endpoints
+
+
+def test_nobody_asks_for_the_mac_of_the_next_pod() -> None:
+    """In a network without IPv4 a MAC follows from the IPv6 address, which a pod may choose."""
+    scene = Scene()
+    scene.network("six", subnet="", ipv6_subnet="2001:db8::/64")
+    following = ipv6("2001:db8::1")
+    asked = ipv6_text(with_mac6_of(following, following + (1 << 40)))
+    first = scene.endpoint("c1", "six", ipv6_address=asked)
+    second = scene.endpoint("c2", "six")
+    assert (first.ipv6_address, first.mac_address) == (asked, mac6_text(following))
+    assert second.ipv6_address == "2001:db8::2"
+    assert second.mac_address != first.mac_address
