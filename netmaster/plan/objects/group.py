@@ -29,7 +29,7 @@ from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName
 from netmaster.plan import docker_network, exclusions
 from netmaster.plan.grants import not_available
 from netmaster.plan.model import Plan
-from netmaster.plan.objects import netprofile
+from netmaster.plan.objects import netprofile, tags
 from netmaster.stored import GroupIdCursor, Write
 from netmaster.view import View, network_named, network_of
 from state.records import Encap, GroupRecord, NetworkRecord
@@ -44,6 +44,7 @@ def create(view: View, posted: EndpointGroup) -> Plan:
     network = _network_record(view, posted)
     pool = _pool(view, network, posted.ip_pool)
     exclude = exclusions.of_network(posted.exclude, network)
+    tags.check(view, "group", posted.cfgd_tag, tenant)
     tag = posted.cfgd_tag or f"{name}.{tenant}"
     if tag in view.group_tags:
         holder = view.groups[view.group_tags[tag]]

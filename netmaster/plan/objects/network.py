@@ -25,6 +25,7 @@ from netmaster.ipam.segments import Segment
 from netmaster.plan import address_space, docker_network, exclusions, older_readers
 from netmaster.plan.grants import in_subnet4, in_subnet6, not_available
 from netmaster.plan.model import Plan
+from netmaster.plan.objects import tags
 from netmaster.stored import Write
 from netmaster.view import View, network_named
 from state.records import Encap, GrantOwner, GrantRecord, NetworkRecord, NetworkType
@@ -67,6 +68,7 @@ def create(view: View, posted: Network) -> Plan:
         )
         if posted.nw_type == NetworkType.INFRA:
             raise Invalid(f"infra network {name} needs a subnet of IPv4")
+    tags.check(view, "network", posted.cfgd_tag, tenant)
     tag = posted.cfgd_tag or nid
     if tag in view.network_tags:
         raise Conflict(f"network tag {tag} is in use{_by(view, view.network_tags[tag], tenant)}")
