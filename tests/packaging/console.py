@@ -49,4 +49,4 @@ def check(
     failed = commands[len(said) - 1][0]
     assert done.returncode == 0, f"{failed}: {said[-1]}{done.stderr}"
     for (command, answer), printed in zip(commands, said, strict=True):
-        assert printed == answer, f"{command}: {done.stderr}"
+        assert printed == answer, f"{command}: {printed!r}, not {answer!r}; {done.stderr}"

@@ -114,11 +114,17 @@ def _remove(master: MasterConnection, host: str, *, force: bool) -> None:
 def wait_until_applied(
     client: "RestClient", wait: float, *, interval: float = POLL_INTERVAL
 ) -> list[Json]:
-    """Return the hosts once all have applied all changes, at the latest after `wait` seconds."""
+    """Return the hosts once all have applied all changes, at the latest after `wait` seconds.
+
+    While no agent is registered one may be starting: it is waited for.
+    """
     end = time.monotonic() + wait
-    while not _all_applied(found := client.hosts()) and time.monotonic() < end:
+    while True:
+        found = client.hosts()
+        settled = any(host.get("registered") for host in found) and _all_applied(found)
+        if settled or time.monotonic() >= end:
+            return found
         time.sleep(interval)
-    return found
 
 
 def _all_applied(hosts: list[Json]) -> bool:

@@ -109,6 +109,16 @@ def test_waiting_ends_when_all_have(netctl: Netctl) -> None:
     assert netctl.master.looks == 4
 
 
+@pytest.mark.parametrize("before", [[], [state("h1", behind=NONE, registered=False)]])
+def test_the_first_agent_is_waited_for(netctl: Netctl, before: list[dict[str, Any]]) -> None:
+    """It has been started, and its master does not know it yet."""
+    netctl.master.host_states = lambda look: before if look < 4 else [state("h1")]
+    assert waited(netctl, 60) == [state("h1")]
+    assert netctl.master.looks == 4
+    netctl.master.host_states = lambda _: before
+    assert waited(netctl, 0.05) == before
+
+
 def test_applied_waits_as_long_as_it_is_told(netctl: Netctl) -> None:
     netctl.master.host_states = lambda look: [state("h1", behind=NETS if look < 2 else "")]
     done = netctl("host", "applied", "--wait=60")
