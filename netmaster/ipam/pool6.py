@@ -86,13 +86,14 @@ class Pool6:
     def take(self, address: int) -> None:
         """Mark an address as held."""
         # Only an address that was next in turn moves the turn on. A requested address far ahead
-        # must not: all addresses before it would be skipped.
-        if address == self.following():
-            self._last = address
-        self._free.take(address)
+        # must not: all addresses before it would be skipped. One that shadows another is never in
+        # turn, and is not compared: a load of many would make the ranges anew for each.
         if self._shadows(address):
             self._shadowed.add(with_mac6_of(address, self.subnet.base))
             self._barred = None
+        elif address == self.following():
+            self._last = address
+        self._free.take(address)
 
     def release(self, address: int) -> None:
         """Mark an address as free."""
